@@ -1,0 +1,1 @@
+//! The manifest: TOML in, typed experiment with source spans out.

@@ -1,0 +1,83 @@
+//! The columns of a case, as metric plugins read them.
+
+use std::collections::BTreeMap;
+
+/// Names of the columns that the host can offer. A case lacks a column where it was not measured.
+pub mod column {
+    /// `u64`, ns: latency of each measured query, in order of issue.
+    pub const LATENCY: &str = "latency";
+    /// `u64`, ns: start of each measured query since the worker's origin.
+    pub const START: &str = "start";
+    /// `u64`, 1: samples in each measured query.
+    pub const ITEMS: &str = "items";
+    /// `f32`, 1: the model's first output for each example of the data set, flattened; the
+    /// column's width is the number of values per example.
+    pub const OUTPUT: &str = "output";
+    /// `s64`, 1: class label of each example of the data set.
+    pub const LABEL: &str = "label";
+    /// `u64`, B, one row: the worker's highest resident memory.
+    pub const PEAK_MEMORY: &str = "peak-memory";
+    /// `u64`, B, one row: the worker's resident memory before the plugin was opened.
+    pub const BASELINE_MEMORY: &str = "baseline-memory";
+    /// `u64`, ns, one row: time to open the plugin's library.
+    pub const OPEN_TIME: &str = "open-time";
+    /// `u64`, ns, one row: time to load the model.
+    pub const LOAD_TIME: &str = "load-time";
+    /// `u64`, ns, one row: time to prepare it.
+    pub const PREPARE_TIME: &str = "prepare-time";
+    /// `u64`, ns, one row: time of the first run.
+    pub const FIRST_RUN_TIME: &str = "first-run-time";
+
+    /// All of the above.
+    pub const ALL: &[&str] = &[
+        LATENCY,
+        START,
+        ITEMS,
+        OUTPUT,
+        LABEL,
+        PEAK_MEMORY,
+        BASELINE_MEMORY,
+        OPEN_TIME,
+        LOAD_TIME,
+        PREPARE_TIME,
+        FIRST_RUN_TIME,
+    ];
+}
+
+/// Values of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnData {
+    /// Unsigned integers.
+    U64(Vec<u64>),
+    /// Signed integers.
+    S64(Vec<i64>),
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 64-bit floats.
+    F64(Vec<f64>),
+}
+
+/// A named column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// One of [`column`]'s names.
+    pub name: String,
+    /// Unit by its symbol.
+    pub unit: String,
+    /// Values per row.
+    pub width: u64,
+    /// `rows * width` values.
+    pub data: ColumnData,
+}
+
+/// What a metric gets for one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseColumns {
+    /// The case's id.
+    pub case_id: String,
+    /// Coordinates of the case by name: `model`, `backend`, `device`, `precision`, `batch`,
+    /// `sequence-length`, `mode`, `scenario`.
+    pub attributes: BTreeMap<String, String>,
+    /// The columns that were asked for and exist.
+    pub columns: Vec<Column>,
+}

@@ -1,0 +1,42 @@
+/*!
+The typed records that cross rooms.
+
+This crate owns the nouns: what a case is, what a sample is, how a case can end, what a
+warning says. It does no I/O. Rooms that would otherwise need each other (the run and the
+store, the worker and the run, the store and the WASM adapters) meet here instead, so that
+the arrows between rooms keep pointing one way.
+
+Everything here is stored or sent between processes, so every type has a version to live up
+to: [`RECORD_VERSION`] for what is written to disk, [`protocol::PROTOCOL_VERSION`] for what the
+worker and the host say to each other.
+*/
+
+mod case;
+mod columns;
+mod environment;
+mod outcome;
+pub mod protocol;
+mod recorder;
+mod results;
+mod sample;
+mod table;
+mod warning;
+
+pub use case::{
+    CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity, Precision,
+    Quantity, Scenario, SyntheticInput,
+};
+pub use columns::{CaseColumns, Column, ColumnData, column};
+pub use environment::{ClockFacts, Environment, Processor};
+pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport};
+pub use recorder::Recorder;
+pub use results::{Direction, MetricValue, Recommendation};
+pub use sample::{OutputBlock, SampleBlock, SamplePhase, TensorData, TensorType};
+pub use table::{Cell, Table, Views};
+pub use warning::{Warning, WarningKind};
+
+/// Version of the records that are written to run folders: the journal, the plan and the results.
+///
+/// A reader accepts its own version and every older one; a newer one is refused with a message
+/// that names both.
+pub const RECORD_VERSION: u32 = 1;

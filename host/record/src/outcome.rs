@@ -1,0 +1,264 @@
+//! How a case ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{CaseKey, CaseSpec, names};
+use crate::environment::{ClockFacts, Environment};
+use crate::warning::Warning;
+
+names! {
+    /// What a worker is busy with.
+    Phase {
+        /// Starting the process and shaking hands.
+        Start = "start",
+        /// Opening the plugin's library.
+        Open = "open",
+        /// Asking for devices.
+        Devices = "devices",
+        /// Loading the model.
+        Load = "load",
+        /// Reading or making the inputs.
+        Inputs = "inputs",
+        /// Preparing the model for a batch size and precision; compiling it.
+        Prepare = "prepare",
+        /// The first run.
+        FirstRun = "first-run",
+        /// Warming up.
+        WarmUp = "warm-up",
+        /// Measuring.
+        Measure = "measure",
+        /// Collecting outputs over the data set, untimed.
+        Outputs = "outputs",
+        /// Releasing the model and the plugin.
+        Unload = "unload",
+    }
+}
+
+names! {
+    /// Why something cannot be done or measured here.
+    GapKind {
+        /// No such plugin is installed, or none with a version that fits.
+        PluginMissing = "plugin-missing",
+        /// The plugin sees no such device on this machine.
+        DeviceMissing = "device-missing",
+        /// The device does not compute in this precision.
+        PrecisionUnsupported = "precision-unsupported",
+        /// The backend cannot do this mode, scenario or shape.
+        Unsupported = "unsupported",
+        /// The machine, the backend or the case offers no such measurement.
+        NotMeasured = "not-measured",
+    }
+}
+
+/// A typed statement that something cannot be done or measured. Never a zero, never a guess.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Gap {
+    /// What kind of thing is missing.
+    pub kind: GapKind,
+    /// What was looked for and not found, in one sentence.
+    pub reason: String,
+}
+
+/// Why a case failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Failure {
+    /// The worker ended by itself without having finished.
+    #[error("the worker exited with code {code} while in phase {phase}")]
+    ExitCode {
+        /// The exit code.
+        code: i32,
+        /// What it was busy with.
+        phase: Phase,
+    },
+    /// The worker was ended by a signal.
+    #[error("the worker was ended by signal {signal} ({name}) while in phase {phase}")]
+    Signal {
+        /// The signal's number.
+        signal: i32,
+        /// Its name, such as `SIGSEGV`.
+        name: String,
+        /// What it was busy with.
+        phase: Phase,
+    },
+    /// The worker made no progress in time.
+    #[error("no progress within {} s in phase {phase}; the worker was ended", .limit_ns / 1_000_000_000)]
+    TimedOut {
+        /// What it was busy with.
+        phase: Phase,
+        /// The limit in nanoseconds.
+        limit_ns: u64,
+    },
+    /// The worker needed more memory than it may have.
+    #[error("out of memory in phase {phase}: {detail}")]
+    OutOfMemory {
+        /// What it was busy with.
+        phase: Phase,
+        /// The limit in bytes, where it is known.
+        limit_bytes: Option<u64>,
+        /// The most that was seen in use, in bytes.
+        peak_bytes: Option<u64>,
+        /// Who found out, and how.
+        detail: String,
+    },
+    /// Plugin and host do not speak the same version.
+    #[error("refused version: {detail}")]
+    RefusedVersion {
+        /// What each side speaks, and which has to move.
+        detail: String,
+    },
+    /// The library has no entry point.
+    #[error("missing symbol `{symbol}`: {detail}")]
+    MissingSymbol {
+        /// The symbol that was looked up.
+        symbol: String,
+        /// What the loader said.
+        detail: String,
+    },
+    /// The file is not a shared library.
+    #[error("not a plugin: {detail}")]
+    NotAPlugin {
+        /// What it is instead.
+        detail: String,
+    },
+    /// The library is for another processor or system.
+    #[error("wrong architecture: the plugin is for {plugin}, this machine is {machine}")]
+    WrongArchitecture {
+        /// What the library was built for.
+        plugin: String,
+        /// What runs here.
+        machine: String,
+    },
+    /// A library that the plugin needs could not be loaded.
+    #[error("a library is missing: {detail}")]
+    MissingLibrary {
+        /// What the loader said.
+        detail: String,
+    },
+    /// The plugin reported an error.
+    #[error("the backend reported {code} in phase {phase}: {message}")]
+    Backend {
+        /// What was being done.
+        phase: Phase,
+        /// The error code's name.
+        code: String,
+        /// The plugin's message.
+        message: String,
+        /// Further details, possibly empty.
+        #[serde(default)]
+        details: String,
+    },
+    /// A measured value that cannot be true.
+    #[error("impossible measurement: {detail}")]
+    Impossible {
+        /// The value, and what it contradicts.
+        detail: String,
+    },
+    /// An input is missing, unreadable or does not fit the model.
+    #[error("input: {detail}")]
+    Input {
+        /// What is wrong and what was expected.
+        detail: String,
+    },
+    /// Something other than the protocol came from the worker.
+    #[error("the worker broke the protocol in phase {phase}: {detail}")]
+    Protocol {
+        /// What it was busy with.
+        phase: Phase,
+        /// What was expected, and what came.
+        detail: String,
+    },
+    /// The worker could not be started at all.
+    #[error("the worker could not be started: {detail}")]
+    NotStarted {
+        /// What the operating system said.
+        detail: String,
+    },
+}
+
+/// Times of a case's stages in nanoseconds, each measured once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Timings {
+    /// Opening the plugin's library.
+    pub open_ns: Option<u64>,
+    /// Loading the model.
+    pub load_ns: Option<u64>,
+    /// Preparing it: optimising, compiling.
+    pub prepare_ns: Option<u64>,
+    /// The first run.
+    pub first_run_ns: Option<u64>,
+}
+
+/// What a worker says when it has finished a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WorkerReport {
+    /// Times of the stages.
+    pub timings: Timings,
+    /// The worker's highest resident memory in bytes.
+    pub peak_memory_bytes: Option<u64>,
+    /// Its resident memory in bytes just before the plugin was opened.
+    pub baseline_memory_bytes: Option<u64>,
+    /// Class labels of the data set, where it has them; one per example.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<i64>,
+    /// Clock, and the harness's own cost, measured in this worker before the plugin was opened.
+    pub clock: ClockFacts,
+    /// What was unsteady or doubtful.
+    pub warnings: Vec<Warning>,
+    /// What the backend says that it used, as opposed to what it was asked for: precision,
+    /// threads, engine and its version.
+    #[serde(default)]
+    pub used: BTreeMap<String, String>,
+}
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Measured to the end.
+    Finished(Box<WorkerReport>),
+    /// Started and did not finish.
+    Failed {
+        /// Why.
+        failure: Failure,
+    },
+    /// Could not be started, for want of something.
+    Gap {
+        /// What is missing.
+        gap: Gap,
+    },
+}
+
+/// A line of the journal: one finished case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CaseRecord {
+    /// [`crate::RECORD_VERSION`] of the writer.
+    pub record_version: u32,
+    /// The case's id.
+    pub case_id: String,
+    /// Coordinates in the matrix.
+    pub key: CaseKey,
+    /// The case as planned; absent for a gap, which has no plugin or device to name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<CaseSpec>,
+    /// When the case started, RFC 3339 in UTC.
+    pub started_at: String,
+    /// How long it took in all, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The worker's last standard error, cut to a size that a reader can bear.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub standard_error: String,
+    /// The machine when the case started; absent for a gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+}

@@ -1,0 +1,57 @@
+//! What metrics and recommenders say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::names;
+use crate::outcome::Gap;
+
+names! {
+    /// Which way is better.
+    Direction {
+        /// Lower is better.
+        Lower = "lower",
+        /// Higher is better.
+        Higher = "higher",
+        /// Neither: the value only describes.
+        Neutral = "neutral",
+    }
+}
+
+/// One value of a metric for one case: a number or a gap, never both and never neither.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MetricValue {
+    /// Dotted name, such as `latency.p99`; the part before the dot is the metric plugin's id.
+    pub metric: String,
+    /// The value in `unit`, or why there is none.
+    pub value: Result<f64, Gap>,
+    /// Bounds of the interval around the value in the same unit, where the metric states one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<(f64, f64)>,
+    /// Unit by its symbol: `ns`, `1/s`, `B`, `1` for a plain ratio.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Whatever else the metric says, such as the definition of the quantile.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// Advice of a recommender, with the cases that it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Recommendation {
+    /// The advice in one line.
+    pub title: String,
+    /// Why, with the figures.
+    pub explanation: String,
+    /// Ids of the cases that it rests on; never empty for advice that states a number.
+    pub cases: Vec<String>,
+    /// Whatever else the recommender says.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+}

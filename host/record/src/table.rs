@@ -1,0 +1,39 @@
+//! Tables that reports and recommenders read.
+
+/// A value in a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Nothing: SQL's NULL.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A floating-point number.
+    Real(f64),
+    /// Text.
+    Text(String),
+}
+
+/// A table, by rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// The fixed views that the host offers to reports and recommenders.
+pub trait Views {
+    /// Names of the views.
+    fn names(&self) -> Vec<String>;
+
+    /// Reads a view whole.
+    ///
+    /// # Errors
+    ///
+    /// Says in one sentence that there is no such view, naming those that exist, or what the
+    /// database answered.
+    fn read(&self, name: &str) -> Result<Table, String>;
+}

@@ -1,0 +1,36 @@
+//! Typed advice about a measurement.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::names;
+
+names! {
+    /// What is doubtful about a measurement.
+    WarningKind {
+        /// Fewer queries than were asked for, or than a stated percentile needs.
+        FewSamples = "few-samples",
+        /// A query takes so little time that the harness's own cost shows.
+        OverheadVisible = "overhead-visible",
+        /// A query takes less than a few steps of the clock.
+        ClockTooCoarse = "clock-too-coarse",
+        /// Latencies drifted between the first and the last part of the measurement.
+        Drift = "drift",
+        /// Other work kept the machine busy.
+        MachineBusy = "machine-busy",
+        /// The backend used something else than it was asked for.
+        NotAsAsked = "not-as-asked",
+    }
+}
+
+/// A warning, with its evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Warning {
+    /// What is doubtful.
+    pub kind: WarningKind,
+    /// The figures that say so, in one sentence.
+    pub evidence: String,
+}

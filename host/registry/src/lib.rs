@@ -1,0 +1,1 @@
+//! Plugin discovery, metadata, hashes, the lock file and version negotiation.

@@ -1,0 +1,1 @@
+//! Runs a plan: starts workers, watches them, and records how each case ended.

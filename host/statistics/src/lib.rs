@@ -1,0 +1,1 @@
+//! Statistics of measurements: pure functions, also compiled into guests.

@@ -1,0 +1,1 @@
+//! The store: run folders, and the DuckDB database that indexes them.

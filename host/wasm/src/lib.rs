@@ -1,0 +1,1 @@
+//! The sandbox for WASM plugins: engine, limits, and adapters for the three worlds.

@@ -1,0 +1,1 @@
+//! The worker process: loads one backend plugin, measures one case, streams its samples.

@@ -1,0 +1,1 @@
+//! The CPU backend: the embedded rten engine, which needs no installed runtime.

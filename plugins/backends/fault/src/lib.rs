@@ -1,0 +1,1 @@
+//! The fault backend: crashes, hangs, leaks and lies on request.
