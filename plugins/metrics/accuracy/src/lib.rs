@@ -1,0 +1,1 @@
+//! Top-k accuracy over the labelled data set, with a Wilson interval.

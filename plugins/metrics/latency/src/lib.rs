@@ -1,0 +1,1 @@
+//! Latency percentiles, mean and spread, with distribution-free intervals.

@@ -1,0 +1,1 @@
+//! Peak, baseline and increase of the worker's resident memory.

@@ -1,0 +1,1 @@
+//! Samples and queries per second of measured time.
