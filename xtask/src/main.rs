@@ -1,1 +1,96 @@
-fn main() {}
+/*!
+The project's tasks, as `cargo xtask TASK`.
+
+Everything that a newcomer, a developer and CI do to this repository is here, so that they do the
+same thing. Each task first brings in what it needs: `run` sets up, builds and lays out the plugins
+before it measures. Few dependencies, since this is what is compiled first.
+*/
+
+mod bench;
+mod check;
+mod generate;
+mod layout;
+mod setup;
+mod shell;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use layout::Profile;
+use shell::{Failed, say};
+
+const HELP: &str = "\
+The project's tasks.
+
+Usage: cargo xtask TASK [ARGUMENTS]
+
+Tasks:
+  setup               Install what the build needs: the wasm32-wasip2 target and libduckdb
+  build [--debug]     Build host, worker and plugins, and lay them out beside each other
+  run MANIFEST …      Build, then `host run MANIFEST …`
+  test [FILTER …]     The whole test suite, or the tests whose names match
+  lint                Formatting, clippy, dependency licences and advisories
+  generate [--check]  Write the generated files anew, or check that they are up to date
+  bench [NAME]        Measure the tool itself: overhead, start, plan, guest
+  package FOLDER      Copy the built tool, with its plugins, into a folder of its own
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = match arguments.split_first() {
+        Some((task, rest)) => (task.as_str(), rest),
+        None => ("help", &[] as &[String]),
+    };
+    let outcome = match task {
+        "setup" => setup::setup(),
+        "build" => build(rest),
+        "run" => run(rest),
+        "test" => check::test(rest),
+        "lint" => check::lint(),
+        "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),
+        "bench" => bench::bench(rest.first().map(String::as_str)),
+        "package" => package(rest),
+        "help" | "--help" | "-h" => {
+            shell::print(HELP);
+            Ok(())
+        }
+        other => Err(Failed::new(format!("there is no task `{other}`\n\n{HELP}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            say(&format!("error: {failed}"));
+            ExitCode::from(failed.code())
+        }
+    }
+}
+
+fn build(arguments: &[String]) -> Result<(), Failed> {
+    let profile = match arguments {
+        [] => Profile::Release,
+        [flag] if flag == "--debug" => Profile::Debug,
+        _ => return Err(Failed::new("usage: cargo xtask build [--debug]")),
+    };
+    setup::setup()?;
+    layout::build(profile).map(drop)
+}
+
+fn run(arguments: &[String]) -> Result<(), Failed> {
+    if arguments.is_empty() {
+        return Err(Failed::new("usage: cargo xtask run MANIFEST [ARGUMENTS OF `host run`]"));
+    }
+    setup::setup()?;
+    let folder = layout::build(Profile::Release)?;
+    let host = folder.join("host");
+    say(&format!("$ {} run {}", shell::relative(&host), arguments.join(" ")));
+    shell::command(host).arg("run").args(arguments).replace()
+}
+
+fn package(arguments: &[String]) -> Result<(), Failed> {
+    let [target] = arguments else {
+        return Err(Failed::new("usage: cargo xtask package FOLDER"));
+    };
+    setup::setup()?;
+    let built = layout::build(Profile::Release)?;
+    layout::copy_to(&built, &PathBuf::from(target))
+}

@@ -1,0 +1,164 @@
+/*!
+What the tool itself costs, measured in one run on one machine.
+
+Each figure comes from a program that belongs to the room it measures and prints one line of JSON;
+this module runs them, one after the other, and prints a table beside the numbers to beat. Nothing
+here is asserted: machines are shared and noisy.
+*/
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::layout::{self, Profile};
+use crate::setup;
+use crate::shell::{At, Failed, cargo, command, print, root, say};
+
+/// A measured figure beside the number to beat.
+struct Row {
+    what: String,
+    measured: String,
+    to_beat: &'static str,
+}
+
+pub(crate) fn bench(only: Option<&str>) -> Result<(), Failed> {
+    const NAMES: &[&str] = &["overhead", "start", "plan", "guest"];
+    if let Some(name) = only
+        && !NAMES.contains(&name)
+    {
+        return Err(Failed::new(format!(
+            "there is no bench `{name}`; there are {}",
+            NAMES.join(", ")
+        )));
+    }
+    setup::setup()?;
+    let built = layout::build(Profile::Release)?;
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let mut rows = Vec::new();
+    if wanted("overhead") {
+        rows.push(overhead(&built)?);
+    }
+    if wanted("start") {
+        rows.push(start(&built)?);
+    }
+    if wanted("plan") {
+        rows.push(plan()?);
+    }
+    if wanted("guest") {
+        rows.push(guest(&built)?);
+    }
+    let mut table = String::from("| what | measured | to beat |\n|---|---|---|\n");
+    for Row { what, measured, to_beat } in rows {
+        table.push_str(&format!("| {what} | {measured} | {to_beat} |\n"));
+    }
+    print(&table);
+    Ok(())
+}
+
+/// Runs an example of a package, built for release, and reads the line of JSON that it prints.
+fn example(package: &str, name: &str, argument: Option<&Path>) -> Result<Value, Failed> {
+    let line =
+        cargo().args(["run", "--quiet", "--release", "--package", package, "--example", name]);
+    let text = line.arg("--").args(argument).read()?;
+    serde_json::from_str(&text).map_err(|error| Failed::new(format!("{package} {name}: {error}")))
+}
+
+fn number(value: &Value, name: &str) -> Result<f64, Failed> {
+    value[name].as_f64().ok_or_else(|| Failed::new(format!("the bench gave no `{name}`: {value}")))
+}
+
+fn overhead(built: &Path) -> Result<Row, Failed> {
+    say("bench: the measuring loop with the null backend, beside a bare loop that reads the clock");
+    let library = built.join("plugins/null/libbackend_null.so");
+    let value = example("host-worker", "overhead", Some(&library))?;
+    let (bare, null) = (number(&value, "bare_ns")?, number(&value, "null_ns")?);
+    Ok(Row {
+        what: "harness per iteration, null backend, over a bare clock read".into(),
+        measured: format!("{:.2}× ({null:.1} ns over {bare:.1} ns)", null / bare),
+        to_beat: "2×",
+    })
+}
+
+fn plan() -> Result<Row, Failed> {
+    say("bench: planning a million cases");
+    let value = example("host-plan", "million", None)?;
+    Ok(Row {
+        what: format!("planning {} cases", number(&value, "cases")?),
+        measured: format!(
+            "{:.2} s, {:.0} MB",
+            number(&value, "seconds")?,
+            number(&value, "peak_memory_bytes")? / 1e6
+        ),
+        to_beat: "5 s, 300 MB",
+    })
+}
+
+fn guest(built: &Path) -> Result<Row, Failed> {
+    say("bench: the latency metric over 10⁷ samples, in the sandbox and natively");
+    let value = example("host-wasm", "latency_metric", Some(&built.join("plugins/latency.wasm")))?;
+    let (native, guest) = (number(&value, "native_seconds")?, number(&value, "guest_seconds")?);
+    Ok(Row {
+        what: "WASM latency metric over 10⁷ samples, over the same code native".into(),
+        measured: format!("{:.2}× ({guest:.3} s over {native:.3} s)", guest / native),
+        to_beat: "1.5×",
+    })
+}
+
+/// From starting `host run` to its first timed query, as its own log tells it, ten times.
+fn start(built: &Path) -> Result<Row, Failed> {
+    say("bench: from the start of `host run` to the first sample");
+    let results = std::env::temp_dir().join(format!("tare-bench-{}", std::process::id()));
+    let mut times = Vec::new();
+    for _ in 0..10 {
+        times.push(first_sample(built, &results)?);
+    }
+    std::fs::remove_dir_all(&results).at(&results)?;
+    times.sort();
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    Ok(Row {
+        what: "start of `host run` to first sample (quickstart; median of 10)".into(),
+        measured: format!(
+            "{:.0} ms ({:.0} to {:.0})",
+            milliseconds(times[times.len() / 2]),
+            milliseconds(times[0]),
+            milliseconds(times[times.len() - 1])
+        ),
+        to_beat: "150 ms",
+    })
+}
+
+fn first_sample(built: &Path, results: &Path) -> Result<Duration, Failed> {
+    const MARK: &str = "first timed query";
+    let mut process = command(built.join("host"))
+        .args(["-vv", "--color", "never", "--results"])
+        .arg(results)
+        .arg("run")
+        .arg(root().join("manifests/quickstart.toml"))
+        .into_command();
+    let started = Instant::now();
+    let mut child = process
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| Failed::new(format!("host could not be started: {error}")))?;
+    let lines = BufReader::new(child.stderr.take().expect("standard error is piped")).lines();
+    let mut found = None;
+    let mut last = String::new();
+    for line in lines.map_while(Result::ok) {
+        if line.contains(MARK) {
+            found = Some(started.elapsed());
+            break;
+        }
+        last = line;
+    }
+    // The rest of the run is of no interest.
+    let _ = child.kill();
+    let _ = child.wait();
+    found.ok_or_else(|| {
+        Failed::new(format!("`host run` never said `{MARK}`; its last words: {last}"))
+    })
+}

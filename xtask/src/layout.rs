@@ -1,0 +1,107 @@
+/*!
+Building the tool, and laying it out as it is installed.
+
+Beside the executable `host` lie `host-worker`, `libduckdb.so` and `plugins/`. Cargo puts the first
+two there by itself; the rest is copied, each file in one step, and only where it changed, so that a
+second call does nothing.
+*/
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::setup::{duckdb_library, place};
+use crate::shell::{At, Failed, cargo, command, root, say};
+
+/// The native plugins that come with the tool: package, plugin id and cargo's name of the library.
+const BACKENDS: &[&str] = &["cpu", "null", "fault"];
+
+/// The kinds of guests, by the folder below `plugins/` and the prefix of the package's name.
+const GUESTS: &[(&str, &[&str])] = &[
+    ("metric", &["latency", "throughput", "memory", "accuracy"]),
+    ("report", &["html", "markdown", "csv", "json"]),
+    ("recommender", &["hardware"]),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Debug,
+    Release,
+}
+
+impl Profile {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// The folder into which cargo builds.
+pub(crate) fn target_folder() -> Result<PathBuf, Failed> {
+    let answer = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).read()?;
+    let answer: serde_json::Value = serde_json::from_str(&answer)
+        .map_err(|error| Failed::new(format!("the answer of `cargo metadata`: {error}")))?;
+    let folder = answer["target_directory"].as_str();
+    Ok(PathBuf::from(folder.ok_or_else(|| Failed::new("cargo names no target folder"))?))
+}
+
+/// Builds everything that the installed tool consists of; gives its folder.
+pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
+    let target = target_folder()?;
+    let folder = target.join(profile.folder());
+    say(&format!("build: host, worker and native plugins ({})", profile.folder()));
+    let mut packages = vec!["--package=host-cli".to_owned(), "--package=host-worker".to_owned()];
+    packages.extend(BACKENDS.iter().map(|id| format!("--package=backend-{id}")));
+    let flags: &[&str] = if profile == Profile::Release { &["--release"] } else { &[] };
+    cargo().arg("build").args(flags).args(&packages).run()?;
+
+    say("build: WASM plugins");
+    // Guests have a target folder of their own, since the two workspaces would wait for each
+    // other's lock in one.
+    let guests = target.join("guests");
+    cargo()
+        .args(["build", "--release", "--target", "wasm32-wasip2", "--workspace", "--manifest-path"])
+        .arg(root().join("plugins/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&guests)
+        .run()?;
+
+    copy_if_changed(&duckdb_library(), &folder.join("libduckdb.so"))?;
+    for id in BACKENDS {
+        let plugin = folder.join("plugins").join(id);
+        let library = format!("libbackend_{id}.so");
+        copy_if_changed(&folder.join(&library), &plugin.join(&library))?;
+        let description = root().join("plugins/backends").join(id).join("plugin.toml");
+        copy_if_changed(&description, &plugin.join("plugin.toml"))?;
+    }
+    for (kind, ids) in GUESTS {
+        for id in *ids {
+            let component = guests.join(format!("wasm32-wasip2/release/{kind}_{id}.wasm"));
+            copy_if_changed(&component, &folder.join(format!("plugins/{id}.wasm")))?;
+        }
+    }
+    Ok(folder)
+}
+
+fn copy_if_changed(source: &Path, target: &Path) -> Result<(), Failed> {
+    let new = fs::read(source).at(source)?;
+    if fs::read(target).is_ok_and(|old| old == new) {
+        return Ok(());
+    }
+    place(source, target)
+}
+
+/// Copies the installed layout out of cargo's folder.
+pub(crate) fn copy_to(built: &Path, target: &Path) -> Result<(), Failed> {
+    fs::create_dir_all(target).at(target)?;
+    for name in ["host", "host-worker", "libduckdb.so"] {
+        place(&built.join(name), &target.join(name))?;
+    }
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        place(&root().join(name), &target.join(name))?;
+    }
+    command("cp").arg("-r").arg(built.join("plugins")).arg(target).run()?;
+    say(&format!("packaged into {}", target.display()));
+    Ok(())
+}

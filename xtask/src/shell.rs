@@ -1,0 +1,158 @@
+//! Running programs, and talking about it. The only place of this crate that prints.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A task failed; the message says what, and what to do.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    message: String,
+    code: u8,
+}
+
+impl Failed {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 1 }
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+/// Turns an I/O error into a failure that names the path.
+pub(crate) trait At<T> {
+    fn at(self, path: &Path) -> Result<T, Failed>;
+}
+
+impl<T> At<T> for std::io::Result<T> {
+    fn at(self, path: &Path) -> Result<T, Failed> {
+        self.map_err(|error| Failed::new(format!("{}: {error}", path.display())))
+    }
+}
+
+/// Says something to the person at the terminal, on standard error.
+#[expect(clippy::print_stderr, reason = "this is the one door for it")]
+pub(crate) fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Prints data on standard output.
+#[expect(clippy::print_stdout, reason = "this is the one door for it")]
+pub(crate) fn print(text: &str) {
+    print!("{text}");
+}
+
+/// The checkout.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout").to_owned()
+}
+
+/// A path as a reader wants it: relative to the current folder where it lies below it.
+pub(crate) fn relative(path: &Path) -> String {
+    let current = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&current).unwrap_or(path).display().to_string()
+}
+
+/// Whether a program can be started at all.
+pub(crate) fn has(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// A program to run.
+pub(crate) struct Program(Command);
+
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Program {
+    Program(Command::new(program))
+}
+
+/// The cargo that runs us, in the checkout.
+pub(crate) fn cargo() -> Program {
+    let mut program = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    program.0.current_dir(root());
+    // What `cargo run` set for xtask itself is not for the builds that xtask starts.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_")) {
+            program.0.env_remove(name);
+        }
+    }
+    program.0.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+    program
+}
+
+impl Program {
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.0.arg(argument);
+        self
+    }
+
+    pub(crate) fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.0.args(arguments);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn into_command(self) -> Command {
+        self.0
+    }
+
+    fn line(&self) -> String {
+        let words = std::iter::once(self.0.get_program()).chain(self.0.get_args());
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs it to its end, with our standard streams.
+    pub(crate) fn run(mut self) -> Result<(), Failed> {
+        let line = self.line();
+        match self.0.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Failed::new(format!("`{line}` failed: {status}"))),
+            Err(error) => Err(Failed::new(format!("`{line}` could not be started: {error}"))),
+        }
+    }
+
+    /// Runs it to its end and gives what it printed on standard output.
+    pub(crate) fn read(mut self) -> Result<String, Failed> {
+        let line = self.line();
+        let output = self.0.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output
+            .map_err(|error| Failed::new(format!("`{line}` could not be started: {error}")))?;
+        if !output.status.success() {
+            return Err(Failed::new(format!("`{line}` failed: {}", output.status)));
+        }
+        String::from_utf8(output.stdout)
+            .map_err(|_| Failed::new(format!("`{line}` printed something other than text")))
+    }
+
+    /// Becomes the program, so that its signals and exit code are its own.
+    pub(crate) fn replace(mut self) -> Result<(), Failed> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::process::CommandExt;
+            let error = self.0.exec();
+            Err(Failed::new(format!("`{}` could not be started: {error}", self.line())))
+        }
+        #[cfg(not(unix))]
+        {
+            self.run()
+        }
+    }
+}
