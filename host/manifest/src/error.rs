@@ -1,0 +1,37 @@
+//! What is wrong with a manifest: data, not rendered text, so that the command line can underline
+//! the place and an editor or a JSON consumer can do otherwise.
+
+use std::fmt;
+use std::ops::Range;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ManifestError {
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// Where, in bytes of the text; on character boundaries and within the text.
+    pub span: Range<usize>,
+    /// What to write beside the underlined text; a few words.
+    pub label: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// All that is wrong with a manifest, in the order of the text; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestErrors {
+    /// The errors.
+    pub errors: Vec<ManifestError>,
+}
+
+impl fmt::Display for ManifestErrors {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.errors[..] {
+            [error] => write!(formatter, "the manifest has an error: {error}"),
+            errors => write!(formatter, "the manifest has {} errors", errors.len()),
+        }
+    }
+}
+
+impl std::error::Error for ManifestErrors {}
