@@ -1,0 +1,172 @@
+/*!
+What the tests of the whole tool share.
+
+They run `host` as it is installed: from a folder that holds the executable, the worker, the
+database's library and the plugins. `cargo xtask test` builds that folder and names it in
+`TARE_BUILT`; without it these tests fail, and do not skip. Each test has folders of its own for
+results, plugins, configuration and cache, so that nothing of the user's is read or changed.
+*/
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The checkout.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the checkout").to_owned()
+}
+
+/// The folder of the installed tool.
+///
+/// # Panics
+///
+/// Where `TARE_BUILT` is not set.
+#[must_use]
+pub fn built() -> PathBuf {
+    let folder = std::env::var_os("TARE_BUILT").map(PathBuf::from);
+    folder.expect("TARE_BUILT names no folder: run these tests with `cargo xtask test`")
+}
+
+/// A place of its own for one test.
+pub struct Place {
+    folder: TempDir,
+    host: PathBuf,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Place {
+    /// An empty place with the tool as it was built.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_host(built().join("host"))
+    }
+
+    /// An empty place with another copy of the tool.
+    #[must_use]
+    pub fn with_host(host: PathBuf) -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder"), host }
+    }
+
+    /// The folder, which is also the current one of every command.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The user's plugin folder.
+    #[must_use]
+    pub fn plugins(&self) -> PathBuf {
+        let folder = self.path().join("data/tare/plugins");
+        std::fs::create_dir_all(&folder).expect("creating the plugin folder");
+        folder
+    }
+
+    /// Writes a file and gives its path.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).expect("writing a file of the test");
+        path
+    }
+
+    /// `host` with the place's folders and no colours.
+    #[must_use]
+    pub fn host(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.host);
+        command.args(arguments).current_dir(self.path());
+        for (name, folder) in [
+            ("XDG_DATA_HOME", "data"),
+            ("XDG_CONFIG_HOME", "configuration"),
+            ("XDG_CACHE_HOME", "cache"),
+            ("HOME", "home"),
+        ] {
+            command.env(name, self.path().join(folder));
+        }
+        for name in ["TARE_PLUGINS", "TARE_RESULTS", "LD_LIBRARY_PATH", "RUST_LOG"] {
+            command.env_remove(name);
+        }
+        command.env("NO_COLOR", "1").env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    /// Runs `host` to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        let output = self.host(arguments).output().expect("starting host");
+        Ended::new(arguments, &output)
+    }
+
+    /// The only run folder below `results/`.
+    #[must_use]
+    pub fn run_folder(&self) -> PathBuf {
+        let runs = self.path().join("results/runs");
+        let mut folders: Vec<_> = std::fs::read_dir(&runs)
+            .expect("the folder of runs")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        assert_eq!(folders.len(), 1, "one run was expected: {folders:?}");
+        folders.remove(0)
+    }
+
+    /// The lines of a file of the run folder, as JSON.
+    #[must_use]
+    pub fn lines(&self, name: &str) -> Vec<Value> {
+        let path = self.run_folder().join(name);
+        let text = std::fs::read_to_string(&path).expect("reading a file of the run folder");
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+}
+
+/// What a command left.
+#[derive(Debug)]
+pub struct Ended {
+    /// The command, for messages.
+    pub command: String,
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Takes a command's output apart.
+    #[must_use]
+    pub fn new(arguments: &[&str], output: &Output) -> Self {
+        Self {
+            command: arguments.join(" "),
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Asserts the exit code, and shows everything where it is another.
+    #[track_caller]
+    #[must_use]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "`host {}`\n--- stdout\n{}\n--- stderr\n{}",
+            self.command,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// Standard output as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("no JSON ({error}):\n{}\n{}", self.stdout, self.stderr))
+    }
+}

@@ -1,0 +1,130 @@
+//! Arrows between rooms point one way, as `docs/design/rooms.md` says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What each package of ours may depend on of ours, beyond tests.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("host-record", &[]),
+    ("host-statistics", &[]),
+    ("host-manifest", &["host-record"]),
+    ("host-measure", &["host-record"]),
+    ("host-plan", &["host-manifest", "host-record"]),
+    ("host-registry", &["host-record"]),
+    ("host-worker", &["host-measure", "host-record", "host-statistics", "plugin-api"]),
+    ("host-run", &["host-plan", "host-record"]),
+    ("host-wasm", &["host-record"]),
+    ("host-store", &["host-record", "host-statistics"]),
+    (
+        "host-cli",
+        &[
+            "host-manifest",
+            "host-plan",
+            "host-record",
+            "host-registry",
+            "host-run",
+            "host-statistics",
+            "host-store",
+            "host-wasm",
+        ],
+    ),
+    ("plugin-api", &[]),
+    ("plugin-guest", &[]),
+    ("plugin-testkit", &["plugin-api"]),
+    ("backend-cpu", &["plugin-api"]),
+    ("backend-null", &["plugin-api"]),
+    ("backend-fault", &["plugin-api"]),
+    ("end-to-end", &[]),
+    ("xtask", &[]),
+];
+
+/// What a package must not be linked with, however far down.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    // The worker is small and quick to start, and a plugin's process holds nothing of ours that
+    // it could break.
+    ("host-worker", &["wasmtime", "duckdb", "libduckdb-sys", "parquet", "clap"]),
+    // The command line never opens a native plugin; workers do.
+    ("host-cli", &["plugin-api", "host-worker", "host-measure"]),
+    // Whoever writes a backend pays for nothing else.
+    ("plugin-api", &["host-record", "serde", "serde_json", "tracing"]),
+];
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").expect("cargo names itself to tests");
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(end_to_end::root())
+        .output()
+        .expect("starting cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+}
+
+/// Package name → names of what it depends on, leaving out what only tests need.
+fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let names: BTreeMap<String, String> = list(&metadata["packages"])
+        .iter()
+        .map(|package| {
+            let text = |name: &str| package[name].as_str().expect("a string").to_owned();
+            (text("id"), text("name"))
+        })
+        .collect();
+    let mut graph = BTreeMap::new();
+    for node in list(&metadata["resolve"]["nodes"]) {
+        let dependencies = list(&node["deps"]).into_iter().filter(|dependency| {
+            list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null())
+        });
+        let dependencies = dependencies
+            .map(|dependency| names[dependency["pkg"].as_str().expect("an id")].clone());
+        let name = names[node["id"].as_str().expect("an id")].clone();
+        graph.entry(name).or_insert_with(BTreeSet::new).extend(dependencies);
+    }
+    graph
+}
+
+#[test]
+fn rooms_depend_only_on_rooms_before_them() {
+    let metadata = metadata();
+    let graph = graph(&metadata);
+    let ours: BTreeSet<String> = metadata["packages"]
+        .as_array()
+        .expect("packages")
+        .iter()
+        .filter(|package| package["source"].is_null())
+        .map(|package| package["name"].as_str().expect("a name").to_owned())
+        .collect();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    for name in &ours {
+        let Some(allowed) = allowed.get(name.as_str()) else {
+            panic!("{name} is new: say in this test what it may depend on");
+        };
+        for dependency in graph[name].intersection(&ours) {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{name} must not depend on {dependency}: the arrow points the other way"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_heavy_or_dangerous_is_linked_where_it_must_not_be() {
+    let graph = graph(&metadata());
+    for (package, forbidden) in FORBIDDEN {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![*package];
+        while let Some(name) = open.pop() {
+            for dependency in graph.get(name).into_iter().flatten() {
+                if reached.insert(dependency.as_str()) {
+                    open.push(dependency);
+                }
+            }
+        }
+        for name in *forbidden {
+            assert!(!reached.contains(name), "{package} must not be linked with {name}");
+        }
+    }
+}
