@@ -10,17 +10,89 @@ Three layers:
 - `shape` reads one kind of value from the TOML tree, and says in JSON Schema what it accepts; a
   type does both in one place, so that the schema and the parser cannot drift apart;
 - `document` lists every table and key of a manifest, once, as such shapes;
-- `resolve` turns a document into an [`Experiment`]: defaults, references between parts, and rules
-  that concern more than one value.
+- `resolve` turns a document into an [`Experiment`]: references between parts, and rules that
+  concern more than one value.
 
 The crate is pure: it sees the text and touches no file.
 */
 
+mod document;
 mod error;
 mod experiment;
+mod resolve;
+mod scalar;
+mod shape;
 
-pub use error::{ManifestError, ManifestErrors};
-pub use experiment::{
+use schemars::generate::SchemaSettings;
+use toml::de::{DeTable, DeValue};
+
+use crate::document::Manifest;
+pub use crate::error::{ManifestError, ManifestErrors};
+pub use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
     Recommender,
 };
+pub use crate::scalar::SCHEMA_VERSION;
+use crate::scalar::SchemaVersion;
+use crate::shape::{At, Described, Reader, Shape};
+
+/// A commented manifest to begin with: what `host init` writes.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+/// Reads a manifest.
+///
+/// # Errors
+///
+/// All that is wrong with it, in the order of the text. Where the text is not TOML, only that; and
+/// where it is written for a later version of the format, only that.
+pub fn parse(text: &str) -> Result<Experiment, ManifestErrors> {
+    let _span = tracing::debug_span!("manifest", bytes = text.len()).entered();
+    let mut reader = Reader::default();
+    let experiment = read(text, &mut reader);
+    let mut errors = reader.errors;
+    errors.sort_by_key(|error| error.span.start);
+    match experiment {
+        Some(experiment) if errors.is_empty() => {
+            tracing::debug!(experiment = experiment.name, "the manifest is good");
+            Ok(experiment)
+        }
+        _ => {
+            assert!(!errors.is_empty(), "a manifest that cannot be resolved has an error");
+            tracing::debug!(errors = errors.len(), "the manifest is refused");
+            Err(ManifestErrors { errors })
+        }
+    }
+}
+
+fn read(text: &str, reader: &mut Reader) -> Option<Experiment> {
+    let (root, syntax) = DeTable::parse_recoverable(text);
+    for error in &syntax {
+        let span = error.span().unwrap_or(0..0);
+        reader.error(span, format!("this is not TOML: {}", error.message()), "here", None);
+    }
+    if !syntax.is_empty() {
+        return None;
+    }
+    if let Some(node) = root.get_ref().get("schema")
+        && SchemaVersion::is_newer(node)
+    {
+        SchemaVersion::read(node, reader);
+        return None;
+    }
+    // What the file lacks as a whole is missing at its beginning.
+    let root = At::new(0..0, DeValue::Table(root.into_inner()));
+    let manifest = Manifest::read(&root, reader)?;
+    resolve::resolve(&manifest, reader)
+}
+
+/// The JSON Schema (draft 7, which TOML editors read) of a manifest.
+///
+/// It is made from the same declarations as the parser. It accepts every manifest that [`parse`]
+/// accepts; some rules, such as references between parts, only [`parse`] knows.
+#[must_use]
+pub fn json_schema() -> serde_json::Value {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<Described<Manifest>>();
+    schema.insert("title".to_owned(), "Tare experiment manifest".into());
+    schema.to_value()
+}

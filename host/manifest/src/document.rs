@@ -1,0 +1,223 @@
+//! Every table and key of a manifest, once: its name, what it may hold, its default, and what it
+//! means. The struct that the parser fills and the JSON Schema both come from this list.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use host_record::{Mode, Precision, Quantity, Scenario};
+use semver::VersionReq;
+
+use crate::experiment::DeviceChoice;
+use crate::scalar::{
+    BoundValue, Bytes, Id, Nanoseconds, OptionText, PluginId, Positive, SchemaVersion, Title,
+};
+use crate::shape::{Axis, Json, List, Named, Tables, table};
+
+table! {
+    /// An experiment: models, backends, what to combine, how to measure, what to make of it.
+    Manifest {
+        /// Version of the manifest's format: 1.
+        "schema" schema: SchemaVersion, required "schema = 1";
+        /// What the experiment is.
+        "experiment" experiment: ExperimentTable, required "[experiment]";
+        /// A model. Repeat `[[model]]` for more.
+        "model" model: Tables<ModelTable>, required "[[model]]";
+        /// A backend, which runs models. Repeat `[[backend]]` for more.
+        "backend" backend: Tables<BackendTable>, required "[[backend]]";
+        /// What is combined with what. Each combination is a case.
+        "matrix" matrix: MatrixTable, default "{}";
+        /// How each case is measured.
+        "measure" measure: MeasureTable, default "{}";
+        /// A metric to compute. Without one, samples are recorded only; metrics can be computed
+        /// from them later.
+        "metric" metric: Tables<PluginTable>, optional;
+        /// A report to write.
+        "report" report: Tables<PluginTable>, optional;
+        /// A recommender to ask.
+        "recommend" recommend: Tables<RecommendTable>, optional;
+    }
+}
+
+table! {
+    /// What the experiment is.
+    ExperimentTable {
+        /// The name, which ids, tables and reports carry.
+        "name" name: Title, required "name = \"my-experiment\"";
+        /// What it is to find out.
+        "description" description: String, default "\"\"";
+        /// Seed for whatever is random: synthetic inputs.
+        "seed" seed: u64, default "0";
+        /// Folder for the results, relative to the manifest's folder. When absent: `--results`, the
+        /// environment, or `results` in the current folder.
+        "results" results: PathBuf, optional;
+        /// Folders to look for plugins in, relative to the manifest's folder, beside the usual ones.
+        "plugins" plugins: List<PathBuf>, default "[]";
+    }
+}
+
+table! {
+    /// A model.
+    ModelTable {
+        /// What the matrix and the results call the model.
+        "id" id: Id, required "id = \"my-model\"";
+        /// The model file, relative to the manifest's folder.
+        "path" path: PathBuf, required "path = \"model.onnx\"";
+        /// Files with inputs. Without them, inputs are drawn from the seed.
+        "data" data: DataTable, optional;
+        /// How inputs are drawn, by the input's name, where there are no files. An input that is
+        /// not named is drawn uniformly from 0 to 1.
+        "inputs" inputs: Named<SyntheticTable>, optional;
+    }
+}
+
+table! {
+    /// Files with inputs, and their labels.
+    DataTable {
+        /// NumPy `.npy` files whose first axis counts examples, by the input's name.
+        "inputs" inputs: Named<PathBuf>, required "inputs = { image = \"images.npy\" }";
+        /// A NumPy `.npy` file with an integer class label for each example, for accuracy.
+        "labels" labels: PathBuf, optional;
+    }
+}
+
+table! {
+    /// How one input is drawn.
+    SyntheticTable {
+        /// Sizes of dynamic axes other than batch and sequence length, by the axis's name or
+        /// number.
+        "dimensions" dimensions: Named<Positive>, default "{}";
+        /// The lowest value.
+        "low" low: f64, default "0";
+        /// The highest value.
+        "high" high: f64, default "1";
+    }
+}
+
+table! {
+    /// A backend, which runs models.
+    BackendTable {
+        /// What the matrix and the results call the backend.
+        "id" id: Id, required "id = \"cpu\"";
+        /// The plugin's id. When absent: the same as `id`.
+        "plugin" plugin: PluginId, optional;
+        /// Which versions of the plugin will do: a semver range.
+        "version" version: VersionReq, default "\"*\"";
+        /// The device, or a list of devices, by the ids that `host devices` lists. `auto` is the
+        /// first device that the backend lists.
+        "device" device: Axis<DeviceChoice>, default "\"auto\"";
+        /// Threads that the backend may use. When absent, the backend decides.
+        "threads" threads: NonZeroU32, optional;
+        /// Options for the backend, passed through as text.
+        "options" options: Named<OptionText>, default "{}";
+    }
+}
+
+table! {
+    /// What is combined with what. Each axis is a value or a list of values.
+    MatrixTable {
+        /// Ids of the models to use. When absent: all.
+        "model" model: Axis<Id>, optional;
+        /// Ids of the backends to use. When absent: all.
+        "backend" backend: Axis<Id>, optional;
+        /// Number formats in which the model computes.
+        "precision" precision: Axis<Precision>, default "[\"fp32\"]";
+        /// Samples per batch.
+        "batch" batch: Axis<NonZeroU32>, default "[1]";
+        /// Lengths of the sequence axis in tokens. When absent, there is no such axis.
+        "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
+        /// What is done with the model.
+        "mode" mode: Axis<Mode>, default "[\"inference\"]";
+        /// How queries are issued: one batch at a time, or all at once.
+        "scenario" scenario: Axis<Scenario>, default "[\"single-stream\"]";
+        /// Cells to add. What an entry leaves out takes every value of the axis above.
+        "include" include: List<CellTable>, default "[]";
+        /// Cells to leave out, of the axes and of `include` alike. What an entry leaves out matches
+        /// everything.
+        "exclude" exclude: List<CellTable>, default "[]";
+    }
+}
+
+table! {
+    /// Some coordinates of a cell, each a value or a list of values; at least one.
+    CellTable {
+        /// Ids of models.
+        "model" model: Axis<Id>, optional;
+        /// Ids of backends.
+        "backend" backend: Axis<Id>, optional;
+        /// Devices.
+        "device" device: Axis<DeviceChoice>, optional;
+        /// Number formats.
+        "precision" precision: Axis<Precision>, optional;
+        /// Samples per batch.
+        "batch" batch: Axis<NonZeroU32>, optional;
+        /// Lengths of the sequence axis in tokens.
+        "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
+        /// What is done with the model.
+        "mode" mode: Axis<Mode>, optional;
+        /// How queries are issued.
+        "scenario" scenario: Axis<Scenario>, optional;
+    }
+}
+
+table! {
+    /// How each case is measured.
+    MeasureTable {
+        /// Time, or number of queries, before measuring; recorded, and left out of every metric.
+        "warm-up" warm_up: Quantity, default "\"1s\"";
+        /// A case is measured for at least this long.
+        "duration" duration: Nanoseconds, default "\"5s\"";
+        /// A case is measured for no longer than this, even if queries are too few. When absent:
+        /// ten times `duration`.
+        "maximum-duration" maximum_duration: Nanoseconds, optional;
+        /// A case is measured until at least this many queries were made.
+        "minimum-queries" minimum_queries: Positive, default "100";
+        /// Samples in one query of the scenario `offline`, rounded up to whole batches. When
+        /// absent: the whole data set, or 24 batches where there is none.
+        "offline-samples" offline_samples: Positive, optional;
+        /// A case that makes no progress for this long is ended.
+        "timeout" timeout: Nanoseconds, default "\"60s\"";
+        /// A case that uses more memory than this is ended. When absent: the memory that is
+        /// available when the case starts.
+        "memory-limit" memory_limit: Bytes, optional;
+    }
+}
+
+table! {
+    /// A metric or a report.
+    PluginTable {
+        /// The plugin's id.
+        "plugin" plugin: PluginId, required "plugin = \"…\"";
+        /// Which versions of the plugin will do: a semver range.
+        "version" version: VersionReq, default "\"*\"";
+        /// Options for the plugin; `host plugins info` lists them.
+        "options" options: Json, default "{}";
+    }
+}
+
+table! {
+    /// A recommender.
+    RecommendTable {
+        /// The plugin's id.
+        "plugin" plugin: PluginId, required "plugin = \"hardware\"";
+        /// Which versions of the plugin will do: a semver range.
+        "version" version: VersionReq, default "\"*\"";
+        /// What a case must meet to be recommended.
+        "limits" limits: List<LimitTable>, default "[]";
+        /// Options for the plugin; `host plugins info` lists them.
+        "options" options: Json, default "{}";
+    }
+}
+
+table! {
+    /// A limit on a metric: `metric` and one of `at-most` and `at-least`.
+    LimitTable {
+        /// Full name of the metric, such as `latency.p99`.
+        "metric" metric: Title, required "metric = \"latency.p99\"";
+        /// The metric may be this much or less: a number in the metric's unit, a duration or a
+        /// size.
+        "at-most" at_most: BoundValue, optional;
+        /// The metric must be this much or more: a number in the metric's unit, a duration or a
+        /// size.
+        "at-least" at_least: BoundValue, optional;
+    }
+}

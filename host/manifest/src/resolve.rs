@@ -1,0 +1,537 @@
+//! From a document to an experiment: references between parts, and rules that concern more than
+//! one value.
+//!
+//! Everything is checked even where something is already wrong, so that all errors show at once. A
+//! field that is `None` although it is required or has a default was reported when it was read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+
+use host_record::{InputSource, MeasureSettings, SyntheticInput};
+
+use crate::document::{
+    BackendTable, CellTable, DataTable, ExperimentTable, LimitTable, Manifest, MatrixTable,
+    MeasureTable, ModelTable, PluginTable, RecommendTable, SyntheticTable,
+};
+use crate::experiment::{
+    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
+    Recommender,
+};
+use crate::scalar::{Bytes, Id, Nanoseconds, PluginId, Positive};
+use crate::shape::{At, Axis, List, Named, Reader, Tables, suggestion};
+
+fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
+    list.iter().flat_map(|list| &list.get_ref().0).map(At::get_ref)
+}
+
+fn value<T: Clone>(field: &Option<At<T>>) -> Option<T> {
+    field.as_ref().map(|value| value.get_ref().clone())
+}
+
+/// The experiment; `None` only where an error is recorded.
+pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experiment> {
+    let experiment = manifest.experiment.as_ref().map(At::get_ref);
+    let models = Names::collect(
+        "model",
+        reader,
+        tables(&manifest.model).map(|model| model.id.as_ref().map(id_text)),
+    );
+    let backends = Names::collect(
+        "backend",
+        reader,
+        tables(&manifest.backend).map(|backend| backend.id.as_ref().map(id_text)),
+    );
+    let metrics = Names::collect(
+        "metric",
+        reader,
+        tables(&manifest.metric).map(|metric| metric.plugin.as_ref().map(plugin_text)),
+    );
+    // Two reports by one plugin would write over each other.
+    Names::collect(
+        "report",
+        reader,
+        tables(&manifest.report).map(|report| report.plugin.as_ref().map(plugin_text)),
+    );
+
+    let resolved_models: Vec<_> =
+        tables(&manifest.model).map(|table| model(table, reader)).collect();
+    let resolved_backends: Vec<_> =
+        tables(&manifest.backend).map(|table| backend(table, reader)).collect();
+    let matrix = manifest
+        .matrix
+        .as_ref()
+        .and_then(|table| matrix(table.get_ref(), &models, &backends, reader));
+    let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
+    let resolved_metrics: Vec<_> = tables(&manifest.metric).map(plugin_use).collect();
+    let reports: Vec<_> = tables(&manifest.report).map(plugin_use).collect();
+    let recommenders: Vec<_> =
+        tables(&manifest.recommend).map(|table| recommender(table, &metrics, reader)).collect();
+
+    manifest.schema.as_ref()?;
+    let ExperimentTable { name, description, seed, results, plugins } = experiment?;
+    Some(Experiment {
+        name: name.as_ref()?.get_ref().0.clone(),
+        description: value(description)?,
+        seed: value(seed)?,
+        results: value(results),
+        plugins: list(plugins).cloned().collect(),
+        models: resolved_models.into_iter().collect::<Option<_>>()?,
+        backends: resolved_backends.into_iter().collect::<Option<_>>()?,
+        matrix: matrix?,
+        measure: measure?,
+        metrics: resolved_metrics.into_iter().collect::<Option<_>>()?,
+        reports: reports.into_iter().collect::<Option<_>>()?,
+        recommenders: recommenders.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+fn id_text(id: &At<Id>) -> At<String> {
+    At::new(id.span(), id.get_ref().0.clone())
+}
+
+fn plugin_text(id: &At<PluginId>) -> At<String> {
+    At::new(id.span(), id.get_ref().0.clone())
+}
+
+fn list<T>(list: &Option<At<List<T>>>) -> impl Iterator<Item = &T> {
+    list.iter().flat_map(|list| &list.get_ref().0).map(At::get_ref)
+}
+
+/// Names that other parts of the manifest may refer to.
+struct Names {
+    /// What the names are of, as the header says it.
+    kind: &'static str,
+    names: Vec<String>,
+    /// Whether every name could be read; otherwise a reference that finds nothing proves nothing.
+    complete: bool,
+}
+
+impl Names {
+    /// Collects names, and records those that are given twice.
+    fn collect(
+        kind: &'static str,
+        reader: &mut Reader,
+        found: impl Iterator<Item = Option<At<String>>>,
+    ) -> Self {
+        let mut names = Vec::new();
+        let mut complete = true;
+        for name in found {
+            match name {
+                None => complete = false,
+                Some(name) if names.contains(name.get_ref()) => reader.error(
+                    name.span(),
+                    format!("there are two `[[{kind}]]` called `{}`", name.get_ref()),
+                    "again",
+                    "give this one another name, or remove it".to_owned(),
+                ),
+                Some(name) => names.push(name.into_inner()),
+            }
+        }
+        Self { kind, names, complete }
+    }
+
+    /// Records names that refer to nothing.
+    fn check(&self, axis: &Option<At<Axis<Id>>>, reader: &mut Reader) {
+        for id in axis.iter().flat_map(|axis| &axis.get_ref().0) {
+            self.check_one(&id.get_ref().0, id.span(), reader);
+        }
+    }
+
+    fn check_one(&self, name: &str, span: std::ops::Range<usize>, reader: &mut Reader) -> bool {
+        let known = self.names.iter().any(|known| known == name);
+        if !known && self.complete {
+            let kind = self.kind;
+            let hint = if self.names.is_empty() {
+                format!("add a `[[{kind}]]` for it")
+            } else {
+                let names: Vec<_> = self.names.iter().map(String::as_str).collect();
+                suggestion(name, &names, "this manifest has")
+            };
+            reader.error(
+                span,
+                format!("there is no `[[{kind}]]` called `{name}`"),
+                format!("unknown {kind}"),
+                hint,
+            );
+        }
+        known
+    }
+}
+
+fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
+    let ModelTable { id, path, data, inputs } = table;
+    let source = match (data, inputs) {
+        (Some(_), Some(inputs)) => {
+            reader.error(
+                inputs.span(),
+                "a model has either `data` or `inputs`",
+                "beside `data`",
+                "remove one: `data` names files, `inputs` draws values from the seed".to_owned(),
+            );
+            None
+        }
+        (Some(data), None) => files(data, reader),
+        (None, inputs) => synthetic(inputs, reader),
+    };
+    Some(Model { id: id.as_ref()?.get_ref().0.clone(), path: value(path)?, inputs: source? })
+}
+
+fn files(data: &At<DataTable>, reader: &mut Reader) -> Option<InputSource> {
+    let DataTable { inputs, labels } = data.get_ref();
+    let inputs = inputs.as_ref()?;
+    if inputs.get_ref().0.is_empty() {
+        reader.error(
+            inputs.span(),
+            "`model.data.inputs` names no input",
+            "empty",
+            "name a file for each input, such as `{ image = \"images.npy\" }`".to_owned(),
+        );
+        return None;
+    }
+    let inputs = named(inputs.get_ref(), Clone::clone);
+    Some(InputSource::Files { inputs, labels: value(labels) })
+}
+
+fn synthetic(
+    inputs: &Option<At<Named<SyntheticTable>>>,
+    reader: &mut Reader,
+) -> Option<InputSource> {
+    let mut drawn = Some(BTreeMap::new());
+    for (name, input) in inputs.iter().flat_map(|inputs| &inputs.get_ref().0) {
+        let SyntheticTable { dimensions, low, high } = input.get_ref();
+        let (Some(dimensions), Some(low), Some(high)) = (dimensions, low, high) else {
+            drawn = None;
+            continue;
+        };
+        if low.get_ref() > high.get_ref() {
+            // The place of a default is the whole table's.
+            reader.error(
+                low.span(),
+                format!(
+                    "the lowest value of the input `{name}` is {}, above the highest, {}",
+                    low.get_ref(),
+                    high.get_ref()
+                ),
+                "above `high`",
+                "give a `low` that is no more than `high` (by default 0 and 1)".to_owned(),
+            );
+            drawn = None;
+            continue;
+        }
+        let input = SyntheticInput {
+            dimensions: named(dimensions.get_ref(), |size: &Positive| size.0),
+            low: *low.get_ref(),
+            high: *high.get_ref(),
+        };
+        if let Some(drawn) = &mut drawn {
+            drawn.insert(name.clone(), input);
+        }
+    }
+    drawn.map(InputSource::Synthetic)
+}
+
+fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String, U> {
+    values.0.iter().map(|(name, value)| (name.clone(), convert(value.get_ref()))).collect()
+}
+
+fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
+    let BackendTable { id, plugin, version, device, threads, options } = table;
+    let plugin = match (plugin, id) {
+        (Some(plugin), _) => Some(plugin.get_ref().0.clone()),
+        (None, Some(id)) if PluginId::fits(&id.get_ref().0) => Some(id.get_ref().0.clone()),
+        (None, Some(id)) => {
+            reader.error(
+                id.span(),
+                format!("`{}` cannot be a plugin's id, and no `plugin` is named", id.get_ref().0),
+                "not a plugin id",
+                format!("add `plugin = \"…\"`; {}", PluginId::RULE),
+            );
+            None
+        }
+        (None, None) => None,
+    };
+    Some(Backend {
+        id: id.as_ref()?.get_ref().0.clone(),
+        plugin: plugin?,
+        version: value(version)?,
+        devices: axis(device)?,
+        threads: threads.as_ref().map(|threads| threads.get_ref().get()),
+        options: named(options.as_ref()?.get_ref(), |text| text.0.clone()),
+    })
+}
+
+fn axis<T: Clone>(axis: &Option<At<Axis<T>>>) -> Option<Vec<T>> {
+    Some(axis.as_ref()?.get_ref().0.iter().map(|value| value.get_ref().clone()).collect())
+}
+
+fn counts(values: Vec<NonZeroU32>) -> Vec<u32> {
+    values.into_iter().map(NonZeroU32::get).collect()
+}
+
+fn ids(values: Vec<Id>) -> Vec<String> {
+    values.into_iter().map(|id| id.0).collect()
+}
+
+fn matrix(
+    table: &MatrixTable,
+    models: &Names,
+    backends: &Names,
+    reader: &mut Reader,
+) -> Option<Matrix> {
+    let MatrixTable {
+        model,
+        backend,
+        precision,
+        batch,
+        sequence_length,
+        mode,
+        scenario,
+        include,
+        exclude,
+    } = table;
+    models.check(model, reader);
+    backends.check(backend, reader);
+    for cell in list(include).chain(list(exclude)) {
+        models.check(&cell.model, reader);
+        backends.check(&cell.backend, reader);
+    }
+    for cell in [include, exclude].into_iter().flatten().flat_map(|cells| &cells.get_ref().0) {
+        if cell.get_ref().is_empty() {
+            reader.error(
+                cell.span(),
+                "this cell names no coordinate",
+                "empty",
+                "name at least one, such as `{ batch = 64 }`".to_owned(),
+            );
+        }
+    }
+
+    let all = |names: &Names| names.names.iter().cloned().map(Id).collect::<Vec<_>>();
+    let model = axis(model).unwrap_or_else(|| all(models));
+    let backend = axis(backend).unwrap_or_else(|| all(backends));
+    let sequence_length = axis(sequence_length).unwrap_or_default();
+    let (precision, batch) = (axis(precision), axis(batch));
+    let (mode, scenario) = (axis(mode), axis(scenario));
+    {
+        let mut exclusions = Exclusions { include, exclude, reader };
+        if models.complete {
+            exclusions.check("model", Some(&model), |cell| &cell.model);
+        }
+        if backends.complete {
+            exclusions.check("backend", Some(&backend), |cell| &cell.backend);
+        }
+        exclusions.check("precision", precision.as_ref(), |cell| &cell.precision);
+        exclusions.check("batch", batch.as_ref(), |cell| &cell.batch);
+        exclusions.check("sequence-length", Some(&sequence_length), |cell| &cell.sequence_length);
+        exclusions.check("mode", mode.as_ref(), |cell| &cell.mode);
+        exclusions.check("scenario", scenario.as_ref(), |cell| &cell.scenario);
+    }
+    Some(Matrix {
+        model: ids(model),
+        backend: ids(backend),
+        precision: precision?,
+        batch: counts(batch?),
+        sequence_length: counts(sequence_length),
+        mode: mode?,
+        scenario: scenario?,
+        include: list(include).map(partial_cell).collect(),
+        exclude: list(exclude).map(partial_cell).collect(),
+    })
+}
+
+/// Finds exclusions that can match nothing: most likely a typo, which would leave a case in.
+struct Exclusions<'a> {
+    include: &'a Option<At<List<CellTable>>>,
+    exclude: &'a Option<At<List<CellTable>>>,
+    reader: &'a mut Reader,
+}
+
+impl Exclusions<'_> {
+    /// `values` are the axis's own; `None` where they could not be read.
+    fn check<T: Clone + PartialEq + fmt::Display>(
+        &mut self,
+        key: &str,
+        values: Option<&Vec<T>>,
+        coordinate: impl Fn(&CellTable) -> &Option<At<Axis<T>>>,
+    ) {
+        let Some(values) = values else { return };
+        let mut available = values.clone();
+        for value in list(self.include).filter_map(|cell| axis(coordinate(cell))).flatten() {
+            if !available.contains(&value) {
+                available.push(value);
+            }
+        }
+        for excluded in list(self.exclude).filter_map(|cell| coordinate(cell).as_ref()) {
+            for value in &excluded.get_ref().0 {
+                if available.contains(value.get_ref()) {
+                    continue;
+                }
+                let hint = if available.is_empty() {
+                    format!("the matrix has no axis `{key}`")
+                } else {
+                    let shown: Vec<_> =
+                        available.iter().take(12).map(|value| format!("`{value}`")).collect();
+                    let more = if available.len() > shown.len() { ", …" } else { "" };
+                    format!("`{key}` takes {}{more}", shown.join(", "))
+                };
+                self.reader.error(
+                    value.span(),
+                    format!("no cell has `{key} = {}`, so this excludes nothing", value.get_ref()),
+                    "matches no cell",
+                    hint,
+                );
+            }
+        }
+    }
+}
+
+impl CellTable {
+    fn is_empty(&self) -> bool {
+        let Self { model, backend, device, precision, batch, sequence_length, mode, scenario } =
+            self;
+        model.is_none()
+            && backend.is_none()
+            && device.is_none()
+            && precision.is_none()
+            && batch.is_none()
+            && sequence_length.is_none()
+            && mode.is_none()
+            && scenario.is_none()
+    }
+}
+
+fn partial_cell(cell: &CellTable) -> PartialCell {
+    let CellTable { model, backend, device, precision, batch, sequence_length, mode, scenario } =
+        cell;
+    PartialCell {
+        model: axis(model).map(ids).unwrap_or_default(),
+        backend: axis(backend).map(ids).unwrap_or_default(),
+        device: axis::<DeviceChoice>(device).unwrap_or_default(),
+        precision: axis(precision).unwrap_or_default(),
+        batch: axis(batch).map(counts).unwrap_or_default(),
+        sequence_length: axis(sequence_length).map(counts).unwrap_or_default(),
+        mode: axis(mode).unwrap_or_default(),
+        scenario: axis(scenario).unwrap_or_default(),
+    }
+}
+
+fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings> {
+    let MeasureTable {
+        warm_up,
+        duration,
+        maximum_duration,
+        minimum_queries,
+        offline_samples,
+        timeout,
+        memory_limit,
+    } = table;
+    for (key, time) in [("duration", duration), ("timeout", timeout)] {
+        if let Some(time) = time
+            && time.get_ref().0 == 0
+        {
+            let message = format!("`measure.{key}` is zero");
+            let hint = "give it some time, such as `\"1s\"`".to_owned();
+            reader.error(time.span(), message, "zero", hint);
+        }
+    }
+    if let Some(limit) = memory_limit
+        && limit.get_ref().0 == 0
+    {
+        let hint = "give it some memory, such as `\"2 GiB\"`, or leave the key out".to_owned();
+        reader.error(limit.span(), "`measure.memory-limit` is zero", "zero", hint);
+    }
+    let duration = duration.as_ref()?;
+    let maximum = match maximum_duration {
+        Some(maximum) if maximum.get_ref().0 < duration.get_ref().0 => {
+            reader.error(
+                maximum.span(),
+                "`measure.maximum-duration` is shorter than `measure.duration`",
+                "shorter than `duration`",
+                "make it at least as long (`duration` is 5 s unless you give it), or leave it out"
+                    .to_owned(),
+            );
+            return None;
+        }
+        Some(maximum) => maximum.get_ref().0,
+        None => duration.get_ref().0.saturating_mul(10),
+    };
+    Some(MeasureSettings {
+        warm_up: value(warm_up)?,
+        minimum_duration_ns: duration.get_ref().0,
+        maximum_duration_ns: maximum,
+        minimum_queries: minimum_queries.as_ref()?.get_ref().0,
+        offline_samples: value(offline_samples).map(|Positive(samples)| samples),
+        timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
+        memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
+    })
+}
+
+fn plugin_use(table: &PluginTable) -> Option<PluginUse> {
+    let PluginTable { plugin, version, options } = table;
+    Some(PluginUse {
+        plugin: plugin.as_ref()?.get_ref().0.clone(),
+        version: value(version)?,
+        options: options.as_ref()?.get_ref().0.clone(),
+    })
+}
+
+fn recommender(
+    table: &RecommendTable,
+    metrics: &Names,
+    reader: &mut Reader,
+) -> Option<Recommender> {
+    let RecommendTable { plugin, version, limits, options } = table;
+    if let Some(options) = options
+        && options.get_ref().0.contains_key("limits")
+    {
+        reader.error(
+            options.span(),
+            "`limits` stands beside `options`, not among them",
+            "has `limits`",
+            "write `limits = […]` directly under `[[recommend]]`".to_owned(),
+        );
+    }
+    let resolved: Vec<_> = limits
+        .iter()
+        .flat_map(|limits| &limits.get_ref().0)
+        .map(|table| limit(table, metrics, reader))
+        .collect();
+    Some(Recommender {
+        plugin: plugin.as_ref()?.get_ref().0.clone(),
+        version: value(version)?,
+        limits: resolved.into_iter().collect::<Option<_>>()?,
+        options: options.as_ref()?.get_ref().0.clone(),
+    })
+}
+
+fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option<Limit> {
+    let LimitTable { metric, at_most, at_least } = table.get_ref();
+    let bound = match (at_most, at_least) {
+        (Some(most), None) => Some((Bound::AtMost(most.get_ref().value), most.get_ref().unit)),
+        (None, Some(least)) => Some((Bound::AtLeast(least.get_ref().value), least.get_ref().unit)),
+        _ => {
+            // Where both are absent, one may have been there and been reported already.
+            let both = at_most.is_some();
+            if both || !reader.errors.iter().any(|error| within(&error.span, &table.span())) {
+                reader.error(
+                    table.span(),
+                    "a limit has one of `at-most` and `at-least`",
+                    if both { "both are given" } else { "neither is given" },
+                    "for a range, write two limits".to_owned(),
+                );
+            }
+            None
+        }
+    };
+    let metric = metric.as_ref()?;
+    // What comes before the first dot is the metric plugin's id.
+    let plugin = metric.get_ref().0.split('.').next().unwrap_or_default();
+    metrics.check_one(plugin, metric.span(), reader);
+    let (bound, unit) = bound?;
+    Some(Limit { metric: metric.get_ref().0.clone(), bound, unit })
+}
+
+fn within(inner: &std::ops::Range<usize>, outer: &std::ops::Range<usize>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}

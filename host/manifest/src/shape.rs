@@ -1,0 +1,527 @@
+//! Shapes: how one kind of value is read from the TOML tree, and what it is in JSON Schema.
+//!
+//! A type implements [`Shape`] once and thereby says both. Tables are declared with the macro
+//! [`table!`], which makes the struct, the reader and the schema from one list of keys.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::ManifestError;
+
+/// A value with its place in the text.
+pub(crate) type At<T> = Spanned<T>;
+
+/// A value of the TOML tree with its place in the text.
+pub(crate) type Node<'text> = At<DeValue<'text>>;
+
+/// Collects the errors, and knows the way from the root to the value being read.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    pub(crate) errors: Vec<ManifestError>,
+    path: Vec<String>,
+}
+
+impl Reader {
+    /// Records an error.
+    pub(crate) fn error(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        label: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) {
+        self.errors.push(ManifestError {
+            message: message.into(),
+            span,
+            label: label.into(),
+            hint: hint.into(),
+        });
+    }
+
+    /// Records an error about the value being read; the message begins with the way to it.
+    pub(crate) fn value_error(
+        &mut self,
+        node: &Node<'_>,
+        what: impl AsRef<str>,
+        label: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) {
+        let message = match self.path.join(".") {
+            path if path.is_empty() => what.as_ref().to_owned(),
+            path => format!("`{path}`: {}", what.as_ref()),
+        };
+        self.error(node.span(), message, label, hint);
+    }
+
+    /// Records that a value has the wrong type.
+    pub(crate) fn wrong_type(
+        &mut self,
+        node: &Node<'_>,
+        expected: &str,
+        hint: impl Into<Option<String>>,
+    ) {
+        let found = type_name(node.get_ref());
+        self.value_error(node, format!("{expected} was expected, found {found}"), found, hint);
+    }
+
+    /// Reads a value under one more step of the way.
+    pub(crate) fn step<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(name.to_owned());
+        let value = read(self);
+        self.path.pop();
+        value
+    }
+
+    /// The table in `node`, with every key among `keys`; otherwise errors are recorded.
+    pub(crate) fn table<'node, 'text>(
+        &mut self,
+        node: &'node Node<'text>,
+        keys: &[&str],
+    ) -> Option<&'node DeTable<'text>> {
+        let DeValue::Table(table) = node.get_ref() else {
+            let hint = match &self.path[..] {
+                [name] => format!("write it under a header: `[{name}]`"),
+                _ => "write it as `{ key = value }`".to_owned(),
+            };
+            self.wrong_type(node, "a table", hint);
+            return None;
+        };
+        for key in table.keys().filter(|key| !keys.contains(&key.get_ref().as_ref())) {
+            let name = key.get_ref();
+            self.error(
+                key.span(),
+                format!("unknown key `{name}` in {}", self.place()),
+                "unknown key",
+                suggestion(name, keys, "the keys here are"),
+            );
+        }
+        Some(table)
+    }
+
+    /// A key of a table: what is written, or the default, or nothing.
+    pub(crate) fn field<T: Shape>(
+        &mut self,
+        node: &Node<'_>,
+        table: &DeTable<'_>,
+        key: &str,
+        need: Need,
+    ) -> Option<At<T>> {
+        match (table.get(key), need) {
+            (Some(value), _) => {
+                let read = self.step(key, |reader| T::read(value, reader))?;
+                Some(At::new(value.span(), read))
+            }
+            (None, Need::Optional) => None,
+            (None, Need::Default(text)) => {
+                let value = DeValue::parse(text).expect("a default is valid TOML");
+                Some(At::new(node.span(), T::read(&value, self)?))
+            }
+            (None, Need::Required(example)) => {
+                self.error(
+                    node.span(),
+                    format!("{} lacks `{key}`", self.place()),
+                    format!("`{key}` is missing"),
+                    format!("add `{example}`"),
+                );
+                None
+            }
+        }
+    }
+
+    /// The table being read, as a reader of the manifest would call it.
+    fn place(&self) -> String {
+        if self.path.is_empty() {
+            "the manifest".to_owned()
+        } else {
+            format!("`{}`", self.path.join("."))
+        }
+    }
+}
+
+/// Whether a key has to be there, and what stands in for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Need {
+    /// It must be there; an example of it, for the error.
+    Required(&'static str),
+    /// It may be absent.
+    Optional,
+    /// When absent it is this, in TOML.
+    Default(&'static str),
+}
+
+/// One kind of value.
+pub(crate) trait Shape: Sized {
+    /// Name among the schema's definitions; empty for a shape that is written out where it is used.
+    const NAME: &'static str = "";
+
+    /// Reads a value, or records why it cannot be one.
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self>;
+
+    /// What is accepted. May accept more than [`Shape::read`] where JSON Schema cannot say it, and
+    /// never less.
+    fn schema(generator: &mut SchemaGenerator) -> Schema;
+}
+
+/// Carries a [`Shape`] into schemars, which then keeps the definitions.
+pub(crate) struct Described<T>(PhantomData<T>);
+
+impl<T: Shape> JsonSchema for Described<T> {
+    fn inline_schema() -> bool {
+        T::NAME.is_empty()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::NAME.into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        std::any::type_name::<T>().into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::schema(generator)
+    }
+}
+
+/// The schema of a key: its shape's, with the key's own description and default.
+pub(crate) fn field_schema<T: Shape>(
+    generator: &mut SchemaGenerator,
+    description: &str,
+    need: Need,
+) -> Schema {
+    let mut schema = generator.subschema_for::<Described<T>>();
+    if schema.get("$ref").is_some() {
+        // Draft 7 ignores whatever stands beside a `$ref`.
+        schema = json_schema!({ "allOf": [schema] });
+    }
+    schema.insert("description".to_owned(), description.into());
+    if let Need::Default(text) = need {
+        let value = DeValue::parse(text).expect("a default is valid TOML");
+        let value = json(value.get_ref()).expect("a default is finite");
+        schema.insert("default".to_owned(), value);
+    }
+    schema
+}
+
+/// The text of documentation comments, as one paragraph.
+pub(crate) fn paragraph(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
+}
+
+/// Declares a table: the struct, its reader and its schema.
+///
+/// Each key has its name, the field that holds it, its shape, and `required` with an example of
+/// it, `optional`, or `default` with the default in TOML.
+macro_rules! table {
+    (
+        $(#[doc = $doc:literal])+
+        $name:ident {
+            $(
+                $(#[doc = $field_doc:literal])+
+                $key:literal $field:ident: $shape:ty, $need:ident $($given:literal)?;
+            )+
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Debug)]
+        pub(crate) struct $name {
+            $(
+                $(#[doc = $field_doc])+
+                pub(crate) $field: Option<$crate::shape::At<$shape>>,
+            )+
+        }
+
+        impl $crate::shape::Shape for $name {
+            const NAME: &'static str = stringify!($name);
+
+            fn read(
+                node: &$crate::shape::Node<'_>,
+                reader: &mut $crate::shape::Reader,
+            ) -> Option<Self> {
+                let table = reader.table(node, &[$($key),+])?;
+                Some(Self {
+                    $($field: reader.field(
+                        node,
+                        table,
+                        $key,
+                        $crate::shape::need!($need $($given)?),
+                    )),+
+                })
+            }
+
+            fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let mut properties = serde_json::Map::new();
+                let mut required: Vec<&str> = Vec::new();
+                $(
+                    let need = $crate::shape::need!($need $($given)?);
+                    if matches!(need, $crate::shape::Need::Required(_)) {
+                        required.push($key);
+                    }
+                    let description = $crate::shape::paragraph(&[$($field_doc),+]);
+                    let schema =
+                        $crate::shape::field_schema::<$shape>(generator, &description, need);
+                    properties.insert($key.to_owned(), schema.to_value());
+                )+
+                let mut schema = schemars::json_schema!({
+                    "type": "object",
+                    "description": $crate::shape::paragraph(&[$($doc),+]),
+                    "additionalProperties": false,
+                    "properties": properties,
+                });
+                if !required.is_empty() {
+                    schema.insert("required".to_owned(), required.into());
+                }
+                schema
+            }
+        }
+    };
+}
+pub(crate) use table;
+
+macro_rules! need {
+    (required $example:literal) => {
+        $crate::shape::Need::Required($example)
+    };
+    (optional) => {
+        $crate::shape::Need::Optional
+    };
+    (default $text:literal) => {
+        $crate::shape::Need::Default($text)
+    };
+}
+pub(crate) use need;
+
+/// A single value, or a list of different values; never empty.
+#[derive(Debug)]
+pub(crate) struct Axis<T>(pub(crate) Vec<At<T>>);
+
+impl<T: Shape + PartialEq> Shape for Axis<T> {
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Array(array) = node.get_ref() else {
+            return Some(Self(vec![At::new(node.span(), T::read(node, reader)?)]));
+        };
+        if array.is_empty() {
+            reader.value_error(
+                node,
+                "the list is empty, so there would be no cell",
+                "empty",
+                "give at least one value, or leave the key out".to_owned(),
+            );
+            return None;
+        }
+        let mut values: Vec<At<T>> = Vec::with_capacity(array.len());
+        for element in array.iter() {
+            let Some(value) = T::read(element, reader) else { continue };
+            if values.iter().any(|earlier| *earlier.get_ref() == value) {
+                let hint = "remove one of them".to_owned();
+                reader.value_error(element, "a value is listed twice", "again", hint);
+            } else {
+                values.push(At::new(element.span(), value));
+            }
+        }
+        Some(Self(values))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Described<T>>();
+        json_schema!({
+            "anyOf": [
+                one,
+                { "type": "array", "items": one, "minItems": 1, "uniqueItems": true },
+            ]
+        })
+    }
+}
+
+/// A list that may be empty.
+#[derive(Debug)]
+pub(crate) struct List<T>(pub(crate) Vec<At<T>>);
+
+impl<T: Shape> Shape for List<T> {
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Array(array) = node.get_ref() else {
+            reader.wrong_type(node, "a list", "put it in square brackets: `[…]`".to_owned());
+            return None;
+        };
+        let read = |element: &Node<'_>| Some(At::new(element.span(), T::read(element, reader)?));
+        Some(Self(array.iter().filter_map(read).collect()))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Described<T>>();
+        json_schema!({ "type": "array", "items": one })
+    }
+}
+
+/// A list of tables, written `[[name]]`; never empty.
+#[derive(Debug)]
+pub(crate) struct Tables<T>(pub(crate) Vec<At<T>>);
+
+impl<T: Shape> Shape for Tables<T> {
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Array(array) = node.get_ref() else {
+            let name = reader.path.last().map_or("name", String::as_str);
+            let hint = format!("write the header with two brackets: `[[{name}]]`");
+            reader.wrong_type(node, "a list of tables", hint);
+            return None;
+        };
+        if array.is_empty() {
+            let hint = "give at least one, or leave the key out".to_owned();
+            reader.value_error(node, "the list is empty", "empty", hint);
+            return None;
+        }
+        let read = |element: &Node<'_>| Some(At::new(element.span(), T::read(element, reader)?));
+        Some(Self(array.iter().filter_map(read).collect()))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Described<T>>();
+        json_schema!({ "type": "array", "items": one, "minItems": 1 })
+    }
+}
+
+/// A table whose keys are free.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) BTreeMap<String, At<T>>);
+
+impl<T: Shape> Shape for Named<T> {
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Table(table) = node.get_ref() else {
+            let hint = "write it as `{ name = value }`".to_owned();
+            reader.wrong_type(node, "a table", hint);
+            return None;
+        };
+        let mut values = BTreeMap::new();
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            if let Some(read) = reader.step(name, |reader| T::read(value, reader)) {
+                values.insert(name.to_owned(), At::new(value.span(), read));
+            }
+        }
+        Some(Self(values))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Described<T>>();
+        json_schema!({ "type": "object", "additionalProperties": one })
+    }
+}
+
+/// A table that is passed to a plugin as JSON.
+#[derive(Debug)]
+pub(crate) struct Json(pub(crate) Map<String, Value>);
+
+impl Shape for Json {
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        if !matches!(node.get_ref(), DeValue::Table(_)) {
+            let hint = "write it as `{ name = value }`".to_owned();
+            reader.wrong_type(node, "a table", hint);
+            return None;
+        }
+        match json(node.get_ref()) {
+            Ok(Value::Object(object)) => Some(Self(object)),
+            Ok(_) => None,
+            Err(problem) => {
+                let at = At::new(problem.span, node.get_ref().clone());
+                reader.value_error(&at, problem.what, "not possible in JSON", None);
+                None
+            }
+        }
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object" })
+    }
+}
+
+/// Why a value cannot be JSON.
+#[derive(Debug)]
+pub(crate) struct NotJson {
+    span: Range<usize>,
+    what: &'static str,
+}
+
+/// A TOML value as JSON. Dates become text.
+pub(crate) fn json(value: &DeValue<'_>) -> Result<Value, NotJson> {
+    // A failure is placed by whichever container holds the value.
+    let failed = |what| NotJson { span: 0..0, what };
+    let placed = |child: &Node<'_>| {
+        json(child.get_ref()).map_err(|problem| match problem.span {
+            span if span.is_empty() => NotJson { span: child.span(), ..problem },
+            _ => problem,
+        })
+    };
+    Ok(match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(_) => {
+            integer(value).ok_or_else(|| failed("the integer does not fit 64 bits"))?.into()
+        }
+        DeValue::Float(float) => float
+            .as_str()
+            .parse()
+            .ok()
+            .and_then(serde_json::Number::from_f64)
+            .map(Value::Number)
+            .ok_or_else(|| failed("plugins get options as JSON, which has finite numbers only"))?,
+        DeValue::Boolean(boolean) => (*boolean).into(),
+        DeValue::Datetime(datetime) => datetime.to_string().into(),
+        DeValue::Array(array) => Value::Array(array.iter().map(placed).collect::<Result<_, _>>()?),
+        DeValue::Table(table) => Value::Object(
+            table
+                .iter()
+                .map(|(key, value)| Ok((key.get_ref().as_ref().to_owned(), placed(value)?)))
+                .collect::<Result<_, _>>()?,
+        ),
+    })
+}
+
+/// The value of an integer; `None` for another type, or where it does not fit.
+pub(crate) fn integer(value: &DeValue<'_>) -> Option<i64> {
+    let integer = value.as_integer()?;
+    i64::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+/// The type of a value, with its article.
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a floating-point number",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// The known name that is nearest to a mistyped one, where one is near.
+pub(crate) fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let name = plain(name);
+    known
+        .iter()
+        .map(|candidate| (strsim::osa_distance(&name, &plain(candidate)), *candidate))
+        .filter(|(distance, candidate)| {
+            *distance <= candidate.chars().count().max(name.chars().count()).div_ceil(3)
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// A hint for a mistyped name: the nearest one, or all of them.
+pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+            format!("{introduction} {}", known.join(", "))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Manifests that must be good: the template, the repository's examples, and the guide's.
+
+use std::path::PathBuf;
+
+use host_manifest::{Bound, DeviceChoice, Limit, TEMPLATE, parse};
+use host_record::{InputSource, Precision, Quantity, Scenario};
+
+fn repository(path: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn the_template_is_good_and_ready_to_edit() {
+    let experiment = parse(TEMPLATE).unwrap();
+    assert_eq!(experiment.matrix.batch, [1, 8]);
+    assert!(!experiment.metrics.is_empty());
+}
+
+/// What the template comments out is good too: uncomment every line that is TOML.
+#[test]
+fn the_commented_keys_of_the_template_are_good() {
+    let text: String = TEMPLATE
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.starts_with('[') || rest.contains(" = ") => rest,
+            _ => line,
+        })
+        // Files and drawn inputs exclude each other.
+        .filter(|line| !line.starts_with("[model.inputs") && !line.starts_with("low = "))
+        .filter(|line| !line.starts_with("high = ") && !line.starts_with("dimensions = "))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let experiment = parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
+    assert_eq!(experiment.backends[0].threads, Some(4));
+    assert_eq!(experiment.measure.offline_samples, Some(1000));
+    assert_eq!(experiment.recommenders[0].limits.len(), 1);
+}
+
+#[test]
+fn the_quickstart_says_what_it_seems_to() {
+    let experiment = parse(&read("manifests/quickstart.toml")).unwrap();
+    assert_eq!(experiment.name, "quickstart");
+    assert_eq!(experiment.seed, 7);
+    assert_eq!(experiment.matrix.model, ["digits"]);
+    assert_eq!(experiment.matrix.backend, ["cpu"]);
+    assert_eq!(experiment.matrix.batch, [1, 8, 64]);
+    assert_eq!(experiment.matrix.precision, [Precision::Fp32]);
+    assert_eq!(experiment.matrix.scenario, [Scenario::SingleStream, Scenario::Offline]);
+    assert_eq!(experiment.backends[0].plugin, "cpu");
+    assert_eq!(experiment.backends[0].devices, [DeviceChoice::Auto]);
+    assert_eq!(experiment.measure.warm_up, Quantity::Nanoseconds(200_000_000));
+    assert_eq!(experiment.measure.minimum_duration_ns, 1_000_000_000);
+    assert_eq!(experiment.measure.maximum_duration_ns, 10_000_000_000);
+    assert!(matches!(
+        &experiment.models[0].inputs,
+        InputSource::Files { inputs, labels: Some(_) } if inputs.contains_key("image")
+    ));
+    let limit =
+        Limit { metric: "latency.p99".to_owned(), bound: Bound::AtMost(5e6), unit: Some("ns") };
+    assert_eq!(experiment.recommenders[0].limits, [limit]);
+    insta::assert_json_snapshot!(experiment.recommenders[0].options_with_limits(), @"");
+}
+
+#[test]
+fn every_manifest_of_the_repository_is_good() {
+    let mut found = 0;
+    for entry in std::fs::read_dir(repository("manifests")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            parse(&text).unwrap_or_else(|errors| panic!("{}: {errors:#?}", path.display()));
+            let schema = "#:schema ../docs/reference/manifest.schema.json\n";
+            assert!(text.starts_with(schema), "{} does not begin with {schema}", path.display());
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+}
+
+/// Each `toml` block of the guide is a part of a manifest; with the parts that it lacks it is good.
+#[test]
+fn the_guide_is_good() {
+    let guide = read("docs/guide/manifest.md");
+    let blocks: Vec<&str> = guide
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap_or_default())
+        .collect();
+    assert!(blocks.len() >= 8, "{} blocks found", blocks.len());
+    for block in blocks {
+        let mut text = String::new();
+        let has = |piece: &str| block.lines().any(|line| line.starts_with(piece));
+        for (piece, lines) in [
+            ("schema", "schema = 1\n"),
+            ("[experiment]", "[experiment]\nname = \"guide\"\n"),
+            ("[[model]]", "[[model]]\nid = \"digits\"\npath = \"digits.onnx\"\n"),
+            ("[[backend]]", "[[backend]]\nid = \"cpu\"\n"),
+            ("[[metric]]", "[[metric]]\nplugin = \"latency\"\n"),
+        ] {
+            if !has(piece) {
+                text.push_str(lines);
+            }
+        }
+        let text = if has("schema") { format!("{block}{text}") } else { text + block };
+        parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
+    }
+}
