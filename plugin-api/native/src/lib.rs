@@ -1,1 +1,15 @@
-//! The native plugin ABI: its mirror in Rust, a safe SDK for backends, and the host's side.
+/*!
+The native plugin ABI.
+
+- [`abi`] mirrors `include/plugin_api.h`, which is the contract.
+- `backend` is for those who write a backend in Rust: a few traits, and
+  `export_backend!`.
+- [`client`] is the host's side over a plugin's entry point.
+
+The header explains ownership, growth, errors and threads once for everybody; this crate repeats
+none of it.
+*/
+
+pub mod abi;
+pub mod client;
+mod types;

@@ -1,0 +1,423 @@
+/*
+ * The native plugin ABI of Tare, major version 1.
+ *
+ * A backend is a shared library that exports one function, `tare_backend_v1`. The host calls it,
+ * gets a table of functions, and runs models through that table. This header is all that a
+ * backend needs; plugin_api.hpp wraps it for C++, and the crate `plugin-api` for Rust.
+ *
+ * Growth. Every struct that may grow begins with `struct_size`, which whoever fills the struct sets
+ * to the size that it knows. Fields are only ever appended, and nobody reads further than the size
+ * that was given; TARE_HAS asks whether a field is there. A call whose argument struct is smaller
+ * than the first version of it is refused with TARE_ERROR_VERSION. The value types tare_string,
+ * tare_attribute, tare_dtype, tare_dimension and tare_shape have no size and never change.
+ * Whatever does not fit into the core is an extension, asked for by a name with a version.
+ *
+ * Calls. Each takes one argument struct: first what the caller gives, then what the callee fills
+ * in, marked "out". The caller sets the out fields to zero. A call returns NULL when it did what was
+ * asked, or an error that belongs to the caller, who ends it with its `destroy`. After an error
+ * the out fields mean nothing.
+ *
+ * Ownership. Handles (backend, model, session, tensor) belong to the caller, who ends each with the
+ * call that is named for it, children before parents: tensors and sessions before their model,
+ * models before the backend. Information that a call hands out belongs to the backend, and each
+ * field says how long it may be read. What the caller passes in may be read until the call
+ * returns.
+ *
+ * Strings are UTF-8 with a length and need no terminating zero; data may be NULL if the length is 0.
+ *
+ * Threads. Each function has a tag:
+ *   [main thread]  only on the thread that called the entry point;
+ *   [any thread]   on any thread, at any time.
+ * A backend may have threads of its own. It must not let an exception or a panic cross the table,
+ * and it leaves signal handlers, the locale, the working directory and standard output alone.
+ */
+#ifndef TARE_PLUGIN_API_H
+#define TARE_PLUGIN_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of this header. The major version is also part of the entry symbol's name. */
+#define TARE_ABI_MAJOR 1
+#define TARE_ABI_MINOR 0
+
+/* Put this before the entry point's definition. */
+#if defined(_WIN32)
+#define TARE_EXPORT __declspec(dllexport)
+#else
+#define TARE_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Whether a struct that came from the other side is large enough to hold a field. */
+#define TARE_HAS(type, pointer, field)                                                             \
+    ((pointer)->struct_size >= offsetof(type, field) + sizeof(((type *)0)->field))
+
+/* ---- Values ------------------------------------------------------------------------------- */
+
+/* UTF-8 text. */
+typedef struct tare_string {
+    const char *data;
+    size_t length;
+} tare_string;
+
+/* A string from a literal. */
+#ifdef __cplusplus
+#define TARE_STRING(literal) (tare_string{(literal), sizeof(literal) - 1})
+#else
+#define TARE_STRING(literal) ((tare_string){(literal), sizeof(literal) - 1})
+#endif
+
+/* A named text: an option, a property. */
+typedef struct tare_attribute {
+    tare_string key;
+    tare_string value;
+} tare_attribute;
+
+/* An element type, as in DLPack: `bits` for one lane; lanes are 1 except for vectors. */
+typedef struct tare_dtype {
+    uint8_t code; /* One of TARE_DTYPE_*. */
+    uint8_t bits; /* 0: unknown. */
+    uint16_t lanes;
+} tare_dtype;
+
+/* DLPack's codes of element types. Booleans have 8 bits and are 0 or 1. */
+enum {
+    TARE_DTYPE_INT = 0,
+    TARE_DTYPE_UINT = 1,
+    TARE_DTYPE_FLOAT = 2,
+    TARE_DTYPE_BFLOAT = 4,
+    TARE_DTYPE_COMPLEX = 5,
+    TARE_DTYPE_BOOL = 6
+};
+
+/* An axis of an input or output. */
+typedef struct tare_dimension {
+    int64_t size;     /* TARE_DYNAMIC if it differs from call to call. */
+    tare_string name; /* Name of a dynamic axis, such as "batch"; axes of one name have one size. */
+} tare_dimension;
+
+#define TARE_DYNAMIC ((int64_t)-1)
+
+/* A concrete shape. */
+typedef struct tare_shape {
+    const int64_t *sizes;
+    size_t rank;
+} tare_shape;
+
+/* Elements in host memory, described as in DLPack. */
+typedef struct tare_view {
+    size_t struct_size;
+    void *data;
+    tare_dtype dtype;
+    uint32_t rank;
+    const int64_t *shape;
+    const int64_t *strides; /* In elements. NULL: compact, in C order. */
+    uint64_t byte_offset;   /* From data to the first element. */
+} tare_view;
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+enum {
+    TARE_ERROR_INTERNAL = 1,         /* A bug in the backend; it should not be used any more. */
+    TARE_ERROR_INVALID_ARGUMENT = 2, /* The call, an option or a shape is wrong. */
+    TARE_ERROR_NOT_FOUND = 3,        /* No such file, device or name. */
+    TARE_ERROR_INVALID_MODEL = 4,    /* The file is not a model, or is damaged. */
+    TARE_ERROR_UNSUPPORTED = 5,      /* The backend cannot do this, and never could. */
+    TARE_ERROR_OUT_OF_MEMORY = 6,    /* On the host or on the device. */
+    TARE_ERROR_DEVICE = 7,           /* The device or its driver failed. */
+    TARE_ERROR_VERSION = 8           /* A struct is smaller than the first version of it. */
+};
+
+typedef struct tare_error tare_error;
+struct tare_error {
+    size_t struct_size;
+    int32_t code;    /* One of TARE_ERROR_*; an unknown one counts as internal. */
+    uint32_t unused; /* 0. */
+    tare_string message; /* One sentence: what is wrong, and where. */
+    tare_string details; /* More to read: a list of operators, a driver's log. May be empty. */
+    void (*destroy)(tare_error *error); /* [any thread] Frees the error. Never NULL. */
+};
+
+/* ---- Information -------------------------------------------------------------------------- */
+
+/* What a backend is. */
+typedef struct tare_description {
+    size_t struct_size;
+    tare_string id;             /* As in plugin.toml. */
+    tare_string version;        /* Its own version, semver. */
+    tare_string engine;         /* What it drives, such as "onnxruntime". */
+    tare_string engine_version; /* The engine's version as found at run time; empty if unknown. */
+    const tare_string *extensions; /* Names that get_extension answers. */
+    size_t extension_count;
+} tare_description;
+
+/* A device that models can be loaded onto. */
+typedef struct tare_device {
+    size_t struct_size;
+    tare_string id;        /* Unique, and the same in each process on this machine: "cpu:0". */
+    tare_string kind;      /* "cpu", "gpu", "npu", or another word. */
+    tare_string name;      /* The vendor's full name of it. */
+    uint64_t memory_bytes; /* 0: unknown. */
+    const tare_string *precisions; /* "fp32", "fp16", "bf16", "int8". At least one. */
+    size_t precision_count;
+    const tare_attribute *attributes; /* Driver, runtime, compute capability, … */
+    size_t attribute_count;
+} tare_device;
+
+/* An input or output of a model. */
+typedef struct tare_tensor_info {
+    size_t struct_size;
+    tare_string name;
+    tare_dtype dtype; /* bits = 0 if the model does not say. */
+    int32_t rank;     /* -1 if the model does not say. */
+    const tare_dimension *dimensions; /* As many as the rank. */
+} tare_tensor_info;
+
+/* What a model takes and gives; the order is the order of handles in run. */
+typedef struct tare_model_info {
+    size_t struct_size;
+    const tare_tensor_info *const *inputs;
+    size_t input_count;
+    const tare_tensor_info *const *outputs;
+    size_t output_count;
+} tare_model_info;
+
+/* What a session uses, as opposed to what was asked for: at least "precision", and "threads" where
+ * that means something; whatever else the backend decided, such as element types it narrowed. */
+typedef struct tare_session_info {
+    size_t struct_size;
+    const tare_attribute *used;
+    size_t used_count;
+} tare_session_info;
+
+/* ---- Calls -------------------------------------------------------------------------------- */
+
+/* Handles: whatever the backend likes. */
+typedef struct tare_backend tare_backend;
+typedef struct tare_model tare_model;
+typedef struct tare_session tare_session;
+typedef struct tare_tensor tare_tensor;
+
+typedef struct tare_describe_args {
+    size_t struct_size;
+    tare_backend *backend;
+    const tare_description *description; /* out, until destroy */
+} tare_describe_args;
+
+typedef struct tare_devices_args {
+    size_t struct_size;
+    tare_backend *backend;
+    const tare_device *const *devices; /* out, until devices is called again, or destroy */
+    size_t device_count;               /* out */
+} tare_devices_args;
+
+typedef struct tare_load_args {
+    size_t struct_size;
+    tare_backend *backend;
+    tare_string path;   /* The model's file. */
+    tare_string device; /* A device's id. */
+    uint32_t threads;   /* Processor threads to compute with; 0: the backend chooses. */
+    uint32_t unused;    /* 0. */
+    const tare_attribute *options; /* From the manifest; one that is unknown is an error. */
+    size_t option_count;
+    tare_model *model;           /* out */
+    const tare_model_info *info; /* out, until unload */
+} tare_load_args;
+
+typedef struct tare_prepare_args {
+    size_t struct_size;
+    tare_model *model;
+    tare_string precision;    /* "fp32", …; one that the device does not offer is an error. */
+    const tare_shape *shapes; /* One concrete shape for each input. */
+    size_t shape_count;
+    tare_session *session;         /* out */
+    const tare_session_info *info; /* out, until release */
+} tare_prepare_args;
+
+/* Bits of tare_run_args.flags. Unknown bits are an error. */
+#define TARE_RUN_ENQUEUE ((uint64_t)1)
+
+typedef struct tare_run_args {
+    size_t struct_size;
+    tare_session *session;
+    uint64_t flags;
+    tare_tensor *const *inputs; /* One for each input of the model. */
+    size_t input_count;
+    /* One for each output of the model. On entry each is NULL, or a tensor that an earlier run of this
+     * session left in the same place, to be written again. On return each is a tensor that belongs
+     * to the caller: the same handle, or a new one, whose predecessor the backend has destroyed.
+     * After an error, too, each is NULL or a valid handle. An input may have been an output of an
+     * earlier run; it is never at the same time among the outputs of this one. */
+    tare_tensor **outputs;
+    size_t output_count;
+} tare_run_args;
+
+typedef struct tare_synchronise_args {
+    size_t struct_size;
+    tare_session *session;
+} tare_synchronise_args;
+
+typedef struct tare_release_args {
+    size_t struct_size;
+    tare_session *session;
+} tare_release_args;
+
+typedef struct tare_unload_args {
+    size_t struct_size;
+    tare_model *model;
+} tare_unload_args;
+
+typedef struct tare_destroy_args {
+    size_t struct_size;
+    tare_backend *backend;
+} tare_destroy_args;
+
+typedef struct tare_tensor_create_args {
+    size_t struct_size;
+    tare_model *model;
+    const tare_view *view;
+    tare_tensor *tensor; /* out */
+} tare_tensor_create_args;
+
+typedef struct tare_tensor_describe_args {
+    size_t struct_size;
+    tare_tensor *tensor;
+    tare_dtype dtype;     /* out */
+    uint32_t rank;        /* out */
+    const int64_t *shape; /* out, until the tensor is written again or destroyed */
+} tare_tensor_describe_args;
+
+typedef struct tare_tensor_read_args {
+    size_t struct_size;
+    tare_tensor *tensor;
+    const tare_view *view; /* Where to put the elements: of the tensor's dtype and shape. */
+} tare_tensor_read_args;
+
+typedef struct tare_tensor_destroy_args {
+    size_t struct_size;
+    tare_tensor *tensor;
+} tare_tensor_destroy_args;
+
+/* ---- The two tables ----------------------------------------------------------------------- */
+
+/* What the host offers. Valid until the backend is destroyed. */
+typedef struct tare_host_api {
+    size_t struct_size;
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    tare_string name;    /* Of the host. */
+    tare_string version; /* Of the host. */
+    void *context;       /* For the functions below. */
+    /* [main thread] Says in one sentence why the entry point is about to return NULL, and which side
+     * must be updated. Only to be called from within the entry point. */
+    void (*refuse)(void *context, tare_string reason);
+} tare_host_api;
+
+/* What the backend offers. Valid until destroy. No function is NULL. */
+typedef struct tare_backend_api {
+    size_t struct_size;
+    uint32_t abi_major; /* TARE_ABI_MAJOR of the header that it was built with. */
+    uint32_t abi_minor; /* TARE_ABI_MINOR of the header that it was built with. */
+    tare_backend *backend;
+
+    /* [main thread] Says what the backend is. */
+    tare_error *(*describe)(tare_describe_args *args);
+
+    /* [main thread] Lists the devices that are there now. None is a valid answer. */
+    tare_error *(*devices)(tare_devices_args *args);
+
+    /* [main thread] Loads a model onto a device. */
+    tare_error *(*load)(tare_load_args *args);
+
+    /* [main thread] Makes a model ready to run with given shapes in a given precision: compiles,
+     * allocates, tunes. What can be done here must not be left to the first run. */
+    tare_error *(*prepare)(tare_prepare_args *args);
+
+    /* [main thread] Runs the model once. Returns when the device is done and the outputs are
+     * complete, unless TARE_RUN_ENQUEUE is set; then it may return as soon as the work is queued, and
+     * inputs and outputs are left alone until synchronise has returned. A backend that cannot queue
+     * runs to the end regardless. */
+    tare_error *(*run)(tare_run_args *args);
+
+    /* [main thread] Returns when all that was queued is done, with the first error among it. */
+    tare_error *(*synchronise)(tare_synchronise_args *args);
+
+    /* [main thread] Ends a session, waiting for what is queued. */
+    tare_error *(*release)(tare_release_args *args);
+
+    /* [main thread] Ends a model. */
+    tare_error *(*unload)(tare_unload_args *args);
+
+    /* [main thread] Ends the backend, and with it this table. */
+    tare_error *(*destroy)(tare_destroy_args *args);
+
+    /* [main thread] Makes a tensor on the model's device with a copy of the elements viewed; it can be
+     * an input of every session of the model. Returns when the copy is made. */
+    tare_error *(*tensor_create)(tare_tensor_create_args *args);
+
+    /* [main thread] Says what is in a tensor that is complete. */
+    tare_error *(*tensor_describe)(tare_tensor_describe_args *args);
+
+    /* [main thread] Copies a complete tensor into host memory. */
+    tare_error *(*tensor_read)(tare_tensor_read_args *args);
+
+    /* [main thread] Ends a tensor. */
+    tare_error *(*tensor_destroy)(tare_tensor_destroy_args *args);
+
+    /* [main thread] An extension's table by name, valid until destroy; NULL: not offered. Names are
+     * "vendor/what/version"; those that begin with "tare/" are defined by Tare. */
+    const void *(*get_extension)(tare_backend *backend, tare_string name);
+} tare_backend_api;
+
+/* [main thread] The entry point. Not called again before the backend is destroyed. Does no more than
+ * compare versions and make the table: it must not look for devices or start threads. Returns NULL
+ * after having told the host's `refuse` why. */
+TARE_EXPORT const tare_backend_api *tare_backend_v1(const tare_host_api *host);
+
+/* ---- Sizes, asserted where pointers have 64 bits; src/abi.rs asserts the same ----------------- */
+
+#ifdef __cplusplus
+#define TARE_ASSERT_SIZE(type, size)                                                               \
+    static_assert(sizeof(void *) != 8 || sizeof(type) == (size), "the layout of " #type)
+#else
+#define TARE_ASSERT_SIZE(type, size)                                                               \
+    _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size), "the layout of " #type)
+#endif
+
+TARE_ASSERT_SIZE(tare_string, 16);
+TARE_ASSERT_SIZE(tare_attribute, 32);
+TARE_ASSERT_SIZE(tare_dtype, 4);
+TARE_ASSERT_SIZE(tare_dimension, 24);
+TARE_ASSERT_SIZE(tare_shape, 16);
+TARE_ASSERT_SIZE(tare_view, 48);
+TARE_ASSERT_SIZE(tare_error, 56);
+TARE_ASSERT_SIZE(tare_description, 88);
+TARE_ASSERT_SIZE(tare_device, 96);
+TARE_ASSERT_SIZE(tare_tensor_info, 40);
+TARE_ASSERT_SIZE(tare_model_info, 40);
+TARE_ASSERT_SIZE(tare_session_info, 24);
+TARE_ASSERT_SIZE(tare_describe_args, 24);
+TARE_ASSERT_SIZE(tare_devices_args, 32);
+TARE_ASSERT_SIZE(tare_load_args, 88);
+TARE_ASSERT_SIZE(tare_prepare_args, 64);
+TARE_ASSERT_SIZE(tare_run_args, 56);
+TARE_ASSERT_SIZE(tare_synchronise_args, 16);
+TARE_ASSERT_SIZE(tare_release_args, 16);
+TARE_ASSERT_SIZE(tare_unload_args, 16);
+TARE_ASSERT_SIZE(tare_destroy_args, 16);
+TARE_ASSERT_SIZE(tare_tensor_create_args, 32);
+TARE_ASSERT_SIZE(tare_tensor_describe_args, 32);
+TARE_ASSERT_SIZE(tare_tensor_read_args, 24);
+TARE_ASSERT_SIZE(tare_tensor_destroy_args, 16);
+TARE_ASSERT_SIZE(tare_host_api, 64);
+TARE_ASSERT_SIZE(tare_backend_api, 136);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TARE_PLUGIN_API_H */

@@ -1,0 +1,429 @@
+/*!
+The mirror of `include/plugin_api.h`, item by item.
+
+What each item means, who owns it and on which thread it may be used is said in the header, once;
+here stand only the layouts. Sizes are asserted when this module is compiled, and a test compiles
+the header with the system compiler and compares the offset of every field ([`LAYOUTS`]).
+
+Everything else in this crate is built on this module: [`crate::backend`] for those who write a
+backend in Rust, [`crate::client`] for the host.
+*/
+
+use std::ffi::{c_char, c_void};
+
+/// Major version of the ABI.
+pub const MAJOR: u32 = 1;
+/// Minor version of the ABI.
+pub const MINOR: u32 = 0;
+/// Name of the entry point, ending in a zero byte as a loader wants it.
+pub const ENTRY_SYMBOL: &[u8] = b"tare_backend_v1\0";
+/// Type of the entry point.
+pub type Entry = unsafe extern "C" fn(host: *const HostApi) -> *const BackendApi;
+
+/// Size of an axis that differs from call to call.
+pub const DYNAMIC: i64 = -1;
+/// `run` may return as soon as the work is queued.
+pub const RUN_ENQUEUE: u64 = 1;
+
+/// Codes of [`Error`].
+pub mod error_code {
+    /// A bug in the backend.
+    pub const INTERNAL: i32 = 1;
+    /// The call, an option or a shape is wrong.
+    pub const INVALID_ARGUMENT: i32 = 2;
+    /// No such file, device or name.
+    pub const NOT_FOUND: i32 = 3;
+    /// The file is not a model.
+    pub const INVALID_MODEL: i32 = 4;
+    /// The backend cannot do this.
+    pub const UNSUPPORTED: i32 = 5;
+    /// On the host or on the device.
+    pub const OUT_OF_MEMORY: i32 = 6;
+    /// The device or its driver failed.
+    pub const DEVICE: i32 = 7;
+    /// A struct is smaller than the first version of it.
+    pub const VERSION: i32 = 8;
+}
+
+/// A struct that begins with `struct_size`.
+///
+/// # Safety
+///
+/// `V1_SIZE` must be the size of the struct in ABI 1.0, the struct's first field must be
+/// `struct_size: usize`, and all fields must be valid when they are zero.
+pub unsafe trait SizedStruct: Copy {
+    /// Size in ABI 1.0: the least that the other side may give.
+    const V1_SIZE: usize;
+}
+
+/// The layout of one struct, for comparing with C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The struct's name in C.
+    pub name: &'static str,
+    /// Its size.
+    pub size: usize,
+    /// Its fields and their offsets.
+    pub fields: &'static [(&'static str, usize)],
+}
+
+macro_rules! structs {
+    ($(
+        $(#[$meta:meta])*
+        $kind:ident $name:ident as $c_name:ident = $size:literal {
+            $($field:ident: $type:ty,)+
+        }
+    )+) => {
+        $(
+            $(#[$meta])*
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            #[expect(missing_docs, reason = "the header documents the fields")]
+            pub struct $name { $(pub $field: $type,)+ }
+
+            #[cfg(target_pointer_width = "64")]
+            const _: () = assert!(size_of::<$name>() == $size);
+
+            structs!(@$kind $name $size);
+        )+
+
+        /// Every struct of the ABI.
+        pub const LAYOUTS: &[Layout] = &[$(Layout {
+            name: stringify!($c_name),
+            size: size_of::<$name>(),
+            fields: &[$((stringify!($field), std::mem::offset_of!($name, $field)),)+],
+        },)+];
+    };
+    (@value $name:ident $size:literal) => {};
+    (@sized $name:ident $size:literal) => {
+        // SAFETY: the size is that of ABI 1.0, `struct_size` comes first, and there is nothing
+        // but integers, raw pointers and optional functions.
+        unsafe impl SizedStruct for $name {
+            const V1_SIZE: usize = if cfg!(target_pointer_width = "64") {
+                $size
+            } else {
+                size_of::<Self>()
+            };
+        }
+        const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
+    };
+}
+
+structs! {
+    /// UTF-8 text.
+    value String as tare_string = 16 { data: *const c_char, length: usize, }
+
+    /// A named text.
+    value Attribute as tare_attribute = 32 { key: String, value: String, }
+
+    /// An element type.
+    value DType as tare_dtype = 4 { code: u8, bits: u8, lanes: u16, }
+
+    /// An axis of an input or output.
+    value Dimension as tare_dimension = 24 { size: i64, name: String, }
+
+    /// A concrete shape.
+    value Shape as tare_shape = 16 { sizes: *const i64, rank: usize, }
+
+    /// Elements in host memory.
+    sized View as tare_view = 48 {
+        struct_size: usize,
+        data: *mut c_void,
+        dtype: DType,
+        rank: u32,
+        shape: *const i64,
+        strides: *const i64,
+        byte_offset: u64,
+    }
+
+    /// An error, owned by whoever got it.
+    sized Error as tare_error = 56 {
+        struct_size: usize,
+        code: i32,
+        unused: u32,
+        message: String,
+        details: String,
+        destroy: Option<unsafe extern "C" fn(error: *mut Error)>,
+    }
+
+    /// What a backend is.
+    sized Description as tare_description = 88 {
+        struct_size: usize,
+        id: String,
+        version: String,
+        engine: String,
+        engine_version: String,
+        extensions: *const String,
+        extension_count: usize,
+    }
+
+    /// A device.
+    sized Device as tare_device = 96 {
+        struct_size: usize,
+        id: String,
+        kind: String,
+        name: String,
+        memory_bytes: u64,
+        precisions: *const String,
+        precision_count: usize,
+        attributes: *const Attribute,
+        attribute_count: usize,
+    }
+
+    /// An input or output of a model.
+    sized TensorInfo as tare_tensor_info = 40 {
+        struct_size: usize,
+        name: String,
+        dtype: DType,
+        rank: i32,
+        dimensions: *const Dimension,
+    }
+
+    /// What a model takes and gives.
+    sized ModelInfo as tare_model_info = 40 {
+        struct_size: usize,
+        inputs: *const *const TensorInfo,
+        input_count: usize,
+        outputs: *const *const TensorInfo,
+        output_count: usize,
+    }
+
+    /// What a session uses.
+    sized SessionInfo as tare_session_info = 24 {
+        struct_size: usize,
+        used: *const Attribute,
+        used_count: usize,
+    }
+
+    /// Arguments of `describe`.
+    sized DescribeArgs as tare_describe_args = 24 {
+        struct_size: usize,
+        backend: *mut Backend,
+        description: *const Description,
+    }
+
+    /// Arguments of `devices`.
+    sized DevicesArgs as tare_devices_args = 32 {
+        struct_size: usize,
+        backend: *mut Backend,
+        devices: *const *const Device,
+        device_count: usize,
+    }
+
+    /// Arguments of `load`.
+    sized LoadArgs as tare_load_args = 88 {
+        struct_size: usize,
+        backend: *mut Backend,
+        path: String,
+        device: String,
+        threads: u32,
+        unused: u32,
+        options: *const Attribute,
+        option_count: usize,
+        model: *mut Model,
+        info: *const ModelInfo,
+    }
+
+    /// Arguments of `prepare`.
+    sized PrepareArgs as tare_prepare_args = 64 {
+        struct_size: usize,
+        model: *mut Model,
+        precision: String,
+        shapes: *const Shape,
+        shape_count: usize,
+        session: *mut Session,
+        info: *const SessionInfo,
+    }
+
+    /// Arguments of `run`.
+    sized RunArgs as tare_run_args = 56 {
+        struct_size: usize,
+        session: *mut Session,
+        flags: u64,
+        inputs: *const *mut Tensor,
+        input_count: usize,
+        outputs: *mut *mut Tensor,
+        output_count: usize,
+    }
+
+    /// Arguments of `synchronise`.
+    sized SynchroniseArgs as tare_synchronise_args = 16 {
+        struct_size: usize,
+        session: *mut Session,
+    }
+
+    /// Arguments of `release`.
+    sized ReleaseArgs as tare_release_args = 16 {
+        struct_size: usize,
+        session: *mut Session,
+    }
+
+    /// Arguments of `unload`.
+    sized UnloadArgs as tare_unload_args = 16 {
+        struct_size: usize,
+        model: *mut Model,
+    }
+
+    /// Arguments of `destroy`.
+    sized DestroyArgs as tare_destroy_args = 16 {
+        struct_size: usize,
+        backend: *mut Backend,
+    }
+
+    /// Arguments of `tensor_create`.
+    sized TensorCreateArgs as tare_tensor_create_args = 32 {
+        struct_size: usize,
+        model: *mut Model,
+        view: *const View,
+        tensor: *mut Tensor,
+    }
+
+    /// Arguments of `tensor_describe`.
+    sized TensorDescribeArgs as tare_tensor_describe_args = 32 {
+        struct_size: usize,
+        tensor: *mut Tensor,
+        dtype: DType,
+        rank: u32,
+        shape: *const i64,
+    }
+
+    /// Arguments of `tensor_read`.
+    sized TensorReadArgs as tare_tensor_read_args = 24 {
+        struct_size: usize,
+        tensor: *mut Tensor,
+        view: *const View,
+    }
+
+    /// Arguments of `tensor_destroy`.
+    sized TensorDestroyArgs as tare_tensor_destroy_args = 16 {
+        struct_size: usize,
+        tensor: *mut Tensor,
+    }
+
+    /// What the host offers.
+    sized HostApi as tare_host_api = 64 {
+        struct_size: usize,
+        abi_major: u32,
+        abi_minor: u32,
+        name: String,
+        version: String,
+        context: *mut c_void,
+        refuse: Option<unsafe extern "C" fn(context: *mut c_void, reason: String)>,
+    }
+
+    /// What the backend offers.
+    sized BackendApi as tare_backend_api = 136 {
+        struct_size: usize,
+        abi_major: u32,
+        abi_minor: u32,
+        backend: *mut Backend,
+        describe: Option<Call<DescribeArgs>>,
+        devices: Option<Call<DevicesArgs>>,
+        load: Option<Call<LoadArgs>>,
+        prepare: Option<Call<PrepareArgs>>,
+        run: Option<Call<RunArgs>>,
+        synchronise: Option<Call<SynchroniseArgs>>,
+        release: Option<Call<ReleaseArgs>>,
+        unload: Option<Call<UnloadArgs>>,
+        destroy: Option<Call<DestroyArgs>>,
+        tensor_create: Option<Call<TensorCreateArgs>>,
+        tensor_describe: Option<Call<TensorDescribeArgs>>,
+        tensor_read: Option<Call<TensorReadArgs>>,
+        tensor_destroy: Option<Call<TensorDestroyArgs>>,
+        get_extension: Option<GetExtension>,
+    }
+}
+
+/// A function of the table that takes one argument struct.
+pub type Call<Args> = unsafe extern "C" fn(args: *mut Args) -> *mut Error;
+
+/// The function that answers for extensions.
+pub type GetExtension = unsafe extern "C" fn(backend: *mut Backend, name: String) -> *const c_void;
+
+macro_rules! handles {
+    ($($(#[$meta:meta])* $name:ident)+) => {
+        $(
+            $(#[$meta])*
+            #[repr(C)]
+            pub struct $name { opaque: [u8; 0] }
+        )+
+    };
+}
+
+handles! {
+    /// A handle to a backend.
+    Backend
+    /// A handle to a model.
+    Model
+    /// A handle to a session.
+    Session
+    /// A handle to a tensor.
+    Tensor
+}
+
+impl String {
+    /// The empty string.
+    pub const EMPTY: Self = Self { data: std::ptr::null(), length: 0 };
+
+    /// Borrows text without saying for how long: the caller keeps the text alive.
+    #[must_use]
+    pub const fn borrow(text: &str) -> Self {
+        Self { data: text.as_ptr().cast(), length: text.len() }
+    }
+}
+
+impl Attribute {
+    /// Borrows both texts without saying for how long: the caller keeps them alive.
+    #[must_use]
+    pub const fn borrow(key: &str, value: &str) -> Self {
+        Self { key: String::borrow(key), value: String::borrow(value) }
+    }
+}
+
+/// A struct from the other side whose size cannot be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeError {
+    /// The size that it claims.
+    pub given: usize,
+    /// Its size in ABI 1.0.
+    pub least: usize,
+}
+
+/// No struct of this ABI will ever be larger; one that claims to be is garbage.
+const LARGEST_STRUCT: usize = 1 << 16;
+
+/// Checks the size that a struct from the other side claims.
+///
+/// # Errors
+///
+/// Where it is smaller than in ABI 1.0, or absurdly large.
+pub const fn check_size<T: SizedStruct>(given: usize) -> Result<(), SizeError> {
+    if given < T::V1_SIZE || given > LARGEST_STRUCT {
+        return Err(SizeError { given, least: T::V1_SIZE });
+    }
+    Ok(())
+}
+
+/// Copies a struct from the other side, reading no further than the size that it claims; fields
+/// beyond it are zero.
+///
+/// # Errors
+///
+/// Where the size cannot be right.
+///
+/// # Safety
+///
+/// `pointer` is aligned and points to as many readable bytes as the struct's `struct_size` says.
+pub unsafe fn read_sized<T: SizedStruct>(pointer: *const T) -> Result<T, SizeError> {
+    // SAFETY: every sized struct begins with its size, and the caller vouches for the pointer.
+    let given = unsafe { pointer.cast::<usize>().read() };
+    check_size::<T>(given)?;
+    let mut copy = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: `given` bytes are readable, as many as `T` has are writable, and a sized struct may
+    // be all zeros where nothing was copied.
+    unsafe {
+        let count = given.min(size_of::<T>());
+        std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), copy.as_mut_ptr().cast(), count);
+        Ok(copy.assume_init())
+    }
+}

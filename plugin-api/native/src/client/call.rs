@@ -1,0 +1,179 @@
+//! A run with everything laid out beforehand.
+
+use std::ptr;
+use std::rc::Rc;
+
+use super::tensor::{self, Tensor, TensorData};
+use super::{Error, Result, SessionInner};
+use crate::abi;
+
+/// A run of a session, ready to be made again and again: inputs stay on the device, outputs are
+/// written over.
+///
+/// Several calls of one session may exist, each with its own inputs and outputs, and may be enqueued
+/// one after another.
+pub struct Call {
+    run: abi::Call<abi::RunArgs>,
+    args: abi::RunArgs,
+    session: Rc<SessionInner>,
+    inputs: Vec<Tensor>,
+    /// What `args` points to; never resized.
+    input_handles: Vec<*mut abi::Tensor>,
+    /// What `args` points to; never resized.
+    output_handles: Vec<*mut abi::Tensor>,
+}
+
+impl Call {
+    pub(super) fn new(session: &Rc<SessionInner>, inputs: Vec<Tensor>) -> Result<Self> {
+        let (wanted, given) = (session.info.inputs.len(), inputs.len());
+        if wanted != given {
+            return Err(Error::argument("run", format!("{given} inputs given, {wanted} wanted")));
+        }
+        for (index, input) in inputs.iter().enumerate() {
+            check(session, index, input)?;
+        }
+        let mut input_handles: Vec<_> = inputs.iter().map(|input| input.inner.handle).collect();
+        let mut output_handles = vec![ptr::null_mut(); session.info.outputs.len()];
+        let args = abi::RunArgs {
+            struct_size: size_of::<abi::RunArgs>(),
+            session: session.handle,
+            flags: 0,
+            inputs: input_handles.as_mut_ptr(),
+            input_count: input_handles.len(),
+            outputs: output_handles.as_mut_ptr(),
+            output_count: output_handles.len(),
+        };
+        Ok(Self {
+            run: session.model.backend.functions.run,
+            args,
+            session: Rc::clone(session),
+            inputs,
+            input_handles,
+            output_handles,
+        })
+    }
+
+    /// Runs, and returns when the device is done.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says.
+    #[inline]
+    pub fn run(&mut self) -> Result<()> {
+        self.args.flags = 0;
+        self.invoke()
+    }
+
+    /// Runs, and may return before the device is done. Calls that are enqueued are done in order.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says; errors of the work itself may come from [`super::Session::synchronise`].
+    #[inline]
+    pub fn enqueue(&mut self) -> Result<()> {
+        self.args.flags = abi::RUN_ENQUEUE;
+        self.session.queued.set(true);
+        self.invoke()
+    }
+
+    #[inline]
+    fn invoke(&mut self) -> Result<()> {
+        // SAFETY: session, inputs and outputs are alive and of one model, and laid out as the ABI
+        // wants; `Call` is not `Send`, so this is the thread of the entry point.
+        let error = unsafe { (self.run)(&raw mut self.args) };
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the call has just returned it.
+        Err(unsafe { Error::take("run", error) })
+    }
+
+    /// Gives an input another tensor for the runs to come.
+    ///
+    /// # Errors
+    ///
+    /// As for [`super::Session::call`], or what [`super::Session::synchronise`] says, since nothing
+    /// may be queued while inputs change.
+    pub fn set_input(&mut self, index: usize, input: Tensor) -> Result<()> {
+        if index >= self.inputs.len() {
+            let count = self.inputs.len();
+            return Err(Error::argument("run", format!("input {index} of {count} does not exist")));
+        }
+        check(&self.session, index, &input)?;
+        self.wait()?;
+        self.input_handles[index] = input.inner.handle;
+        self.inputs[index] = input;
+        Ok(())
+    }
+
+    /// Copies an output of the latest run into host memory, waiting for it if it was enqueued.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such output or no run has been made, or what the backend says.
+    pub fn read_output(&mut self, index: usize) -> Result<TensorData> {
+        let handle = self.output(index)?;
+        let (dtype, shape) = tensor::describe(&self.session.model, handle)?;
+        tensor::read(&self.session.model, handle, dtype, shape)
+    }
+
+    /// Takes an output of the latest run away, to be an input elsewhere; the next run makes a new
+    /// one. Waits for it if it was enqueued.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such output or no run has been made, or what the backend says.
+    pub fn take_output(&mut self, index: usize) -> Result<Tensor> {
+        let handle = self.output(index)?;
+        self.output_handles[index] = ptr::null_mut();
+        Tensor::adopt(&self.session.model, handle)
+    }
+
+    fn output(&self, index: usize) -> Result<*mut abi::Tensor> {
+        self.wait()?;
+        let count = self.output_handles.len();
+        match self.output_handles.get(index) {
+            None => {
+                Err(Error::argument("run", format!("output {index} of {count} does not exist")))
+            }
+            Some(handle) if handle.is_null() => {
+                let name = &self.session.info.outputs[index].name;
+                Err(Error::contract("run", format!("left output {index} (`{name}`) null")))
+            }
+            Some(handle) => Ok(*handle),
+        }
+    }
+
+    fn wait(&self) -> Result<()> {
+        if self.session.queued.get() { self.session.synchronise() } else { Ok(()) }
+    }
+}
+
+fn check(session: &Rc<SessionInner>, index: usize, input: &Tensor) -> Result<()> {
+    let (name, prepared) = (&session.info.inputs[index].name, &session.shapes[index]);
+    if !Rc::ptr_eq(&input.inner.model, &session.model) {
+        return Err(Error::argument("run", format!("input `{name}` belongs to another model")));
+    }
+    if input.shape() != prepared {
+        let shape = input.shape();
+        let message = format!("input `{name}` has shape {shape:?}, prepared was {prepared:?}");
+        return Err(Error::argument("run", message));
+    }
+    Ok(())
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // Inputs and outputs must not go while they are in use; the error was someone else's to see.
+        let _ = self.wait();
+        for handle in self.output_handles.drain(..).filter(|handle| !handle.is_null()) {
+            tensor::destroy(&self.session.model, handle);
+        }
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Call").field("inputs", &self.inputs).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,433 @@
+/*!
+The host's side: safe wrappers over a plugin's entry point.
+
+[`Backend::open`] takes the entry point and is the one unsafe door; what follows is safe as long as
+the plugin keeps the ABI. Everything that a plugin hands out is checked and copied at once: null and
+misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than they ever
+were become an [`Error`] with the code [`ErrorCode::Contract`].
+
+Handles keep their parents alive, so they end in the right order however they are dropped: calls
+and tensors before their session and model, models before the backend. All of this stays on the
+thread that opened the backend, and the types are not `Send`.
+
+[`Call`] is what is timed. It has everything laid out beforehand, so [`Call::run`] is one indirect
+call without any allocation.
+*/
+
+mod call;
+mod error;
+mod foreign;
+mod tensor;
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+pub use call::Call;
+pub use error::{Error, OpenError};
+pub use tensor::{Tensor, TensorData, TensorView};
+
+pub use crate::types::{
+    DataType, Description, Device, Dimension, ErrorCode, ModelInfo, TensorInfo, element_count,
+};
+
+use crate::abi;
+
+/// A result of a call into a backend.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Calls a function of the table.
+macro_rules! invoke {
+    ($functions:expr, $call:ident, $args:expr) => {{
+        // SAFETY: the arguments are filled in as the ABI wants, on the thread of the entry point,
+        // with handles of this backend that have not been ended.
+        let error = unsafe { ($functions.$call)($args) };
+        if error.is_null() {
+            Ok(())
+        } else {
+            // SAFETY: the call has just returned it.
+            Err(unsafe { Error::take(stringify!($call), error) })
+        }
+    }};
+}
+use invoke;
+
+/// The table, with every function known to be there.
+struct Functions {
+    describe: abi::Call<abi::DescribeArgs>,
+    devices: abi::Call<abi::DevicesArgs>,
+    load: abi::Call<abi::LoadArgs>,
+    prepare: abi::Call<abi::PrepareArgs>,
+    run: abi::Call<abi::RunArgs>,
+    synchronise: abi::Call<abi::SynchroniseArgs>,
+    release: abi::Call<abi::ReleaseArgs>,
+    unload: abi::Call<abi::UnloadArgs>,
+    destroy: abi::Call<abi::DestroyArgs>,
+    tensor_create: abi::Call<abi::TensorCreateArgs>,
+    tensor_describe: abi::Call<abi::TensorDescribeArgs>,
+    tensor_read: abi::Call<abi::TensorReadArgs>,
+    tensor_destroy: abi::Call<abi::TensorDestroyArgs>,
+    get_extension: abi::GetExtension,
+}
+
+impl Functions {
+    fn new(api: &abi::BackendApi) -> Result<Self, OpenError> {
+        macro_rules! all {
+            ($($name:ident)+) => {
+                Self { $($name: api.$name.ok_or_else(|| OpenError::Contract {
+                    detail: format!("the function `{}` is null", stringify!($name)),
+                })?,)+ }
+            };
+        }
+        Ok(all! {
+            describe devices load prepare run synchronise release unload destroy
+            tensor_create tensor_describe tensor_read tensor_destroy get_extension
+        })
+    }
+}
+
+/// What the host offers, at an address that stays.
+struct Host {
+    api: abi::HostApi,
+    refusal: Option<String>,
+}
+
+unsafe extern "C" fn refuse(context: *mut c_void, reason: abi::String) {
+    // SAFETY: the plugin passes the context that it was given, and a valid string, from within
+    // its entry point, while nobody else uses the host.
+    unsafe {
+        let reason = foreign::text(reason, "a reason").unwrap_or_else(|detail| detail);
+        (*context.cast::<Host>()).refusal = Some(reason);
+    }
+}
+
+struct BackendInner {
+    functions: Functions,
+    handle: *mut abi::Backend,
+    abi: (u32, u32),
+    host: *mut Host,
+}
+
+impl Drop for BackendInner {
+    fn drop(&mut self) {
+        let mut args =
+            abi::DestroyArgs { struct_size: size_of::<abi::DestroyArgs>(), backend: self.handle };
+        // Nobody is left to whom an error could matter.
+        let _ = invoke!(self.functions, destroy, &raw mut args);
+        // SAFETY: it came from `Box::into_raw` and the plugin may not use it any more.
+        drop(unsafe { Box::from_raw(self.host) });
+    }
+}
+
+/// An opened plugin.
+pub struct Backend {
+    inner: Rc<BackendInner>,
+}
+
+/// What [`Backend::load`] is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadRequest<'a> {
+    /// The model's file.
+    pub path: &'a str,
+    /// Id of the device.
+    pub device: &'a str,
+    /// Processor threads to compute with; `None` leaves it to the backend.
+    pub threads: Option<u32>,
+    /// Options of the backend.
+    pub options: &'a [(&'a str, &'a str)],
+}
+
+impl Backend {
+    /// Calls a plugin's entry point and checks the table that it answers with.
+    ///
+    /// # Errors
+    ///
+    /// Where the plugin refuses, speaks another version, or answers with something that cannot be
+    /// a table.
+    ///
+    /// # Safety
+    ///
+    /// `entry` is the entry point of a library that keeps the ABI of `plugin_api.h` and stays
+    /// loaded until the backend and all that came from it are dropped. No other backend from the same
+    /// library is alive.
+    pub unsafe fn open(entry: abi::Entry) -> Result<Self, OpenError> {
+        let host = Box::into_raw(Box::new(Host {
+            api: abi::HostApi {
+                struct_size: size_of::<abi::HostApi>(),
+                abi_major: abi::MAJOR,
+                abi_minor: abi::MINOR,
+                name: abi::String::borrow("tare"),
+                version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
+                context: ptr::null_mut(),
+                refuse: Some(refuse),
+            },
+            refusal: None,
+        }));
+        // SAFETY: `host` was just made. The entry point is called as the ABI says, on this thread.
+        let opened = unsafe {
+            (*host).api.context = host.cast();
+            let table = entry(&raw const (*host).api);
+            Self::from_table(table, host)
+        };
+        if opened.is_err() {
+            // SAFETY: it was made above, and nobody else owns it after an error.
+            drop(unsafe { Box::from_raw(host) });
+        }
+        opened
+    }
+
+    /// # Safety
+    ///
+    /// `table` is what the entry point returned for `host`.
+    unsafe fn from_table(
+        table: *const abi::BackendApi,
+        host: *mut Host,
+    ) -> Result<Self, OpenError> {
+        if table.is_null() {
+            // SAFETY: `host` is valid, and the entry point has returned.
+            let reason = unsafe { (*host).refusal.take() };
+            let reason = reason.unwrap_or_else(|| "it gave no reason".into());
+            return Err(OpenError::Refused { reason });
+        }
+        // SAFETY: the entry point returned it as its table.
+        let api = unsafe { foreign::structure(table, "a table") };
+        let api = api.map_err(|detail| OpenError::Contract { detail })?;
+        let version = (api.abi_major, api.abi_minor);
+        if api.abi_major != abi::MAJOR {
+            return Err(OpenError::Version { plugin: version });
+        }
+        let functions = Functions::new(&api)?;
+        let inner = BackendInner { functions, handle: api.backend, abi: version, host };
+        Ok(Self { inner: Rc::new(inner) })
+    }
+
+    /// ABI major and minor version that the plugin was built for.
+    #[must_use]
+    pub fn abi_version(&self) -> (u32, u32) {
+        self.inner.abi
+    }
+
+    /// What the backend is.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its answer breaks the rules.
+    pub fn describe(&self) -> Result<Description> {
+        let mut args = abi::DescribeArgs {
+            struct_size: size_of::<abi::DescribeArgs>(),
+            backend: self.inner.handle,
+            description: ptr::null(),
+        };
+        invoke!(self.inner.functions, describe, &raw mut args)?;
+        // SAFETY: the call has filled it in, and it is valid until `destroy`.
+        unsafe { foreign::description(args.description) }
+            .map_err(|detail| Error::contract("describe", detail))
+    }
+
+    /// The devices that are there now.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its answer breaks the rules.
+    pub fn devices(&self) -> Result<Vec<Device>> {
+        let mut args = abi::DevicesArgs {
+            struct_size: size_of::<abi::DevicesArgs>(),
+            backend: self.inner.handle,
+            devices: ptr::null(),
+            device_count: 0,
+        };
+        invoke!(self.inner.functions, devices, &raw mut args)?;
+        // SAFETY: the call has filled it in, and it is valid until `devices` is called again.
+        unsafe { foreign::devices(args.devices, args.device_count) }
+            .map_err(|detail| Error::contract("devices", detail))
+    }
+
+    /// Loads a model onto a device.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its answer breaks the rules.
+    pub fn load(&self, request: &LoadRequest<'_>) -> Result<Model> {
+        let options: Vec<_> =
+            request.options.iter().map(|(key, value)| abi::Attribute::borrow(key, value)).collect();
+        let mut args = abi::LoadArgs {
+            struct_size: size_of::<abi::LoadArgs>(),
+            backend: self.inner.handle,
+            path: abi::String::borrow(request.path),
+            device: abi::String::borrow(request.device),
+            threads: request.threads.unwrap_or(0),
+            unused: 0,
+            options: options.as_ptr(),
+            option_count: options.len(),
+            model: ptr::null_mut(),
+            info: ptr::null(),
+        };
+        invoke!(self.inner.functions, load, &raw mut args)?;
+        // From here on the handle is unloaded whatever happens.
+        let inner = ModelInner { backend: Rc::clone(&self.inner), handle: args.model };
+        // SAFETY: the call has filled it in, and it is valid until `unload`.
+        let info = unsafe { foreign::model_info(args.info) }
+            .map_err(|detail| Error::contract("load", detail))?;
+        Ok(Model { inner: Rc::new(inner), info: Rc::new(info) })
+    }
+
+    /// The table of an extension; `None` where the backend does not offer it. What it points to is
+    /// the extension's to say; it is valid until the backend ends.
+    #[must_use]
+    pub fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        // SAFETY: the handle is alive and the name is valid during the call.
+        let table = unsafe {
+            (self.inner.functions.get_extension)(self.inner.handle, abi::String::borrow(name))
+        };
+        NonNull::new(table.cast_mut())
+    }
+}
+
+struct ModelInner {
+    backend: Rc<BackendInner>,
+    handle: *mut abi::Model,
+}
+
+impl Drop for ModelInner {
+    fn drop(&mut self) {
+        let mut args =
+            abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: self.handle };
+        // Whoever wants the error calls `Model::unload`.
+        let _ = invoke!(self.backend.functions, unload, &raw mut args);
+    }
+}
+
+/// A loaded model.
+pub struct Model {
+    inner: Rc<ModelInner>,
+    info: Rc<ModelInfo>,
+}
+
+impl Model {
+    /// What the model takes and gives.
+    #[must_use]
+    pub fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// Makes the model ready to run in a precision, with one concrete shape for each input.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its answer breaks the rules.
+    pub fn prepare(&self, precision: &str, shapes: &[Vec<i64>]) -> Result<Session> {
+        let raw: Vec<_> = shapes
+            .iter()
+            .map(|shape| abi::Shape { sizes: shape.as_ptr(), rank: shape.len() })
+            .collect();
+        let mut args = abi::PrepareArgs {
+            struct_size: size_of::<abi::PrepareArgs>(),
+            model: self.inner.handle,
+            precision: abi::String::borrow(precision),
+            shapes: raw.as_ptr(),
+            shape_count: raw.len(),
+            session: ptr::null_mut(),
+            info: ptr::null(),
+        };
+        invoke!(self.inner.backend.functions, prepare, &raw mut args)?;
+        let inner = Rc::new(SessionInner {
+            model: Rc::clone(&self.inner),
+            info: Rc::clone(&self.info),
+            handle: args.session,
+            shapes: shapes.to_vec(),
+            queued: false.into(),
+        });
+        // SAFETY: the call has filled it in, and it is valid until `release`.
+        let used = unsafe {
+            foreign::structure(args.info, "a session's information")
+                .and_then(|info| foreign::attributes(info.used, info.used_count, "what it used"))
+        };
+        let used = used.map_err(|detail| Error::contract("prepare", detail))?;
+        let (given, wanted) = (shapes.len(), self.info.inputs.len());
+        if given != wanted {
+            let detail = format!("accepted {given} shapes for a model with {wanted} inputs");
+            return Err(Error::contract("prepare", detail));
+        }
+        Ok(Session { inner, used })
+    }
+}
+
+struct SessionInner {
+    model: Rc<ModelInner>,
+    info: Rc<ModelInfo>,
+    handle: *mut abi::Session,
+    shapes: Vec<Vec<i64>>,
+    /// Whether something may be running that has not been waited for.
+    queued: std::cell::Cell<bool>,
+}
+
+impl SessionInner {
+    fn synchronise(&self) -> Result<()> {
+        let mut args = abi::SynchroniseArgs {
+            struct_size: size_of::<abi::SynchroniseArgs>(),
+            session: self.handle,
+        };
+        self.queued.set(false);
+        invoke!(self.model.backend.functions, synchronise, &raw mut args)
+    }
+}
+
+impl Drop for SessionInner {
+    fn drop(&mut self) {
+        let mut args =
+            abi::ReleaseArgs { struct_size: size_of::<abi::ReleaseArgs>(), session: self.handle };
+        // There is nothing that the host could do about an error here.
+        let _ = invoke!(self.model.backend.functions, release, &raw mut args);
+    }
+}
+
+/// A model that is ready to run with given shapes.
+pub struct Session {
+    inner: Rc<SessionInner>,
+    used: Vec<(String, String)>,
+}
+
+impl Session {
+    /// What the backend uses, as opposed to what it was asked for.
+    #[must_use]
+    pub fn used(&self) -> &[(String, String)] {
+        &self.used
+    }
+
+    /// Waits until all that was enqueued is done.
+    ///
+    /// # Errors
+    ///
+    /// The first error among what was enqueued.
+    pub fn synchronise(&self) -> Result<()> {
+        self.inner.synchronise()
+    }
+
+    /// Lays out a call with these inputs, in the order of the model's inputs.
+    ///
+    /// # Errors
+    ///
+    /// Where their number or a shape differs from what was prepared, or one belongs to another model.
+    pub fn call(&self, inputs: Vec<Tensor>) -> Result<Call> {
+        Call::new(&self.inner, inputs)
+    }
+}
+
+macro_rules! debug {
+    ($($type:ident: $field:ident),+) => {
+        $(impl fmt::Debug for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut fields = formatter.debug_struct(stringify!($type));
+                fields.field(stringify!($field), &self.$field).finish_non_exhaustive()
+            }
+        })+
+    };
+}
+debug!(Model: info, Session: used);
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Backend").field("abi", &self.inner.abi).finish_non_exhaustive()
+    }
+}

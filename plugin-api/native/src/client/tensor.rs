@@ -1,0 +1,200 @@
+//! Tensors on the device, and their elements in host memory.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::rc::Rc;
+
+use super::{Error, Model, ModelInner, Result, foreign, invoke};
+use crate::abi;
+use crate::types::{DataType, element_count};
+
+/// Elements in host memory, compact and in C order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorView<'a> {
+    /// Element type.
+    pub dtype: DataType,
+    /// Size of each axis.
+    pub shape: &'a [i64],
+    /// The elements, in the machine's byte order.
+    pub bytes: &'a [u8],
+}
+
+/// Elements in host memory, compact and in C order, owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorData {
+    /// Element type.
+    pub dtype: DataType,
+    /// Size of each axis.
+    pub shape: Vec<i64>,
+    /// The elements, in the machine's byte order.
+    pub bytes: Vec<u8>,
+}
+
+impl TensorData {
+    /// Borrows it.
+    #[must_use]
+    pub fn view(&self) -> TensorView<'_> {
+        TensorView { dtype: self.dtype, shape: &self.shape, bytes: &self.bytes }
+    }
+}
+
+/// A handle that ends with its last owner.
+pub(super) struct TensorInner {
+    pub(super) model: Rc<ModelInner>,
+    pub(super) handle: *mut abi::Tensor,
+}
+
+impl Drop for TensorInner {
+    fn drop(&mut self) {
+        destroy(&self.model, self.handle);
+    }
+}
+
+/// A tensor on a model's device. Clones are the same tensor.
+#[derive(Clone)]
+pub struct Tensor {
+    pub(super) inner: Rc<TensorInner>,
+    dtype: DataType,
+    shape: Vec<i64>,
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Tensor({} {:?})", self.dtype, self.shape)
+    }
+}
+
+impl Tensor {
+    /// Takes a handle over.
+    pub(super) fn adopt(model: &Rc<ModelInner>, handle: *mut abi::Tensor) -> Result<Self> {
+        let inner = TensorInner { model: Rc::clone(model), handle };
+        let (dtype, shape) = describe(model, handle)?;
+        Ok(Self { inner: Rc::new(inner), dtype, shape })
+    }
+
+    /// The element type that it has on the device, which may be narrower than what it was made of.
+    #[must_use]
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Size of each axis.
+    #[must_use]
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// Copies it into host memory.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says.
+    pub fn read(&self) -> Result<TensorData> {
+        read(&self.inner.model, self.inner.handle, self.dtype, self.shape.clone())
+    }
+}
+
+impl Model {
+    /// Makes a tensor on the model's device.
+    ///
+    /// # Errors
+    ///
+    /// Where the bytes are not as many as type and shape want, or what the backend says.
+    pub fn tensor(&self, view: TensorView<'_>) -> Result<Tensor> {
+        let TensorView { dtype, shape, bytes } = view;
+        let wanted = byte_count(dtype, shape);
+        if wanted != Some(bytes.len()) || shape.len() > foreign::HIGHEST_RANK {
+            return Err(Error::argument(
+                "tensor_create",
+                format!("{} bytes do not fill a tensor of {dtype} {shape:?}", bytes.len()),
+            ));
+        }
+        let view = raw_view(dtype, shape, bytes.as_ptr().cast_mut().cast());
+        let mut args = abi::TensorCreateArgs {
+            struct_size: size_of::<abi::TensorCreateArgs>(),
+            model: self.inner.handle,
+            view: &raw const view,
+            tensor: ptr::null_mut(),
+        };
+        invoke!(self.inner.backend.functions, tensor_create, &raw mut args)?;
+        if args.tensor.is_null() {
+            return Err(Error::contract("tensor_create", "returned a tensor that is null"));
+        }
+        let tensor = Tensor::adopt(&self.inner, args.tensor)?;
+        if tensor.shape != shape {
+            let made = &tensor.shape;
+            let detail = format!("made a tensor of shape {made:?} from one of shape {shape:?}");
+            return Err(Error::contract("tensor_create", detail));
+        }
+        Ok(tensor)
+    }
+}
+
+fn byte_count(dtype: DataType, shape: &[i64]) -> Option<usize> {
+    element_count(shape)?.checked_mul(dtype.size())
+}
+
+fn raw_view(dtype: DataType, shape: &[i64], data: *mut c_void) -> abi::View {
+    abi::View {
+        struct_size: size_of::<abi::View>(),
+        data,
+        dtype: dtype.to_abi(),
+        rank: shape.len() as u32,
+        shape: shape.as_ptr(),
+        strides: ptr::null(),
+        byte_offset: 0,
+    }
+}
+
+pub(super) fn destroy(model: &ModelInner, handle: *mut abi::Tensor) {
+    let mut args =
+        abi::TensorDestroyArgs { struct_size: size_of::<abi::TensorDestroyArgs>(), tensor: handle };
+    // There is nothing that the host could do about an error here.
+    let _ = invoke!(model.backend.functions, tensor_destroy, &raw mut args);
+}
+
+pub(super) fn describe(
+    model: &ModelInner,
+    handle: *mut abi::Tensor,
+) -> Result<(DataType, Vec<i64>)> {
+    let mut args = abi::TensorDescribeArgs {
+        struct_size: size_of::<abi::TensorDescribeArgs>(),
+        tensor: handle,
+        dtype: abi::DType { code: 0, bits: 0, lanes: 0 },
+        rank: 0,
+        shape: ptr::null(),
+    };
+    invoke!(model.backend.functions, tensor_describe, &raw mut args)?;
+    let contract = |detail| Error::contract("tensor_describe", detail);
+    let abi::DType { code, bits, lanes } = args.dtype;
+    let dtype = DataType::from_abi(args.dtype).ok_or_else(|| {
+        contract(format!("returned the element type {code}, {bits} bits, {lanes} lanes"))
+    })?;
+    let rank = args.rank as usize;
+    if rank > foreign::HIGHEST_RANK {
+        return Err(contract(format!("returned {rank} axes")));
+    }
+    // SAFETY: the call has filled it in, and it is valid until the tensor is written again.
+    let shape = unsafe { foreign::list(args.shape, rank, "axes") }.map_err(contract)?.to_vec();
+    if byte_count(dtype, &shape).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(contract(format!("returned the shape {shape:?}")));
+    }
+    Ok((dtype, shape))
+}
+
+pub(super) fn read(
+    model: &ModelInner,
+    handle: *mut abi::Tensor,
+    dtype: DataType,
+    shape: Vec<i64>,
+) -> Result<TensorData> {
+    let mut bytes = vec![0_u8; byte_count(dtype, &shape).expect("checked by describe")];
+    let view = raw_view(dtype, &shape, bytes.as_mut_ptr().cast());
+    let mut args = abi::TensorReadArgs {
+        struct_size: size_of::<abi::TensorReadArgs>(),
+        tensor: handle,
+        view: &raw const view,
+    };
+    invoke!(model.backend.functions, tensor_read, &raw mut args)?;
+    Ok(TensorData { dtype, shape, bytes })
+}

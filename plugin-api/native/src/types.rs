@@ -1,0 +1,234 @@
+//! What both sides of the boundary speak of, in owned Rust types.
+
+use std::fmt;
+
+use crate::abi;
+
+/// An element type, as in DLPack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+/// DLPack's codes and the names that NumPy has for them.
+const CODES: &[(u8, &str)] =
+    &[(0, "int"), (1, "uint"), (2, "float"), (4, "bfloat"), (5, "complex"), (6, "bool")];
+
+impl DataType {
+    /// 64-bit float.
+    pub const F64: Self = Self::new(2, 64);
+    /// 32-bit float.
+    pub const F32: Self = Self::new(2, 32);
+    /// 16-bit float.
+    pub const F16: Self = Self::new(2, 16);
+    /// bfloat16.
+    pub const BF16: Self = Self::new(4, 16);
+    /// 64-bit signed integer.
+    pub const I64: Self = Self::new(0, 64);
+    /// 32-bit signed integer.
+    pub const I32: Self = Self::new(0, 32);
+    /// 16-bit signed integer.
+    pub const I16: Self = Self::new(0, 16);
+    /// 8-bit signed integer.
+    pub const I8: Self = Self::new(0, 8);
+    /// 64-bit unsigned integer.
+    pub const U64: Self = Self::new(1, 64);
+    /// 32-bit unsigned integer.
+    pub const U32: Self = Self::new(1, 32);
+    /// 16-bit unsigned integer.
+    pub const U16: Self = Self::new(1, 16);
+    /// 8-bit unsigned integer.
+    pub const U8: Self = Self::new(1, 8);
+    /// Boolean: a byte that is 0 or 1.
+    pub const BOOL: Self = Self::new(6, 8);
+
+    /// The types above.
+    pub const ALL: &'static [Self] = &[
+        Self::F64,
+        Self::F32,
+        Self::F16,
+        Self::BF16,
+        Self::I64,
+        Self::I32,
+        Self::I16,
+        Self::I8,
+        Self::U64,
+        Self::U32,
+        Self::U16,
+        Self::U8,
+        Self::BOOL,
+    ];
+
+    const fn new(code: u8, bits: u8) -> Self {
+        Self { code, bits, lanes: 1 }
+    }
+
+    /// Bytes per element.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        self.bits as usize * self.lanes as usize / 8
+    }
+
+    /// The type that NumPy calls by this name, such as `float32` or `bool`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|known| known.to_string() == name)
+    }
+
+    /// The type for DLPack's triple; `None` where the bits do not fill whole bytes, or the triple
+    /// says that the type is unknown.
+    #[must_use]
+    pub fn from_abi(raw: abi::DType) -> Option<Self> {
+        let abi::DType { code, bits, lanes } = raw;
+        let known = CODES.iter().any(|(known, _)| *known == code);
+        (known && bits > 0 && bits % 8 == 0 && lanes > 0).then_some(Self { code, bits, lanes })
+    }
+
+    /// DLPack's triple.
+    #[must_use]
+    pub const fn to_abi(self) -> abi::DType {
+        abi::DType { code: self.code, bits: self.bits, lanes: self.lanes }
+    }
+}
+
+impl fmt::Display for DataType {
+    /// NumPy's name: `float32`, `bool`; with `x4` behind it for four lanes.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = CODES.iter().find(|(code, _)| *code == self.code).map_or("?", |(_, name)| name);
+        let bits = if *self == Self::BOOL { String::new() } else { self.bits.to_string() };
+        let lanes = if self.lanes == 1 { String::new() } else { format!("x{}", self.lanes) };
+        formatter.pad(&format!("{name}{bits}{lanes}"))
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$meta:meta])* $variant:ident = $value:ident $name:literal,)+) => {
+        /// What kind of error a backend reports.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $($(#[$meta])* $variant,)+
+            /// The backend broke the rules of the ABI; found by the host, never sent.
+            Contract,
+        }
+
+        impl ErrorCode {
+            /// The code's name, such as `invalid-argument`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ Self::Contract => "contract" }
+            }
+
+            /// The code's number in the ABI.
+            #[must_use]
+            pub const fn to_abi(self) -> i32 {
+                match self {
+                    $(Self::$variant => abi::error_code::$value,)+
+                    Self::Contract => abi::error_code::INTERNAL,
+                }
+            }
+
+            /// The code for a number of the ABI; an unknown one counts as internal.
+            #[must_use]
+            pub const fn from_abi(code: i32) -> Self {
+                match code {
+                    $(abi::error_code::$value => Self::$variant,)+
+                    _ => Self::Internal,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A bug in the backend; it should not be used any more.
+    Internal = INTERNAL "internal",
+    /// The call, an option or a shape is wrong.
+    InvalidArgument = INVALID_ARGUMENT "invalid-argument",
+    /// No such file, device or name.
+    NotFound = NOT_FOUND "not-found",
+    /// The file is not a model, or is damaged.
+    InvalidModel = INVALID_MODEL "invalid-model",
+    /// The backend cannot do this, and never could.
+    Unsupported = UNSUPPORTED "unsupported",
+    /// On the host or on the device.
+    OutOfMemory = OUT_OF_MEMORY "out-of-memory",
+    /// The device or its driver failed.
+    Device = DEVICE "device",
+    /// A struct is smaller than the first version of it.
+    Version = VERSION "version",
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// What a backend is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The plugin's id, as in `plugin.toml`.
+    pub id: String,
+    /// The plugin's version, semver.
+    pub version: String,
+    /// The engine that it drives, such as `rten`.
+    pub engine: String,
+    /// The engine's version; empty if unknown.
+    pub engine_version: String,
+    /// Names of the extensions that it offers.
+    pub extensions: Vec<String>,
+}
+
+/// A device that models can be loaded onto.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Unique, and the same in each process on this machine, such as `cpu:0`.
+    pub id: String,
+    /// `cpu`, `gpu`, `npu` or another word for the kind of hardware.
+    pub kind: String,
+    /// The full name that the vendor gives it.
+    pub name: String,
+    /// Memory in bytes, where the backend can tell.
+    pub memory_bytes: Option<u64>,
+    /// Precisions in which it computes: `fp32`, `fp16`, `bf16`, `int8`. At least one.
+    pub precisions: Vec<String>,
+    /// Whatever else there is to say: driver, runtime, compute capability.
+    pub attributes: Vec<(String, String)>,
+}
+
+/// An axis of an input or output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dimension {
+    /// Always this size.
+    Fixed(u64),
+    /// Differs from call to call. Axes of the same name have the same size; the name may be empty.
+    Dynamic(String),
+}
+
+/// An input or output of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// Its name in the model.
+    pub name: String,
+    /// Its element type, where the model says.
+    pub dtype: Option<DataType>,
+    /// Its axes, where the model says.
+    pub dimensions: Option<Vec<Dimension>>,
+}
+
+/// What a model takes and gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// Inputs, in the order in which a run takes them.
+    pub inputs: Vec<TensorInfo>,
+    /// Outputs, in the order in which a run gives them.
+    pub outputs: Vec<TensorInfo>,
+}
+
+/// Number of elements of a shape; `None` where an axis is negative or the product too large.
+#[must_use]
+pub fn element_count(shape: &[i64]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |count, axis| count.checked_mul(usize::try_from(*axis).ok()?))
+}
