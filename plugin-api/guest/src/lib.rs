@@ -1,1 +1,103 @@
-//! The guest SDK for WASM plugins.
+/*!
+Write metric, report and recommender plugins in Rust.
+
+A plugin is a type that implements one of three traits, [`Metric`], [`Report`] or
+[`Recommender`], and is exported with the macro of that name. The traits speak plain Rust types
+and see the host only through their arguments ([`Columns`], [`Views`], [`Output`]), so a plugin's
+logic is tested on any machine with `cargo test`, and only the export needs the sandbox.
+
+```
+use plugin_guest::{Case, Columns, Description, Direction, Error, Measurement, Metric, NoOptions};
+
+struct Slowest;
+
+impl Metric for Slowest {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("slowest")
+    }
+
+    fn columns() -> &'static [&'static str] {
+        &["latency"]
+    }
+
+    fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        let slowest = columns
+            .unsigned("latency")
+            .and_then(|latency| latency.iter().max().copied().ok_or_else(|| "no query".into()));
+        Ok(vec![Measurement::new("slowest.query", slowest.map(|ns| ns as f64), "ns", Direction::Lower)])
+    }
+}
+
+plugin_guest::export_metric!(Slowest);
+```
+
+Build with `cargo build --release --target wasm32-wasip2` and `crate-type = ["cdylib", "rlib"]`; the
+`.wasm` file that comes out is the plugin.
+
+A plugin gets no clock, no randomness, no files and no network. Use `BTreeMap` rather than
+`HashMap`: a hash map asks for random numbers, and its order would differ from run to run.
+*/
+
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+pub mod component;
+mod description;
+mod error;
+pub mod log;
+mod metric;
+mod options;
+mod recommender;
+mod report;
+mod view;
+
+pub use description::Description;
+pub use error::Error;
+pub use metric::{Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Measurement, Metric};
+pub use options::NoOptions;
+pub use recommender::{Recommendation, Recommender};
+pub use report::{Output, Report};
+pub use view::{Cell, Row, Table, View, Views};
+
+#[doc(hidden)]
+pub use options::parse as parse_options;
+
+/// Exports a type that implements [`Metric`] as a component. Does nothing outside the sandbox.
+#[macro_export]
+macro_rules! export_metric {
+    ($plugin:ty) => {
+        $crate::export_component!(metric, MetricComponent, $plugin);
+    };
+}
+
+/// Exports a type that implements [`Report`] as a component. Does nothing outside the sandbox.
+#[macro_export]
+macro_rules! export_report {
+    ($plugin:ty) => {
+        $crate::export_component!(report, ReportComponent, $plugin);
+    };
+}
+
+/// Exports a type that implements [`Recommender`] as a component. Does nothing outside the
+/// sandbox.
+#[macro_export]
+macro_rules! export_recommender {
+    ($plugin:ty) => {
+        $crate::export_component!(recommender, RecommenderComponent, $plugin);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_component {
+    ($world:ident, $component:ident, $plugin:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            type Component = $crate::component::$component<$plugin>;
+            $crate::component::$world::export!(
+                Component with_types_in $crate::component::$world
+            );
+        };
+    };
+}

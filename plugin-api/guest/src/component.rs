@@ -1,0 +1,220 @@
+//! The component's side: generated bindings, and conversions between them and the plain types.
+//!
+//! All of this exists only inside the sandbox. The export macros name it; authors do not.
+
+use std::marker::PhantomData;
+
+use crate::log::Level;
+use crate::{
+    Case, Cell, Column, ColumnData, Columns, Description, Error, Measurement, Metric, Output,
+    Recommendation, Recommender, Report, Table, Views, parse_options,
+};
+
+#[expect(missing_docs, reason = "generated")]
+#[doc(hidden)]
+pub mod metric {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "metric-plugin",
+        pub_export_macro: true,
+        default_bindings_module: "plugin_guest::component::metric",
+    });
+}
+
+#[expect(missing_docs, reason = "generated")]
+#[doc(hidden)]
+pub mod report {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "report-plugin",
+        pub_export_macro: true,
+        default_bindings_module: "plugin_guest::component::report",
+        with: {
+            "tare:plugin/types@0.1.0": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.0": super::metric::tare::plugin::log,
+        },
+    });
+}
+
+#[expect(missing_docs, reason = "generated")]
+#[doc(hidden)]
+pub mod recommender {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "recommender-plugin",
+        pub_export_macro: true,
+        default_bindings_module: "plugin_guest::component::recommender",
+        with: {
+            "tare:plugin/types@0.1.0": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.0": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.0": super::report::tare::plugin::views,
+        },
+    });
+}
+
+use metric::tare::plugin::{log, types};
+use report::tare::plugin::{output, views};
+
+/// A metric as a component.
+pub struct MetricComponent<T>(PhantomData<T>);
+
+impl<T: Metric> metric::exports::tare::plugin::metric::Guest for MetricComponent<T> {
+    fn describe() -> types::Description {
+        description(&T::describe())
+    }
+
+    fn columns() -> Vec<String> {
+        T::columns().iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn compute(
+        case: types::CaseDescription,
+        columns: Vec<types::Column>,
+        options: String,
+    ) -> Result<Vec<types::Measurement>, String> {
+        let options = parse_options(&T::describe(), &options).map_err(text)?;
+        let attributes = case.attributes.into_iter().map(|item| (item.name, item.value)).collect();
+        let columns: Vec<_> = columns.into_iter().map(column).collect();
+        let case = Case { id: case.id, attributes };
+        let measurements = T::compute(&case, &Columns::from(columns), options).map_err(text)?;
+        Ok(measurements.into_iter().map(measurement).collect())
+    }
+}
+
+/// A report as a component.
+pub struct ReportComponent<T>(PhantomData<T>);
+
+impl<T: Report> report::exports::tare::plugin::report::Guest for ReportComponent<T> {
+    fn describe() -> types::Description {
+        description(&T::describe())
+    }
+
+    fn render(options: String) -> Result<Vec<String>, String> {
+        let options = parse_options(&T::describe(), &options).map_err(text)?;
+        T::render(&Host, &mut Host, options).map_err(text)
+    }
+}
+
+/// A recommender as a component.
+pub struct RecommenderComponent<T>(PhantomData<T>);
+
+impl<T: Recommender> recommender::exports::tare::plugin::recommender::Guest
+    for RecommenderComponent<T>
+{
+    fn describe() -> types::Description {
+        description(&T::describe())
+    }
+
+    fn recommend(
+        options: String,
+    ) -> Result<Vec<recommender::exports::tare::plugin::recommender::Recommendation>, String> {
+        let options = parse_options(&T::describe(), &options).map_err(text)?;
+        let recommendations = T::recommend(&Host, options).map_err(text)?;
+        Ok(recommendations.into_iter().map(recommendation).collect())
+    }
+}
+
+/// The host's imports, behind the traits that plugins see.
+struct Host;
+
+impl Views for Host {
+    fn names(&self) -> Vec<String> {
+        views::names()
+    }
+
+    fn read(&self, name: &str) -> Result<Table, Error> {
+        let table =
+            views::read(name).map_err(|reason| Error::View { view: name.to_owned(), reason })?;
+        let rows = table.rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect();
+        Ok(Table { columns: table.columns, rows })
+    }
+}
+
+impl Output for Host {
+    fn write(&mut self, name: &str, contents: &[u8]) -> Result<(), Error> {
+        output::write(name, contents)
+            .map_err(|reason| Error::Write { name: name.to_owned(), reason })
+    }
+}
+
+pub(crate) fn log_line(level: Level, text: &str) {
+    let level = match level {
+        Level::Debug => log::Level::Debug,
+        Level::Information => log::Level::Information,
+        Level::Warning => log::Level::Warning,
+    };
+    log::line(level, text);
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
+fn attributes(
+    items: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+) -> Vec<types::Attribute> {
+    items
+        .into_iter()
+        .map(|(name, value)| types::Attribute { name: name.into(), value: value.into() })
+        .collect()
+}
+
+fn description(plain: &Description) -> types::Description {
+    types::Description {
+        id: plain.id.to_owned(),
+        version: plain.version.to_owned(),
+        summary: plain.summary.to_owned(),
+        license: plain.license.to_owned(),
+        options: attributes(plain.options.iter().copied()),
+    }
+}
+
+fn column(wit: types::Column) -> Column {
+    let data = match wit.data {
+        types::ColumnData::Unsigned(values) => ColumnData::Unsigned(values),
+        types::ColumnData::Signed(values) => ColumnData::Signed(values),
+        types::ColumnData::Single(values) => ColumnData::Single(values),
+        types::ColumnData::Double(values) => ColumnData::Double(values),
+    };
+    let width = usize::try_from(wit.width).unwrap_or(usize::MAX);
+    Column { name: wit.name, unit: wit.unit, width, data }
+}
+
+fn cell(wit: types::Cell) -> Cell {
+    match wit {
+        types::Cell::Null => Cell::Null,
+        types::Cell::Boolean(value) => Cell::Boolean(value),
+        types::Cell::Integer(value) => Cell::Integer(value),
+        types::Cell::Real(value) => Cell::Real(value),
+        types::Cell::Text(value) => Cell::Text(value),
+    }
+}
+
+fn measurement(plain: Measurement) -> types::Measurement {
+    types::Measurement {
+        metric: plain.metric,
+        measure: match plain.value {
+            Ok(value) => types::Measure::Value(value),
+            Err(gap) => types::Measure::Gap(types::Gap {
+                kind: gap.kind.name().to_owned(),
+                reason: gap.reason,
+            }),
+        },
+        interval: plain.interval,
+        unit: plain.unit,
+        direction: plain.direction.name().to_owned(),
+        attributes: attributes(plain.attributes),
+    }
+}
+
+fn recommendation(
+    plain: Recommendation,
+) -> recommender::exports::tare::plugin::recommender::Recommendation {
+    recommender::exports::tare::plugin::recommender::Recommendation {
+        title: plain.title,
+        explanation: plain.explanation,
+        cases: plain.cases,
+        attributes: attributes(plain.attributes),
+    }
+}

@@ -1,0 +1,272 @@
+//! Metrics: values for one case from its columns.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+
+use crate::{Description, Error};
+
+/// Computes values for one case from its columns.
+pub trait Metric {
+    /// What the plugin's options are parsed into. [`NoOptions`](crate::NoOptions) if it has none.
+    type Options: DeserializeOwned;
+
+    /// What the plugin is.
+    fn describe() -> Description;
+
+    /// Names of the columns that it reads. It gets those that the case has.
+    fn columns() -> &'static [&'static str];
+
+    /// The values for one case. Where a needed column is absent, the value is a [`Gap`].
+    ///
+    /// # Errors
+    ///
+    /// Where the options make no sense.
+    fn compute(
+        case: &Case,
+        columns: &Columns,
+        options: Self::Options,
+    ) -> Result<Vec<Measurement>, Error>;
+}
+
+/// A case, by its id and its coordinates: `model`, `backend`, `device`, `precision`, `batch`,
+/// `sequence-length`, `mode`, `scenario`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Case {
+    /// The case's id.
+    pub id: String,
+    /// Its coordinates.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// Values of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnData {
+    /// Unsigned 64-bit integers.
+    Unsigned(Vec<u64>),
+    /// Signed 64-bit integers.
+    Signed(Vec<i64>),
+    /// 32-bit floats.
+    Single(Vec<f32>),
+    /// 64-bit floats.
+    Double(Vec<f64>),
+}
+
+impl ColumnData {
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::Unsigned(_) => "unsigned integers",
+            Self::Signed(_) => "signed integers",
+            Self::Single(_) => "32-bit floats",
+            Self::Double(_) => "64-bit floats",
+        }
+    }
+}
+
+/// A column of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its name, such as `latency`.
+    pub name: String,
+    /// Its unit by symbol, such as `ns`.
+    pub unit: String,
+    /// Values per row; the data holds rows × width values.
+    pub width: usize,
+    /// The values.
+    pub data: ColumnData,
+}
+
+/// The columns of a case: those that the plugin asked for and the case has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Columns(Vec<Column>);
+
+impl From<Vec<Column>> for Columns {
+    fn from(columns: Vec<Column>) -> Self {
+        Self(columns)
+    }
+}
+
+macro_rules! typed_column {
+    ($name:ident, $variant:ident, $type:ty, $expected:literal) => {
+        #[doc = concat!("The values of a column of ", $expected, ".")]
+        ///
+        /// # Errors
+        ///
+        /// A gap where the case lacks the column or it holds another type.
+        pub fn $name(&self, name: &str) -> Result<&[$type], Gap> {
+            match &self.column(name)?.data {
+                ColumnData::$variant(values) => Ok(values),
+                other => Err(Gap::unsupported(format!(
+                    concat!("column `{}` holds {}, where this metric reads ", $expected),
+                    name,
+                    other.type_name()
+                ))),
+            }
+        }
+    };
+}
+
+impl Columns {
+    /// A column.
+    ///
+    /// # Errors
+    ///
+    /// A gap where the case lacks it.
+    pub fn column(&self, name: &str) -> Result<&Column, Gap> {
+        self.0
+            .iter()
+            .find(|column| column.name == name)
+            .ok_or_else(|| Gap::not_measured(format!("the case has no column `{name}`")))
+    }
+
+    typed_column!(unsigned, Unsigned, u64, "unsigned integers");
+    typed_column!(signed, Signed, i64, "signed integers");
+    typed_column!(single, Single, f32, "32-bit floats");
+    typed_column!(double, Double, f64, "64-bit floats");
+}
+
+/// What kind of thing is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapKind {
+    /// The machine, the backend or the case offers no such measurement.
+    NotMeasured,
+    /// It cannot be computed here.
+    Unsupported,
+}
+
+impl GapKind {
+    /// `not-measured` or `unsupported`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotMeasured => "not-measured",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+/// Why there is no value. Never a zero, never a guess.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// What kind of thing is missing.
+    pub kind: GapKind,
+    /// What is missing, in one sentence.
+    pub reason: String,
+}
+
+impl Gap {
+    /// The machine, the backend or the case offers no such measurement.
+    pub fn not_measured(reason: impl Into<String>) -> Self {
+        Self { kind: GapKind::NotMeasured, reason: reason.into() }
+    }
+
+    /// It cannot be computed here.
+    pub fn unsupported(reason: impl Into<String>) -> Self {
+        Self { kind: GapKind::Unsupported, reason: reason.into() }
+    }
+}
+
+impl From<&str> for Gap {
+    fn from(reason: &str) -> Self {
+        Self::not_measured(reason)
+    }
+}
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Lower is better.
+    Lower,
+    /// Higher is better.
+    Higher,
+    /// Neither: the value only describes.
+    Neutral,
+}
+
+impl Direction {
+    /// `lower`, `higher` or `neutral`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lower => "lower",
+            Self::Higher => "higher",
+            Self::Neutral => "neutral",
+        }
+    }
+}
+
+/// One value of a metric for one case, or why there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// Dotted name, such as `latency.p99`, that begins with the plugin's id.
+    pub metric: String,
+    /// The value, or why there is none.
+    pub value: Result<f64, Gap>,
+    /// Bounds of an interval around the value, in the same unit.
+    pub interval: Option<(f64, f64)>,
+    /// Unit by its symbol: `ns`, `1/s`, `B`, `1` for a plain ratio.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Whatever else there is to say, such as how the value is defined.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Measurement {
+    /// A value, or why there is none, without interval and attributes.
+    pub fn new(
+        metric: impl Into<String>,
+        value: Result<f64, Gap>,
+        unit: impl Into<String>,
+        direction: Direction,
+    ) -> Self {
+        Self {
+            metric: metric.into(),
+            value,
+            interval: None,
+            unit: unit.into(),
+            direction,
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an interval around the value.
+    #[must_use]
+    pub fn with_interval(mut self, low: f64, high: f64) -> Self {
+        self.interval = Some((low, high));
+        self
+    }
+
+    /// Adds an attribute.
+    #[must_use]
+    pub fn with_attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.attributes.insert(name.into(), value.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_that_is_absent_or_of_another_type_is_a_gap() {
+        let columns = Columns::from(vec![Column {
+            name: "latency".into(),
+            unit: "ns".into(),
+            width: 1,
+            data: ColumnData::Unsigned(vec![3, 4]),
+        }]);
+        assert_eq!(columns.unsigned("latency"), Ok([3, 4].as_slice()));
+        insta::assert_snapshot!(
+            columns.unsigned("label").unwrap_err().reason,
+            @"the case has no column `label`"
+        );
+        let gap = columns.single("latency").unwrap_err();
+        assert_eq!(gap.kind, GapKind::Unsupported);
+        insta::assert_snapshot!(
+            gap.reason,
+            @"column `latency` holds unsigned integers, where this metric reads 32-bit floats"
+        );
+    }
+}

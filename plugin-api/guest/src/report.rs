@@ -1,0 +1,44 @@
+//! Reports: files about the run at hand.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+
+use crate::{Description, Error, Views};
+
+/// Writes files about the run at hand.
+pub trait Report {
+    /// What the plugin's options are parsed into. [`NoOptions`](crate::NoOptions) if it has none.
+    type Options: DeserializeOwned;
+
+    /// What the plugin is.
+    fn describe() -> Description;
+
+    /// Writes the report and names its files, the main one first.
+    ///
+    /// # Errors
+    ///
+    /// Where the options make no sense, a view cannot be read or a file cannot be written.
+    fn render(
+        views: &dyn Views,
+        output: &mut dyn Output,
+        options: Self::Options,
+    ) -> Result<Vec<String>, Error>;
+}
+
+/// The granted output folder. A map from name to contents is one too, for tests.
+pub trait Output {
+    /// Creates or replaces a file. Names are relative, without `..`.
+    ///
+    /// # Errors
+    ///
+    /// Where the name is not allowed, or the host cannot write.
+    fn write(&mut self, name: &str, contents: &[u8]) -> Result<(), Error>;
+}
+
+impl Output for BTreeMap<String, Vec<u8>> {
+    fn write(&mut self, name: &str, contents: &[u8]) -> Result<(), Error> {
+        self.insert(name.to_owned(), contents.to_vec());
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! Views: tables of the run at hand, read by name, with typed access by column name.
+
+use std::collections::BTreeMap;
+
+use crate::Error;
+
+/// A cell of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Nothing: SQL's NULL.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A floating-point number.
+    Real(f64),
+    /// Text.
+    Text(String),
+}
+
+impl Cell {
+    fn describe(&self) -> String {
+        match self {
+            Self::Null => "nothing".to_owned(),
+            Self::Boolean(value) => format!("the boolean {value}"),
+            Self::Integer(value) => format!("the integer {value}"),
+            Self::Real(value) => format!("the real number {value}"),
+            Self::Text(value) => format!("the text `{value}`"),
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(value: bool) -> Self {
+        Self::Boolean(value)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A table, by rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// The host's fixed views over the run at hand. A map from name to table is one too, for tests.
+pub trait Views {
+    /// Names of the views.
+    fn names(&self) -> Vec<String>;
+
+    /// A view, whole.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such view, or the host cannot read it.
+    fn read(&self, name: &str) -> Result<Table, Error>;
+}
+
+impl Views for BTreeMap<String, Table> {
+    fn names(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+
+    fn read(&self, name: &str) -> Result<Table, Error> {
+        self.get(name).cloned().ok_or_else(|| Error::View {
+            view: name.to_owned(),
+            reason: format!("there is no such view; there are: {}", self.names().join(", ")),
+        })
+    }
+}
+
+/// A view with its columns by name.
+#[derive(Debug, Clone)]
+pub struct View {
+    name: String,
+    table: Table,
+    positions: BTreeMap<String, usize>,
+}
+
+impl View {
+    /// Reads a view.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such view, or the host cannot read it.
+    pub fn read(views: &dyn Views, name: &str) -> Result<Self, Error> {
+        let table = views.read(name)?;
+        if let Some(row) = table.rows.iter().find(|row| row.len() != table.columns.len()) {
+            return Err(Error::View {
+                view: name.to_owned(),
+                reason: format!("a row of {} cells for {} columns", row.len(), table.columns.len()),
+            });
+        }
+        let positions = table.columns.iter().cloned().zip(0..).collect();
+        Ok(Self { name: name.to_owned(), table, positions })
+    }
+
+    /// The rows, in the host's order.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
+        (0..self.table.rows.len()).map(|number| Row { view: self, number })
+    }
+
+    /// Whether this host offers a column: columns may be added in a minor version.
+    #[must_use]
+    pub fn has_column(&self, column: &str) -> bool {
+        self.positions.contains_key(column)
+    }
+}
+
+/// A row of a view.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    view: &'a View,
+    number: usize,
+}
+
+macro_rules! typed_cell {
+    ($name:ident, $optional:ident, $type:ty, $expected:literal, $pattern:pat => $value:expr) => {
+        #[doc = concat!("A cell that holds ", $expected, ".")]
+        ///
+        /// # Errors
+        ///
+        /// Where there is no such column, or the cell is empty or holds something else.
+        pub fn $name(&self, column: &str) -> Result<$type, Error> {
+            self.$optional(column)?.ok_or_else(|| self.mismatch(column, $expected, &Cell::Null))
+        }
+
+        #[doc = concat!("A cell that holds ", $expected, " or nothing.")]
+        ///
+        /// # Errors
+        ///
+        /// Where there is no such column, or the cell holds something else.
+        pub fn $optional(&self, column: &str) -> Result<Option<$type>, Error> {
+            match self.cell(column)? {
+                Cell::Null => Ok(None),
+                $pattern => Ok(Some($value)),
+                other => Err(self.mismatch(column, $expected, other)),
+            }
+        }
+    };
+}
+
+impl<'a> Row<'a> {
+    /// A cell.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such column.
+    pub fn cell(&self, column: &str) -> Result<&'a Cell, Error> {
+        let position = self.view.positions.get(column).ok_or_else(|| Error::MissingColumn {
+            view: self.view.name.clone(),
+            column: column.to_owned(),
+            known: self.view.table.columns.join(", "),
+        })?;
+        Ok(&self.view.table.rows[self.number][*position])
+    }
+
+    typed_cell!(text, optional_text, &'a str, "text", Cell::Text(text) => text);
+    typed_cell!(integer, optional_integer, i64, "an integer", Cell::Integer(value) => *value);
+    typed_cell!(boolean, optional_boolean, bool, "a boolean", Cell::Boolean(value) => *value);
+
+    /// A cell that holds a number.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such column, or the cell is empty or holds something else.
+    pub fn real(&self, column: &str) -> Result<f64, Error> {
+        self.optional_real(column)?.ok_or_else(|| self.mismatch(column, "a number", &Cell::Null))
+    }
+
+    /// A cell that holds a number or nothing.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such column, or the cell holds something else.
+    pub fn optional_real(&self, column: &str) -> Result<Option<f64>, Error> {
+        match self.cell(column)? {
+            Cell::Null => Ok(None),
+            Cell::Real(value) => Ok(Some(*value)),
+            #[expect(clippy::cast_precision_loss, reason = "asked for as a real number")]
+            Cell::Integer(value) => Ok(Some(*value as f64)),
+            other => Err(self.mismatch(column, "a number", other)),
+        }
+    }
+
+    fn mismatch(&self, column: &str, expected: &'static str, found: &Cell) -> Error {
+        Error::CellType {
+            view: self.view.name.clone(),
+            row: self.number + 1,
+            column: column.to_owned(),
+            expected,
+            found: found.describe(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases() -> BTreeMap<String, Table> {
+        let table = Table {
+            columns: vec!["case_id".into(), "batch".into(), "reason".into()],
+            rows: vec![vec!["a".into(), 8.into(), Cell::Null]],
+        };
+        BTreeMap::from([("cases".to_owned(), table)])
+    }
+
+    #[test]
+    fn cells_are_typed_by_column_name() {
+        let view = View::read(&cases(), "cases").unwrap();
+        let row = view.rows().next().unwrap();
+        assert_eq!(row.text("case_id").unwrap(), "a");
+        assert_eq!(row.integer("batch").unwrap(), 8);
+        assert_eq!(row.real("batch").unwrap(), 8.0);
+        assert_eq!(row.optional_text("reason").unwrap(), None);
+        assert!(!view.has_column("colour"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let views = cases();
+        let view = View::read(&views, "cases").unwrap();
+        let row = view.rows().next().unwrap();
+        insta::assert_snapshot!(
+            row.text("colour").unwrap_err(),
+            @"view `cases` has no column `colour`; it has: case_id, batch, reason. The host may be older than this plugin needs"
+        );
+        insta::assert_snapshot!(
+            row.integer("case_id").unwrap_err(),
+            @"view `cases`, row 1, column `case_id`: expected an integer, found the text `a`"
+        );
+        insta::assert_snapshot!(
+            row.text("reason").unwrap_err(),
+            @"view `cases`, row 1, column `reason`: expected text, found nothing"
+        );
+        insta::assert_snapshot!(
+            View::read(&views, "results").unwrap_err(),
+            @"view `results`: there is no such view; there are: cases"
+        );
+    }
+
+    #[test]
+    fn a_ragged_table_is_refused() {
+        let mut views = cases();
+        views.get_mut("cases").unwrap().rows[0].pop();
+        insta::assert_snapshot!(
+            View::read(&views, "cases").unwrap_err(),
+            @"view `cases`: a row of 2 cells for 3 columns"
+        );
+    }
+}
