@@ -1,0 +1,30 @@
+//! Proportions.
+
+/// The two-sided 97.5 % point of the normal distribution, for intervals at 95 %.
+const NORMAL_95: f64 = 1.959_963_984_540_054;
+
+/// The Wilson score interval at 95 % of the proportion `successes / trials`; `None` where there
+/// are no trials or more successes than trials.
+///
+/// It stays inside 0 and 1, and keeps its coverage where the proportion is close to either, which
+/// the interval of the textbooks does not (E. B. Wilson, *Journal of the American Statistical
+/// Association* 22(158), 1927; L. D. Brown, T. T. Cai and A. DasGupta, *Statistical Science*
+/// 16(2), 2001).
+#[must_use]
+pub fn wilson_interval(successes: u64, trials: u64) -> Option<(f64, f64)> {
+    if trials == 0 || successes > trials {
+        return None;
+    }
+    let (successes, trials) = (successes as f64, trials as f64);
+    let square = NORMAL_95 * NORMAL_95;
+    let proportion = successes / trials;
+    let scale = 1.0 / (1.0 + square / trials);
+    let centre = (proportion + square / (2.0 * trials)) * scale;
+    let spread = NORMAL_95
+        * (proportion * (1.0 - proportion) / trials + square / (4.0 * trials * trials)).sqrt()
+        * scale;
+    // At either end the bound is the proportion itself; rounding must not push it past.
+    let low = if successes == 0.0 { 0.0 } else { (centre - spread).clamp(0.0, proportion) };
+    let high = if successes == trials { 1.0 } else { (centre + spread).clamp(proportion, 1.0) };
+    Some((low, high))
+}

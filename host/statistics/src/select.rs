@@ -1,0 +1,233 @@
+/*!
+Reading a few of the sorted values without sorting them.
+
+Values are counted in buckets, and only the buckets that hold a wanted rank are looked into
+again. The first count goes by the position of the highest set bit and the bits after it, so that
+the buckets are of equal ratio: one outlier a thousand times the rest does not squeeze the rest
+into one bucket, which it would with buckets of equal width. Deeper counts divide a bucket into
+equal widths, until it has one value or few enough to sort. The input is only read, in a fixed
+number of passes for each level, and the order in which it comes does not matter, so there is no
+bad case as there is for quickselect.
+*/
+
+/// A number that can be ordered and counted: `u64` or `f64`.
+pub trait Value: Copy + PartialOrd + sealed::Sealed {
+    /// An integer that orders as the values do.
+    #[doc(hidden)]
+    fn key(self) -> u64;
+    /// The value of a key.
+    #[doc(hidden)]
+    fn from_key(key: u64) -> Self;
+    /// The nearest floating-point number.
+    fn to_f64(self) -> f64;
+    /// `self - origin`, where `origin` is not above `self`, rounded once.
+    #[doc(hidden)]
+    fn distance(self, origin: Self) -> f64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u64 {}
+    impl Sealed for f64 {}
+}
+
+impl Value for u64 {
+    fn key(self) -> u64 {
+        self
+    }
+
+    fn from_key(key: u64) -> Self {
+        key
+    }
+
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+
+    fn distance(self, origin: Self) -> f64 {
+        (self - origin) as f64
+    }
+}
+
+impl Value for f64 {
+    /// The order of IEEE 754 `totalOrder`: −0 before +0, NaN at the ends.
+    fn key(self) -> u64 {
+        let bits = self.to_bits();
+        if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+    }
+
+    fn from_key(key: u64) -> Self {
+        Self::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
+    }
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    fn distance(self, origin: Self) -> f64 {
+        self - origin
+    }
+}
+
+/// Bits after the highest set one that choose the first bucket: 256 buckets for each doubling.
+const RATIO_BITS: u32 = 8;
+/// Buckets of the first count, `ratio_bucket(u64::MAX) + 1`.
+const RATIO_BUCKETS: usize = ((64 - RATIO_BITS as usize) + 1) << RATIO_BITS;
+/// Buckets of the deeper counts, as a power of two.
+const WIDTH_BITS: u32 = 12;
+/// A bucket with no more values than this is sorted.
+const FEW: usize = 256;
+
+/// The values at `ranks`, each from 1, as if `values` were sorted in ascending order; in the
+/// order in which the ranks are given.
+///
+/// # Panics
+///
+/// If a rank is 0 or above the number of values.
+pub fn order_statistics<T: Value>(values: &[T], ranks: &[usize]) -> Vec<T> {
+    for &rank in ranks {
+        assert!(
+            (1..=values.len()).contains(&rank),
+            "rank {rank} among {} values does not exist",
+            values.len()
+        );
+    }
+    let mut wanted: Vec<Wanted> =
+        ranks.iter().enumerate().map(|(position, &rank)| Wanted { rank, position }).collect();
+    wanted.sort_unstable_by_key(|wanted| wanted.rank);
+    let mut found = vec![0; ranks.len()];
+    if values.len() <= FEW {
+        sort_and_read(values.iter().map(|value| value.key()).collect(), &wanted, &mut found);
+    } else if !wanted.is_empty() {
+        let buckets = Buckets::count(values, RATIO_BUCKETS, ratio_bucket);
+        buckets.descend(values, ratio_bucket, ratio_bounds, &wanted, &mut found);
+    }
+    found.into_iter().map(T::from_key).collect()
+}
+
+/// A rank that is looked for, counted from 1 within the values at hand, and where its value goes.
+#[derive(Clone, Copy)]
+struct Wanted {
+    rank: usize,
+    position: usize,
+}
+
+fn sort_and_read(mut keys: Vec<u64>, wanted: &[Wanted], found: &mut [u64]) {
+    keys.sort_unstable();
+    for wanted in wanted {
+        found[wanted.position] = keys[wanted.rank - 1];
+    }
+}
+
+/// Exact below 2⁸; above, the position of the highest bit and the eight bits after it.
+fn ratio_bucket(key: u64) -> usize {
+    let shift = (63 - RATIO_BITS).saturating_sub((key | 1).leading_zeros());
+    ((shift as usize) << RATIO_BITS) + (key >> shift) as usize
+}
+
+/// Smallest and largest key of a bucket.
+fn ratio_bounds(bucket: usize) -> (u64, u64) {
+    // Above the exact part a bucket's number is `(shift << 8) + mantissa` with a mantissa from
+    // 2⁸ to 2⁹ − 1.
+    let shift = (bucket >> RATIO_BITS).saturating_sub(1) as u32;
+    let mantissa = (bucket - ((shift as usize) << RATIO_BITS)) as u64;
+    let low = mantissa << shift;
+    (low, low + ((1 << shift) - 1))
+}
+
+struct Buckets {
+    counts: Vec<usize>,
+}
+
+impl Buckets {
+    fn count<T: Value>(values: &[T], buckets: usize, bucket_of: impl Fn(u64) -> usize) -> Self {
+        // Two tables take turns: neighbouring values often fall in one bucket, and an increment
+        // would wait for the one before it.
+        let mut even = vec![0_usize; buckets];
+        let mut odd = vec![0_usize; buckets];
+        let (pairs, rest) = values.as_chunks::<2>();
+        for [first, second] in pairs {
+            even[bucket_of(first.key())] += 1;
+            odd[bucket_of(second.key())] += 1;
+        }
+        for value in rest {
+            even[bucket_of(value.key())] += 1;
+        }
+        for (even, odd) in even.iter_mut().zip(odd) {
+            *even += odd;
+        }
+        Self { counts: even }
+    }
+
+    /// Finds the bucket of each wanted rank, and looks into those that are not settled by it.
+    fn descend<T: Value>(
+        &self,
+        values: &[T],
+        bucket_of: impl Fn(u64) -> usize,
+        bounds: impl Fn(usize) -> (u64, u64),
+        wanted: &[Wanted],
+        found: &mut [u64],
+    ) {
+        const NONE: u16 = u16::MAX;
+        let mut insides: Vec<Inside> = Vec::new();
+        let mut inside_of = vec![NONE; self.counts.len()];
+        let mut bucket = 0;
+        let mut before = 0;
+        for wanted in wanted {
+            while before + self.counts[bucket] < wanted.rank {
+                before += self.counts[bucket];
+                bucket += 1;
+            }
+            let (low, high) = bounds(bucket);
+            if low == high {
+                found[wanted.position] = low;
+                continue;
+            }
+            if inside_of[bucket] == NONE {
+                inside_of[bucket] = insides.len() as u16;
+                let keys = Vec::with_capacity(self.counts[bucket]);
+                insides.push(Inside { keys, low, high, wanted: Vec::new() });
+            }
+            let inside = &mut insides[usize::from(inside_of[bucket])];
+            inside.wanted.push(Wanted { rank: wanted.rank - before, ..*wanted });
+        }
+        if insides.is_empty() {
+            return;
+        }
+        for value in values {
+            let key = value.key();
+            let inside = inside_of[bucket_of(key)];
+            if inside != NONE {
+                insides[usize::from(inside)].keys.push(key);
+            }
+        }
+        for inside in insides {
+            inside.resolve(found);
+        }
+    }
+}
+
+/// The values of one bucket.
+struct Inside {
+    keys: Vec<u64>,
+    low: u64,
+    high: u64,
+    wanted: Vec<Wanted>,
+}
+
+impl Inside {
+    fn resolve(self, found: &mut [u64]) {
+        if self.keys.len() <= FEW {
+            return sort_and_read(self.keys, &self.wanted, found);
+        }
+        let Self { keys, low, high, wanted } = self;
+        let shift = (64 - (high - low).leading_zeros()).saturating_sub(WIDTH_BITS);
+        let bucket_of = |key: u64| ((key - low) >> shift) as usize;
+        let bounds = |bucket: usize| {
+            let low = low + ((bucket as u64) << shift);
+            (low, low.saturating_add((1 << shift) - 1).min(high))
+        };
+        Buckets::count(&keys, 1 << WIDTH_BITS, bucket_of)
+            .descend(&keys, bucket_of, bounds, &wanted, found);
+    }
+}
