@@ -2,8 +2,8 @@
 The native plugin ABI.
 
 - [`abi`] mirrors `include/plugin_api.h`, which is the contract.
-- `backend` is for those who write a backend in Rust: a few traits, and
-  `export_backend!`.
+- [`backend`] is for those who write a backend in Rust: a few traits, and
+  [`export_backend!`](crate::export_backend).
 - [`client`] is the host's side over a plugin's entry point.
 
 The header explains ownership, growth, errors and threads once for everybody; this crate repeats
@@ -11,5 +11,6 @@ none of it.
 */
 
 pub mod abi;
+pub mod backend;
 pub mod client;
 mod types;

@@ -1,0 +1,533 @@
+//! The C table over a Rust backend.
+//!
+//! A handle is a box: of an [`Instance`], a [`LoadedModel`], a [`PreparedSession`], or of the backend's
+//! own tensor. A box and a pointer to its contents are the same to C, and so are an optional box and a
+//! pointer that may be null; hence the arrays of handles that `run` gets are slices of references and of
+//! optional boxes, and nothing is copied or allocated on the way.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::ptr;
+
+use super::storage::{StoredDescription, StoredDevices, StoredModelInfo, StoredSessionInfo};
+use super::{
+    Backend, Error, ErrorCode, Host, LoadRequest, Model, Options, PrepareRequest, Result, Session,
+    Tensor, View, ViewMut,
+};
+use crate::abi::{self, SizedStruct};
+use crate::types::{Dimension, ModelInfo};
+
+/// What a backend's handle is.
+struct Instance<B> {
+    api: abi::BackendApi,
+    backend: B,
+    description: StoredDescription,
+    devices: StoredDevices,
+}
+
+/// What a model's handle is.
+struct LoadedModel<M> {
+    model: M,
+    info: StoredModelInfo,
+}
+
+/// What a session's handle is.
+struct PreparedSession<S> {
+    session: S,
+    input_count: usize,
+    output_count: usize,
+    info: StoredSessionInfo,
+}
+
+/// What an error's handle is.
+#[repr(C)]
+struct OwnedError {
+    raw: abi::Error,
+    message: String,
+    details: String,
+}
+
+unsafe extern "C" fn destroy_error(error: *mut abi::Error) {
+    // SAFETY: it is the first field of a box that `raise` has made.
+    drop(unsafe { Box::from_raw(error.cast::<OwnedError>()) });
+}
+
+#[cold]
+fn raise(error: Error) -> *mut abi::Error {
+    let Error { code, message, details } = error;
+    let raw = abi::Error {
+        struct_size: size_of::<abi::Error>(),
+        code: code.to_abi(),
+        unused: 0,
+        message: abi::String::borrow(&message),
+        details: abi::String::borrow(&details),
+        destroy: Some(destroy_error),
+    };
+    Box::into_raw(Box::new(OwnedError { raw, message, details })).cast()
+}
+
+#[cold]
+fn panicked(payload: &(dyn Any + Send)) -> Error {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("without a message");
+    Error::new(ErrorCode::Internal, format!("the backend panicked: {text}"))
+}
+
+/// Runs the body of a call: nothing but a null pointer or an error leaves it.
+#[inline]
+fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => ptr::null_mut(),
+        Ok(Err(error)) => raise(error),
+        Err(payload) => raise(panicked(&*payload)),
+    }
+}
+
+#[cold]
+pub(super) fn too_small(error: abi::SizeError) -> Error {
+    let abi::SizeError { given, least } = error;
+    let message =
+        format!("a struct of {given} bytes is smaller than the {least} of ABI 1.0, or absurd");
+    Error::new(ErrorCode::Version, message)
+}
+
+#[cold]
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorCode::InvalidArgument, message)
+}
+
+/// The arguments of a call.
+///
+/// # Safety
+///
+/// `args` is null, or points to arguments as the ABI describes them that nobody else uses.
+#[inline]
+unsafe fn arguments<'a, T: SizedStruct>(args: *mut T) -> Result<&'a mut T> {
+    if args.is_null() || !args.is_aligned() {
+        return Err(invalid("the arguments are null or misaligned"));
+    }
+    // SAFETY: every argument struct begins with its size. It is at least as large as `T` was in ABI
+    // 1.0, which is what `T` is: this library is built for that version.
+    unsafe {
+        abi::check_size::<T>(args.cast::<usize>().read()).map_err(too_small)?;
+        Ok(&mut *args)
+    }
+}
+
+/// # Safety
+///
+/// `raw` is valid during `'a`.
+unsafe fn text<'a>(raw: abi::String, what: &str) -> Result<&'a str> {
+    if raw.length == 0 {
+        return Ok("");
+    }
+    if raw.data.is_null() {
+        return Err(invalid(format!("{what} is null")));
+    }
+    // SAFETY: not null, and the caller vouches for the length.
+    let bytes = unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) };
+    std::str::from_utf8(bytes).map_err(|error| invalid(format!("{what} is not UTF-8: {error}")))
+}
+
+/// # Safety
+///
+/// `raw` is null or points to `count` values that are valid during `'a`.
+#[inline]
+unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    match count {
+        0 => Ok(&[]),
+        _ if raw.is_null() => Err(invalid(format!("{what} are null"))),
+        // SAFETY: not null, and the caller vouches for the count.
+        _ => Ok(unsafe { std::slice::from_raw_parts(raw, count) }),
+    }
+}
+
+/// A handle as what it is.
+///
+/// # Safety
+///
+/// `handle` is null, or a box of `T` that nobody else uses.
+#[inline]
+unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
+    // SAFETY: passed on.
+    unsafe { handle.cast::<T>().as_mut() }.ok_or_else(|| invalid("the handle is null"))
+}
+
+/// Ends a handle.
+///
+/// # Safety
+///
+/// As for [`handle`], and it is not used again.
+unsafe fn end<H, T>(handle: *mut H) -> Result<()> {
+    if handle.is_null() {
+        return Err(invalid("the handle is null"));
+    }
+    // SAFETY: handles come from `Box::into_raw`.
+    drop(unsafe { Box::from_raw(handle.cast::<T>()) });
+    Ok(())
+}
+
+/// The entry point of a plugin whose backend is `B`; [`export_backend!`](crate::export_backend) calls it.
+///
+/// # Safety
+///
+/// `host` is null, or valid until the backend is destroyed.
+pub unsafe fn enter<B: Backend>(host: *const abi::HostApi) -> *const abi::BackendApi {
+    if host.is_null() || !host.is_aligned() {
+        return ptr::null();
+    }
+    // SAFETY: it is aligned, and the caller vouches for the rest.
+    let Ok(host) = (unsafe { abi::read_sized(host) }) else {
+        // There is no telling whether such a host has `refuse`.
+        return ptr::null();
+    };
+    // SAFETY: strings of the host are valid as long as the host is.
+    match catch_unwind(|| unsafe { make::<B>(&host) }) {
+        Ok(Ok(instance)) => {
+            let instance = Box::into_raw(instance);
+            // SAFETY: it was just made; the host uses it until `destroy`.
+            unsafe {
+                (*instance).api.backend = instance.cast();
+                &raw const (*instance).api
+            }
+        }
+        Ok(Err(reason)) => refuse(&host, &reason),
+        Err(payload) => refuse(&host, &panicked(&*payload).message),
+    }
+}
+
+fn refuse(host: &abi::HostApi, reason: &str) -> *const abi::BackendApi {
+    if let Some(refuse) = host.refuse {
+        // SAFETY: the context is the host's own, and we are within the entry point.
+        unsafe { refuse(host.context, abi::String::borrow(reason)) };
+    }
+    ptr::null()
+}
+
+/// # Safety
+///
+/// The host's strings are valid.
+unsafe fn make<B: Backend>(host: &abi::HostApi) -> Result<Box<Instance<B>>, String> {
+    if host.abi_major != abi::MAJOR {
+        let (major, minor) = (host.abi_major, host.abi_minor);
+        return Err(format!("it is for ABI {}, the host speaks {major}.{minor}", abi::MAJOR));
+    }
+    // SAFETY: passed on.
+    let (name, version) = unsafe { (text(host.name, "name"), text(host.version, "version")) };
+    let own = |text: Result<&str>| text.map(str::to_owned).map_err(|error| error.message);
+    let host =
+        Host { abi: (host.abi_major, host.abi_minor), name: own(name)?, version: own(version)? };
+    let backend = B::new(&host)?;
+    let description = StoredDescription::new(backend.description());
+    Ok(Box::new(Instance {
+        api: table::<B>(),
+        backend,
+        description,
+        devices: StoredDevices::default(),
+    }))
+}
+
+fn table<B: Backend>() -> abi::BackendApi {
+    abi::BackendApi {
+        struct_size: size_of::<abi::BackendApi>(),
+        abi_major: abi::MAJOR,
+        abi_minor: abi::MINOR,
+        backend: ptr::null_mut(),
+        describe: Some(describe::<B>),
+        devices: Some(devices::<B>),
+        load: Some(load::<B>),
+        prepare: Some(prepare::<B::Model>),
+        run: Some(run::<B::Model>),
+        synchronise: Some(synchronise::<B::Model>),
+        release: Some(release::<B::Model>),
+        unload: Some(unload::<B::Model>),
+        destroy: Some(destroy::<B>),
+        tensor_create: Some(tensor_create::<B::Model>),
+        tensor_describe: Some(tensor_describe::<B::Model>),
+        tensor_read: Some(tensor_read::<B::Model>),
+        tensor_destroy: Some(tensor_destroy::<B::Model>),
+        get_extension: Some(get_extension::<B>),
+    }
+}
+
+// In what follows, "the contract" is that of `plugin_api.h`: arguments and handles are null or valid,
+// and are used by one thread at a time.
+
+unsafe extern "C" fn describe<B: Backend>(args: *mut abi::DescribeArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
+        args.description = &raw const instance.description.raw;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn devices<B: Backend>(args: *mut abi::DevicesArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
+        instance.devices = StoredDevices::new(instance.backend.devices()?);
+        args.devices = instance.devices.pointers.as_ptr();
+        args.device_count = instance.devices.pointers.len();
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn load<B: Backend>(args: *mut abi::LoadArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
+        // SAFETY: the contract.
+        let (path, device, options) = unsafe {
+            (
+                text(args.path, "the path")?,
+                text(args.device, "the device")?,
+                list(args.options, args.option_count, "the options")?,
+            )
+        };
+        let entries: Result<_> = options
+            .iter()
+            // SAFETY: the contract.
+            .map(|option| unsafe {
+                Ok((
+                    text(option.key, "an option's name")?,
+                    text(option.value, "an option's value")?,
+                ))
+            })
+            .collect();
+        let model = instance.backend.load(&LoadRequest {
+            path: Path::new(path),
+            device,
+            threads: (args.threads > 0).then_some(args.threads),
+            options: Options { entries: entries? },
+        })?;
+        let info = StoredModelInfo::new(model.info());
+        let loaded = Box::into_raw(Box::new(LoadedModel { model, info }));
+        args.model = loaded.cast();
+        // SAFETY: it was just made.
+        args.info = unsafe { &raw const (*loaded).info.raw };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let loaded = unsafe { handle::<_, LoadedModel<M>>(args.model) }?;
+        // SAFETY: the contract.
+        let (precision, shapes) = unsafe {
+            (
+                text(args.precision, "the precision")?,
+                list(args.shapes, args.shape_count, "the shapes")?,
+            )
+        };
+        let shapes: Vec<&[i64]> = shapes
+            .iter()
+            // SAFETY: the contract.
+            .map(|shape| unsafe { list(shape.sizes, shape.rank, "the sizes of a shape") })
+            .collect::<Result<_>>()?;
+        check_shapes(&loaded.info.owned, &shapes)?;
+        let session = loaded.model.prepare(&PrepareRequest { precision, shapes: &shapes })?;
+        let info = StoredSessionInfo::new(session.used());
+        let prepared = Box::into_raw(Box::new(PreparedSession {
+            session,
+            input_count: loaded.info.owned.inputs.len(),
+            output_count: loaded.info.owned.outputs.len(),
+            info,
+        }));
+        args.session = prepared.cast();
+        // SAFETY: it was just made.
+        args.info = unsafe { &raw const (*prepared).info.raw };
+        Ok(())
+    })
+}
+
+/// Checks shapes against what the model says of its inputs.
+fn check_shapes(info: &ModelInfo, shapes: &[&[i64]]) -> Result<()> {
+    let (given, wanted) = (shapes.len(), info.inputs.len());
+    if given != wanted {
+        return Err(invalid(format!("{given} shapes for a model with {wanted} inputs")));
+    }
+    let mut named: BTreeMap<&str, i64> = BTreeMap::new();
+    for (input, shape) in info.inputs.iter().zip(shapes) {
+        let name = &input.name;
+        if shape.iter().any(|size| *size < 0) {
+            return Err(invalid(format!("input `{name}` cannot have the shape {shape:?}")));
+        }
+        let Some(dimensions) = &input.dimensions else { continue };
+        if dimensions.len() != shape.len() {
+            let rank = dimensions.len();
+            return Err(invalid(format!(
+                "input `{name}` has {rank} axes, not the shape {shape:?}"
+            )));
+        }
+        for (axis, (dimension, &size)) in dimensions.iter().zip(*shape).enumerate() {
+            let expected = match dimension {
+                Dimension::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
+                Dimension::Dynamic(dynamic) if dynamic.is_empty() => continue,
+                Dimension::Dynamic(dynamic) => *named.entry(dynamic).or_insert(size),
+            };
+            if expected != size {
+                let message =
+                    format!("axis {axis} of input `{name}` must be {expected}, not {size}");
+                return Err(invalid(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn run<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
+        if (args.input_count, args.output_count) != (prepared.input_count, prepared.output_count) {
+            return Err(wrong_counts(args, prepared.input_count, prepared.output_count));
+        }
+        // SAFETY: the contract; a pointer that may be null is an optional reference.
+        let inputs: &[Option<&M::Tensor>] =
+            unsafe { list(args.inputs.cast(), args.input_count, "the inputs") }?;
+        if inputs.iter().any(Option::is_none) {
+            return Err(invalid("an input is null"));
+        }
+        // SAFETY: none is null, so they are references.
+        let inputs: &[&M::Tensor] =
+            unsafe { std::slice::from_raw_parts(inputs.as_ptr().cast(), inputs.len()) };
+        if args.outputs.is_null() && args.output_count > 0 {
+            return Err(invalid("the outputs are null"));
+        }
+        let outputs: &mut [Option<Box<M::Tensor>>] = if args.output_count == 0 {
+            &mut []
+        } else {
+            // SAFETY: the contract; a pointer that may be null is an optional box.
+            unsafe { std::slice::from_raw_parts_mut(args.outputs.cast(), args.output_count) }
+        };
+        match args.flags {
+            0 => prepared.session.run(inputs, outputs)?,
+            abi::RUN_ENQUEUE => prepared.session.enqueue(inputs, outputs)?,
+            flags => {
+                return Err(Error::new(ErrorCode::Unsupported, format!("unknown flags {flags:#x}")));
+            }
+        }
+        if outputs.iter().any(Option::is_none) {
+            return Err(Error::new(ErrorCode::Internal, "the backend left an output empty"));
+        }
+        Ok(())
+    })
+}
+
+#[cold]
+fn wrong_counts(args: &abi::RunArgs, inputs: usize, outputs: usize) -> Error {
+    let abi::RunArgs { input_count, output_count, .. } = args;
+    invalid(format!(
+        "{input_count} inputs and {output_count} outputs given, {inputs} and {outputs} wanted"
+    ))
+}
+
+unsafe extern "C" fn synchronise<M: Model>(args: *mut abi::SynchroniseArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?.session.synchronise()
+    })
+}
+
+unsafe extern "C" fn release<M: Model>(args: *mut abi::ReleaseArgs) -> *mut abi::Error {
+    // SAFETY: the contract.
+    guard(|| unsafe { end::<_, PreparedSession<M::Session>>(arguments(args)?.session) })
+}
+
+unsafe extern "C" fn unload<M: Model>(args: *mut abi::UnloadArgs) -> *mut abi::Error {
+    // SAFETY: the contract.
+    guard(|| unsafe { end::<_, LoadedModel<M>>(arguments(args)?.model) })
+}
+
+unsafe extern "C" fn destroy<B: Backend>(args: *mut abi::DestroyArgs) -> *mut abi::Error {
+    // SAFETY: the contract.
+    guard(|| unsafe { end::<_, Instance<B>>(arguments(args)?.backend) })
+}
+
+unsafe extern "C" fn tensor_create<M: Model>(args: *mut abi::TensorCreateArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let loaded = unsafe { handle::<_, LoadedModel<M>>(args.model) }?;
+        // SAFETY: the contract.
+        let view = unsafe { View::new(args.view) }?;
+        args.tensor = Box::into_raw(Box::new(loaded.model.tensor(&view)?)).cast();
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_describe<M: Model>(
+    args: *mut abi::TensorDescribeArgs,
+) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let tensor = unsafe { handle::<_, M::Tensor>(args.tensor) }?;
+        let shape = tensor.shape();
+        args.dtype = tensor.dtype().to_abi();
+        args.rank = shape.len() as u32;
+        args.shape = shape.as_ptr();
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_read<M: Model>(args: *mut abi::TensorReadArgs) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let tensor = unsafe { handle::<_, M::Tensor>(args.tensor) }?;
+        // SAFETY: the contract.
+        let mut view = unsafe { ViewMut::new(args.view) }?;
+        if (view.dtype(), view.shape()) != (tensor.dtype(), tensor.shape()) {
+            return Err(invalid(format!(
+                "the tensor is {} {:?}, the view {} {:?}",
+                tensor.dtype(),
+                tensor.shape(),
+                view.dtype(),
+                view.shape()
+            )));
+        }
+        tensor.read(&mut view)
+    })
+}
+
+unsafe extern "C" fn tensor_destroy<M: Model>(
+    args: *mut abi::TensorDestroyArgs,
+) -> *mut abi::Error {
+    // SAFETY: the contract.
+    guard(|| unsafe { end::<_, M::Tensor>(arguments(args)?.tensor) })
+}
+
+unsafe extern "C" fn get_extension<B: Backend>(
+    backend: *mut abi::Backend,
+    name: abi::String,
+) -> *const c_void {
+    let found = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the contract.
+        let instance = unsafe { handle::<_, Instance<B>>(backend) }.ok()?;
+        // SAFETY: the contract.
+        instance.backend.extension(unsafe { text(name, "the name") }.ok()?)
+    }));
+    found.ok().flatten().map_or(ptr::null(), |table| table.as_ptr().cast_const())
+}

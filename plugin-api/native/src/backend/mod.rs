@@ -1,0 +1,306 @@
+/*!
+Writing a backend in Rust.
+
+A backend is four traits: a [`Backend`] finds devices and loads a [`Model`]; a model makes [`Tensor`]s
+on its device and a [`Session`] for concrete shapes; a session runs.
+[`export_backend!`](crate::export_backend) turns the first of them into a plugin's entry point. What
+lies between them and the C table is here: arguments are checked, a panic becomes an internal
+error, information is kept alive as long as the header promises.
+
+The crate that implements them is built as a `cdylib`, with a `plugin.toml` beside its `Cargo.toml`.
+The guide, `docs/guide/backend-rust.md`, goes through a complete one; the backend `null` is the smallest
+real one.
+
+```
+use plugin_api::backend::{
+    Backend, Description, Device, Error, ErrorCode, Host, HostTensor, LoadRequest, Model, ModelInfo,
+    PrepareRequest, Result, Session, View,
+};
+
+struct Nothing;
+
+impl Backend for Nothing {
+    type Model = NoModel;
+
+    fn new(_host: &Host) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            id: "nothing".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            engine: "none".into(),
+            engine_version: String::new(),
+            extensions: Vec::new(),
+        }
+    }
+
+    fn devices(&self) -> Result<Vec<Device>> {
+        Ok(Vec::new())
+    }
+
+    fn load(&self, request: &LoadRequest<'_>) -> Result<NoModel> {
+        Err(Error::new(ErrorCode::NotFound, format!("there is no device `{}`", request.device)))
+    }
+}
+
+enum NoModel {}
+
+impl Model for NoModel {
+    type Tensor = HostTensor<f32>;
+    type Session = NoModel;
+
+    fn info(&self) -> ModelInfo {
+        match *self {}
+    }
+
+    fn prepare(&self, _request: &PrepareRequest<'_>) -> Result<NoModel> {
+        match *self {}
+    }
+
+    fn tensor(&self, _view: &View<'_>) -> Result<HostTensor<f32>> {
+        match *self {}
+    }
+}
+
+impl Session for NoModel {
+    type Tensor = HostTensor<f32>;
+
+    fn used(&self) -> Vec<(String, String)> {
+        match *self {}
+    }
+
+    fn run(&mut self, _: &[&HostTensor<f32>], _: &mut [Option<Box<HostTensor<f32>>>]) -> Result<()> {
+        match *self {}
+    }
+}
+
+plugin_api::export_backend!(Nothing);
+# fn main() {}
+```
+*/
+
+mod glue;
+mod options;
+mod storage;
+mod view;
+
+use std::ffi::c_void;
+use std::path::Path;
+use std::ptr::NonNull;
+
+pub use glue::enter;
+pub use options::Options;
+pub use view::{Element, HostTensor, View, ViewMut};
+
+pub use crate::types::{
+    DataType, Description, Device, Dimension, ErrorCode, ModelInfo, TensorInfo, element_count,
+};
+
+/// A result of a backend's work.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a backend reports when something goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct Error {
+    /// What kind of error.
+    pub code: ErrorCode,
+    /// One sentence: what is wrong, and where.
+    pub message: String,
+    /// More to read: a list of operators, a driver's log. May be empty.
+    pub details: String,
+}
+
+impl Error {
+    /// An error without details.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: String::new() }
+    }
+
+    /// Adds details.
+    #[must_use]
+    pub fn with_details(mut self, details: impl Into<String>) -> Self {
+        self.details = details.into();
+        self
+    }
+}
+
+/// The host, as it introduces itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Major and minor version of the ABI that it speaks.
+    pub abi: (u32, u32),
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What [`Backend::load`] is asked for.
+#[derive(Debug)]
+pub struct LoadRequest<'a> {
+    /// The model's file.
+    pub path: &'a Path,
+    /// Id of the device.
+    pub device: &'a str,
+    /// Processor threads to compute with; `None` leaves it to the backend.
+    pub threads: Option<u32>,
+    /// Options from the manifest. See [`Options::only`].
+    pub options: Options<'a>,
+}
+
+/// What [`Model::prepare`] is asked for.
+#[derive(Debug)]
+pub struct PrepareRequest<'a> {
+    /// The precision to compute in, such as `fp32`.
+    pub precision: &'a str,
+    /// One shape for each input; checked against [`ModelInfo`] before the model sees it.
+    pub shapes: &'a [&'a [i64]],
+}
+
+/// A plugin's root: finds devices and loads models.
+pub trait Backend: Sized + 'static {
+    /// What it loads.
+    type Model: Model;
+
+    /// Makes the backend. Must be quick, and look for no device yet.
+    ///
+    /// # Errors
+    ///
+    /// Why this host will not do, and which side must be updated, in one sentence.
+    fn new(host: &Host) -> Result<Self, String>;
+
+    /// What the backend is.
+    fn description(&self) -> Description;
+
+    /// The devices that are there now. None is a valid answer.
+    ///
+    /// # Errors
+    ///
+    /// Where looking for them fails.
+    fn devices(&self) -> Result<Vec<Device>>;
+
+    /// Loads a model onto a device.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such device or file, the file is no model, or an option is unknown.
+    fn load(&self, request: &LoadRequest<'_>) -> Result<Self::Model>;
+
+    /// The table of an extension, which stays as it is as long as the backend lives.
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        let _ = name;
+        None
+    }
+}
+
+/// A model on a device.
+pub trait Model: 'static {
+    /// A tensor on that device.
+    type Tensor: Tensor;
+    /// What runs.
+    type Session: Session<Tensor = Self::Tensor>;
+
+    /// What the model takes and gives. Asked for once, right after loading.
+    fn info(&self) -> ModelInfo;
+
+    /// Makes the model ready to run. What can be done here must not be left to the first run.
+    ///
+    /// # Errors
+    ///
+    /// Where the model cannot compute in this precision or with these shapes.
+    fn prepare(&self, request: &PrepareRequest<'_>) -> Result<Self::Session>;
+
+    /// Copies elements to the device, and returns when that is done.
+    ///
+    /// # Errors
+    ///
+    /// Where the device takes no such elements, or has no room.
+    fn tensor(&self, view: &View<'_>) -> Result<Self::Tensor>;
+}
+
+/// Elements on a device.
+pub trait Tensor: 'static {
+    /// Element type.
+    fn dtype(&self) -> DataType;
+
+    /// Size of each axis.
+    fn shape(&self) -> &[i64];
+
+    /// Copies the elements into host memory of the same type and shape.
+    ///
+    /// # Errors
+    ///
+    /// Where the device fails.
+    fn read(&self, into: &mut ViewMut<'_>) -> Result<()>;
+}
+
+/// A model that is ready to run with given shapes.
+pub trait Session: 'static {
+    /// What it takes and gives.
+    type Tensor;
+
+    /// What it uses, as opposed to what was asked for: at least `precision`, and `threads` where that
+    /// means something. Asked for once, right after preparing.
+    fn used(&self) -> Vec<(String, String)>;
+
+    /// Runs once and returns when the device is done. Inputs are in the order of [`ModelInfo`], and so
+    /// are outputs: each is `None`, or what an earlier run left there, to be written again. On return
+    /// each must be `Some`.
+    ///
+    /// # Errors
+    ///
+    /// Where an input does not fit or the device fails.
+    fn run(
+        &mut self,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+    ) -> Result<()>;
+
+    /// Like [`Session::run`], but may return as soon as the work is queued. A backend that cannot queue
+    /// leaves this as it is.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`].
+    fn enqueue(
+        &mut self,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+    ) -> Result<()> {
+        self.run(inputs, outputs)
+    }
+
+    /// Returns when all that was queued is done.
+    ///
+    /// # Errors
+    ///
+    /// The first error among it.
+    fn synchronise(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes a type that implements [`Backend`](crate::backend::Backend) this library's plugin. Used once,
+/// at the root of the crate.
+#[macro_export]
+macro_rules! export_backend {
+    ($backend:ty) => {
+        /// The plugin's entry point.
+        ///
+        /// # Safety
+        ///
+        /// As `plugin_api.h` says: `host` is valid until the backend is destroyed, and no other
+        /// backend from this library is alive.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn tare_backend_v1(
+            host: *const $crate::abi::HostApi,
+        ) -> *const $crate::abi::BackendApi {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { $crate::backend::enter::<$backend>(host) }
+        }
+    };
+}

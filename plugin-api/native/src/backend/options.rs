@@ -1,0 +1,55 @@
+//! Options of a backend, as a manifest gives them.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use super::{Error, ErrorCode, Result};
+
+/// Options by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options<'a> {
+    pub(super) entries: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Options<'a> {
+    /// Refuses every option that is not known. To be called first, since a typo must not silently
+    /// change a benchmark.
+    ///
+    /// # Errors
+    ///
+    /// Names the option, and those that exist.
+    pub fn only(&self, known: &[&str]) -> Result<()> {
+        match self.entries.iter().find(|(key, _)| !known.contains(key)) {
+            None => Ok(()),
+            Some((key, _)) if known.is_empty() => Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!("there is no option `{key}`: this backend has none"),
+            )),
+            Some((key, _)) => Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!("there is no option `{key}`; there are: {}", known.join(", ")),
+            )),
+        }
+    }
+
+    /// The value of an option, where it is given.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.entries.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
+    }
+
+    /// The value of an option as a number, a boolean or whatever else can be parsed.
+    ///
+    /// # Errors
+    ///
+    /// Where the value cannot be parsed; names option and value.
+    pub fn parse<T: FromStr<Err: Display>>(&self, key: &str) -> Result<Option<T>> {
+        let parse = |value: &str| {
+            value.parse().map_err(|error| {
+                let message = format!("option `{key}` cannot be `{value}`: {error}");
+                Error::new(ErrorCode::InvalidArgument, message)
+            })
+        };
+        self.get(key).map(parse).transpose()
+    }
+}
