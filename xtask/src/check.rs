@@ -78,8 +78,9 @@ fn deny() -> Result<(), Failed> {
             command(&program)
                 .args(["--all-features", "--manifest-path"])
                 .arg(root().join(manifest))
-                .args(["check", "--config"])
+                .arg("--config")
                 .arg(&configuration)
+                .arg("check")
                 .args(what)
                 .env("CARGO_TERM_COLOR", "never")
         };
