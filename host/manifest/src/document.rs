@@ -221,3 +221,18 @@ table! {
         "at-least" at_least: BoundValue, optional;
     }
 }
+
+/// The header under which a key belongs, for a key that stands elsewhere.
+pub(crate) fn home(key: &str) -> Option<&'static str> {
+    [
+        ("[experiment]", ExperimentTable::KEYS),
+        ("[matrix]", MatrixTable::KEYS),
+        ("[measure]", MeasureTable::KEYS),
+        ("[[model]]", ModelTable::KEYS),
+        ("[[backend]]", BackendTable::KEYS),
+        ("[[recommend]]", RecommendTable::KEYS),
+    ]
+    .into_iter()
+    .find(|(_, keys)| keys.contains(&key))
+    .map(|(header, _)| header)
+}

@@ -123,7 +123,10 @@ impl Names {
                     name.span(),
                     format!("there are two `[[{kind}]]` called `{}`", name.get_ref()),
                     "again",
-                    "give this one another name, or remove it".to_owned(),
+                    match kind {
+                        "model" | "backend" => "give this one another id, or remove it".to_owned(),
+                        _ => "remove it: a plugin is used once, with one set of options".to_owned(),
+                    },
                 ),
                 Some(name) => names.push(name.into_inner()),
             }
@@ -313,20 +316,21 @@ fn matrix(
     let sequence_length = axis(sequence_length).unwrap_or_default();
     let (precision, batch) = (axis(precision), axis(batch));
     let (mode, scenario) = (axis(mode), axis(scenario));
-    {
-        let mut exclusions = Exclusions { include, exclude, reader };
-        if models.complete {
-            exclusions.check("model", Some(&model), |cell| &cell.model);
-        }
-        if backends.complete {
-            exclusions.check("backend", Some(&backend), |cell| &cell.backend);
-        }
-        exclusions.check("precision", precision.as_ref(), |cell| &cell.precision);
-        exclusions.check("batch", batch.as_ref(), |cell| &cell.batch);
-        exclusions.check("sequence-length", Some(&sequence_length), |cell| &cell.sequence_length);
-        exclusions.check("mode", mode.as_ref(), |cell| &cell.mode);
-        exclusions.check("scenario", scenario.as_ref(), |cell| &cell.scenario);
-    }
+    let mut exclusions = Exclusions { include, exclude, reader };
+    // A name that is not declared was reported as such.
+    let declared = |names: &Names, id: &Id| names.names.contains(&id.0);
+    exclusions.check("model", Some(&model), |id| declared(models, id), |cell| &cell.model);
+    exclusions.check("backend", Some(&backend), |id| declared(backends, id), |cell| &cell.backend);
+    exclusions.check("precision", precision.as_ref(), |_| true, |cell| &cell.precision);
+    exclusions.check("batch", batch.as_ref(), |_| true, |cell| &cell.batch);
+    exclusions.check(
+        "sequence-length",
+        Some(&sequence_length),
+        |_| true,
+        |cell| &cell.sequence_length,
+    );
+    exclusions.check("mode", mode.as_ref(), |_| true, |cell| &cell.mode);
+    exclusions.check("scenario", scenario.as_ref(), |_| true, |cell| &cell.scenario);
     Some(Matrix {
         model: ids(model),
         backend: ids(backend),
@@ -348,11 +352,13 @@ struct Exclusions<'a> {
 }
 
 impl Exclusions<'_> {
-    /// `values` are the axis's own; `None` where they could not be read.
+    /// `values` are the axis's own, `None` where they could not be read; a value that is not
+    /// `valid` is left to others.
     fn check<T: Clone + PartialEq + fmt::Display>(
         &mut self,
         key: &str,
         values: Option<&Vec<T>>,
+        valid: impl Fn(&T) -> bool,
         coordinate: impl Fn(&CellTable) -> &Option<At<Axis<T>>>,
     ) {
         let Some(values) = values else { return };
@@ -364,7 +370,7 @@ impl Exclusions<'_> {
         }
         for excluded in list(self.exclude).filter_map(|cell| coordinate(cell).as_ref()) {
             for value in &excluded.get_ref().0 {
-                if available.contains(value.get_ref()) {
+                if available.contains(value.get_ref()) || !valid(value.get_ref()) {
                     continue;
                 }
                 let hint = if available.is_empty() {

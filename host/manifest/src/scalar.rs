@@ -269,11 +269,7 @@ impl Shape for f64 {
             reader.wrong_type(node, "a number", None);
             return None;
         }
-        let number = json(node.get_ref()).ok().and_then(|value| value.as_f64());
-        if number.is_none() {
-            reader.value_error(node, "a finite number was expected", "not finite", None);
-        }
-        number
+        json(node, reader)?.as_f64()
     }
 
     fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -564,28 +560,15 @@ impl Shape for OptionText {
     const NAME: &'static str = "BackendOption";
 
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        let value = match node.get_ref() {
-            DeValue::Array(_) | DeValue::Table(_) => {
-                let expected = "a string, number or boolean";
-                reader.wrong_type(
-                    node,
-                    expected,
-                    "options of backends are single values".to_owned(),
-                );
-                return None;
-            }
-            DeValue::String(text) => Some(text.to_string()),
-            DeValue::Float(_) => f64::read(node, reader).map(|value| value.to_string()),
-            DeValue::Integer(_) if integer(node.get_ref()).is_none() => {
-                reader.value_error(node, "the integer does not fit 64 bits", "too large", None);
-                None
-            }
-            value => json(value).ok().map(|value| match value {
-                serde_json::Value::String(text) => text,
-                other => other.to_string(),
-            }),
-        };
-        value.map(Self)
+        if matches!(node.get_ref(), DeValue::Array(_) | DeValue::Table(_)) {
+            let hint = "options of backends are single values".to_owned();
+            reader.wrong_type(node, "a string, number or boolean", hint);
+            return None;
+        }
+        Some(Self(match json(node, reader)? {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        }))
     }
 
     fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -639,7 +622,23 @@ mod tests {
             format!("{text:?}: {what}; {hint}")
         })
         .collect();
-        insta::assert_snapshot!(answers.join("\n"));
+        insta::assert_snapshot!(answers.join("\n"), @r#"
+    "": it does not begin with a number; write a number and a unit, such as `5 ms`
+    "ms": it does not begin with a number; write a number and a unit, such as `5 ms`
+    "5": the unit is missing; did you mean `s`?
+    "5m": `m` is not a unit; write `min` for minutes or `ms` for milliseconds
+    "5sec": `sec` is not a unit; the units are `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`
+    "5 MS": `MS` is not a unit; did you mean `ms`?
+    "1.s": it does not begin with a number; write a number and a unit, such as `5 ms`
+    ".5s": it does not begin with a number; write a number and a unit, such as `5 ms`
+    "1.2.3s": it does not begin with a number; write a number and a unit, such as `5 ms`
+    "0.1ns": it is no whole number of ns; the smallest step is 1 ns
+    "-5ms": it does not begin with a number; write a number and a unit, such as `5 ms`
+    "5  ms": ` ms` is not a unit; did you mean `ms`?
+    "9223372036854775808ns": it is too large; at most 9223372036854775807 ns
+    "99999999999999999999999999999999999999999h": it is too large; at most 9223372036854775807 ns
+    "5 furlongs": `furlongs` is not a unit; the units are `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`
+    "#);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::document;
 use crate::error::ManifestError;
 
 /// A value with its place in the text.
@@ -99,7 +100,10 @@ impl Reader {
                 key.span(),
                 format!("unknown key `{name}` in {}", self.place()),
                 "unknown key",
-                suggestion(name, keys, "the keys here are"),
+                match (nearest(name, keys), document::home(name)) {
+                    (None, Some(home)) => format!("`{name}` belongs under `{home}`"),
+                    _ => suggestion(name, keys, "the keys here are"),
+                },
             );
         }
         Some(table)
@@ -110,6 +114,7 @@ impl Reader {
         &mut self,
         node: &Node<'_>,
         table: &DeTable<'_>,
+        keys: &[&str],
         key: &str,
         need: Need,
     ) -> Option<At<T>> {
@@ -124,6 +129,13 @@ impl Reader {
                 Some(At::new(node.span(), T::read(&value, self)?))
             }
             (None, Need::Required(example)) => {
+                let mistyped = |name: &str| {
+                    !keys.contains(&name) && nearest(name, keys).is_some_and(|near| near == key)
+                };
+                if table.keys().any(|name| mistyped(name.get_ref())) {
+                    // It is there under another name, which was reported.
+                    return None;
+                }
                 self.error(
                     node.span(),
                     format!("{} lacks `{key}`", self.place()),
@@ -204,7 +216,7 @@ pub(crate) fn field_schema<T: Shape>(
     schema.insert("description".to_owned(), description.into());
     if let Need::Default(text) = need {
         let value = DeValue::parse(text).expect("a default is valid TOML");
-        let value = json(value.get_ref()).expect("a default is finite");
+        let value = json(&value, &mut Reader::default()).expect("a default can be JSON");
         schema.insert("default".to_owned(), value);
     }
     schema
@@ -238,6 +250,11 @@ macro_rules! table {
             )+
         }
 
+        impl $name {
+            /// The names of the keys.
+            pub(crate) const KEYS: &'static [&'static str] = &[$($key),+];
+        }
+
         impl $crate::shape::Shape for $name {
             const NAME: &'static str = stringify!($name);
 
@@ -245,11 +262,12 @@ macro_rules! table {
                 node: &$crate::shape::Node<'_>,
                 reader: &mut $crate::shape::Reader,
             ) -> Option<Self> {
-                let table = reader.table(node, &[$($key),+])?;
+                let table = reader.table(node, Self::KEYS)?;
                 Some(Self {
                     $($field: reader.field(
                         node,
                         table,
+                        Self::KEYS,
                         $key,
                         $crate::shape::need!($need $($given)?),
                     )),+
@@ -425,14 +443,9 @@ impl Shape for Json {
             reader.wrong_type(node, "a table", hint);
             return None;
         }
-        match json(node.get_ref()) {
-            Ok(Value::Object(object)) => Some(Self(object)),
-            Ok(_) => None,
-            Err(problem) => {
-                let at = At::new(problem.span, node.get_ref().clone());
-                reader.value_error(&at, problem.what, "not possible in JSON", None);
-                None
-            }
+        match json(node, reader) {
+            Some(Value::Object(object)) => Some(Self(object)),
+            _ => None,
         }
     }
 
@@ -441,44 +454,41 @@ impl Shape for Json {
     }
 }
 
-/// Why a value cannot be JSON.
-#[derive(Debug)]
-pub(crate) struct NotJson {
-    span: Range<usize>,
-    what: &'static str,
-}
-
-/// A TOML value as JSON. Dates become text.
-pub(crate) fn json(value: &DeValue<'_>) -> Result<Value, NotJson> {
-    // A failure is placed by whichever container holds the value.
-    let failed = |what| NotJson { span: 0..0, what };
-    let placed = |child: &Node<'_>| {
-        json(child.get_ref()).map_err(|problem| match problem.span {
-            span if span.is_empty() => NotJson { span: child.span(), ..problem },
-            _ => problem,
-        })
-    };
-    Ok(match value {
+/// A TOML value as JSON, or an error for each part that JSON cannot hold. Dates become text.
+pub(crate) fn json(node: &Node<'_>, reader: &mut Reader) -> Option<Value> {
+    Some(match node.get_ref() {
         DeValue::String(text) => text.as_ref().into(),
-        DeValue::Integer(_) => {
-            integer(value).ok_or_else(|| failed("the integer does not fit 64 bits"))?.into()
+        DeValue::Integer(_) => match integer(node.get_ref()) {
+            Some(integer) => integer.into(),
+            None => {
+                reader.value_error(node, "the integer does not fit 64 bits", "too large", None);
+                return None;
+            }
+        },
+        DeValue::Float(float) => {
+            let number = float.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+            if number.is_none() {
+                reader.value_error(node, "a finite number was expected", "not finite", None);
+            }
+            Value::Number(number?)
         }
-        DeValue::Float(float) => float
-            .as_str()
-            .parse()
-            .ok()
-            .and_then(serde_json::Number::from_f64)
-            .map(Value::Number)
-            .ok_or_else(|| failed("plugins get options as JSON, which has finite numbers only"))?,
         DeValue::Boolean(boolean) => (*boolean).into(),
         DeValue::Datetime(datetime) => datetime.to_string().into(),
-        DeValue::Array(array) => Value::Array(array.iter().map(placed).collect::<Result<_, _>>()?),
-        DeValue::Table(table) => Value::Object(
-            table
+        DeValue::Array(array) => {
+            let values: Vec<_> = array.iter().map(|element| json(element, reader)).collect();
+            Value::Array(values.into_iter().collect::<Option<_>>()?)
+        }
+        DeValue::Table(table) => {
+            let values: Vec<_> = table
                 .iter()
-                .map(|(key, value)| Ok((key.get_ref().as_ref().to_owned(), placed(value)?)))
-                .collect::<Result<_, _>>()?,
-        ),
+                .map(|(key, value)| {
+                    let name = key.get_ref().as_ref();
+                    let value = reader.step(name, |reader| json(value, reader))?;
+                    Some((name.to_owned(), value))
+                })
+                .collect();
+            Value::Object(values.into_iter().collect::<Option<_>>()?)
+        }
     })
 }
 

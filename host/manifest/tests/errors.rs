@@ -43,7 +43,20 @@ fn the_smallest_manifest_is_good() {
 
 #[test]
 fn an_empty_manifest_lacks_everything() {
-    assert_snapshot!(errors(""), @"");
+    assert_snapshot!(errors(""), @r#"
+    1: the manifest lacks `schema`
+       `` `schema` is missing
+       add `schema = 1`
+    1: the manifest lacks `experiment`
+       `` `experiment` is missing
+       add `[experiment]`
+    1: the manifest lacks `model`
+       `` `model` is missing
+       add `[[model]]`
+    1: the manifest lacks `backend`
+       `` `backend` is missing
+       add `[[backend]]`
+    "#);
 }
 
 #[test]
@@ -99,7 +112,85 @@ limits = [
     { metric = "latency.p99", at-least = "5 parsecs" },
 ]
 "#;
-    assert_snapshot!(errors(text), @"");
+    assert_snapshot!(errors(text), @r#"
+    5: unknown key `nmae` in `experiment`
+       `nmae` unknown key
+       did you mean `name`?
+    6: `experiment.seed`: an integer of 0 or more was expected, found -1
+       `-1` out of range
+       it may be 0 to 9223372036854775807
+    10: `model.path`: a path in quotes was expected, found an integer
+       `7` an integer
+    13: there are two `[[model]]` called `digits`
+       `"digits"` again
+       give this one another id, or remove it
+    15: `model.data.inputs` names no input
+       `{}` empty
+       name a file for each input, such as `{ image = "images.npy" }`
+    15: unknown key `lables` in `model.data`
+       `lables` unknown key
+       did you mean `labels`?
+    19: `backend.version`: `one` is not a range of versions: unexpected character 'o' while parsing major version number
+       `"one"` not a range of versions
+       write a range such as `"^0.1"`, `">=1.2, <2"` or `"*"`
+    20: `backend.threads`: a positive integer was expected, found 0
+       `0` out of range
+       it may be 1 to 4294967295
+    21: `backend.options.depth`: a string, number or boolean was expected, found a list
+       `[1]` a list
+       options of backends are single values
+    24: unknown key `batchs` in `matrix`
+       `batchs` unknown key
+       did you mean `batch`?
+    25: `matrix.batch`: a positive integer was expected, found 0
+       `0` out of range
+       it may be 1 to 4294967295
+    25: `matrix.batch`: a value is listed twice
+       `8` again
+       remove one of them
+    26: `matrix.precision`: `fp23` is not a precision
+       `"fp23"` unknown
+       did you mean `fp32`?
+    27: `matrix.scenario`: the list is empty, so there would be no cell
+       `[]` empty
+       give at least one value, or leave the key out
+    28: `matrix.mode`: `training` is not a mode
+       `"training"` unknown
+       known are `inference`
+    29: there is no `[[backend]]` called `cuda`
+       `"cuda"` unknown backend
+       this manifest has `cpu`
+    29: no cell has `batch = 64`, so this excludes nothing
+       `64` matches no cell
+       `batch` takes `1`, `8`
+    29: this cell names no coordinate
+       `{}` empty
+       name at least one, such as `{ batch = 64 }`
+    32: unknown key `warm_up` in `measure`
+       `warm_up` unknown key
+       did you mean `warm-up`?
+    33: `measure.duration`: `5 sec` is not a duration: `sec` is not a unit
+       `"5 sec"` not a duration
+       the units are `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`
+    34: `measure.timeout`: a duration was expected, found an integer
+       `60` an integer
+       write a number and a unit in quotes, such as `"200ms"`
+    36: `measure.memory-limit`: `2 gib` is not a size: `gib` is not a unit
+       `"2 gib"` not a size
+       did you mean `GiB`?
+    42: there are two `[[metric]]` called `latency`
+       `"latency"` again
+       remove it: a plugin is used once, with one set of options
+    47: there is no `[[metric]]` called `latencey`
+       `"latencey.p99"` unknown metric
+       did you mean `latency`?
+    48: a limit has one of `at-most` and `at-least`
+       `{ metric = "latency.p99" }` neither is given
+       for a range, write two limits
+    49: `recommend.limits.at-least`: `5 parsecs` is neither a duration nor a size
+       `"5 parsecs"` not a bound
+       write a number in the metric's unit, a duration such as `"5ms"`, or a size such as `"2 GiB"`
+    "#);
 }
 
 #[test]
@@ -132,20 +223,93 @@ duration = 1979-05-27
 plugin = "html"
 options = []
 "#;
-    assert_snapshot!(errors(text), @"");
+    assert_snapshot!(errors(text), @r#"
+    2: `schema`: an integer was expected, found a string
+       `"1"` a string
+       write `schema = 1`
+    3: `experiment`: a table was expected, found a string
+       `"test"` a string
+       write it under a header: `[experiment]`
+    4: unknown key `plugins` in the manifest
+       `plugins` unknown key
+       `plugins` belongs under `[experiment]`
+    6: `model`: a list of tables was expected, found a table
+       `[model]` a table
+       write the header with two brackets: `[[model]]`
+    10: `backend.id`: an id in quotes was expected, found an integer
+       `7` an integer
+    11: `backend.plugin`: a plugin's id in quotes was expected, found a boolean
+       `true` a boolean
+    12: `backend.version`: a range of versions in quotes was expected, found an integer
+       `1` an integer
+       write a range such as `"^0.1"`, `">=1.2, <2"` or `"*"`
+    13: `backend.device`: a device in quotes was expected, found an integer
+       `0` an integer
+       write `"auto"`, or an id that `host devices` lists, such as `"cpu:0"`
+    14: `backend.options`: a table was expected, found a string
+       `"none"` a string
+       write it as `{ name = value }`
+    17: `matrix.batch`: a positive integer was expected, found a string
+       `"8"` a string
+    18: `matrix.precision`: a precision in quotes was expected, found an integer
+       `32` an integer
+       known are `fp32`, `fp16`, `bf16`, `int8`
+    19: `matrix.include`: a list was expected, found a table
+       `{ batch = 1 }` a table
+       put it in square brackets: `[…]`
+    22: `measure.warm-up`: a duration or a number of queries was expected, found a floating-point number
+       `0.5` a floating-point number
+       write a duration such as `"200ms"`, or a number of queries
+    23: `measure.duration`: a duration was expected, found a date or time
+       `1979-05-27` a date or time
+       write a number and a unit in quotes, such as `"200ms"`
+    27: `report.options`: a table was expected, found a list
+       `[]` a list
+       write it as `{ name = value }`
+    "#);
 }
 
 #[test]
 fn syntax_errors_have_places() {
-    assert_snapshot!(errors("schema = 1\n[experiment\nname = \"a\"\nseed = = 3\n"), @"");
-    assert_snapshot!(errors("schema = 1\nschema = 2\n"), @"");
-    assert_snapshot!(errors("name = \"unfinished"), @"");
+    assert_snapshot!(errors("schema = 1\n[experiment\nname = \"a\"\nseed = = 3\n"), @r#"
+    2: this is not TOML: unclosed table, expected `]`
+       `` here
+    4: this is not TOML: extra `=`, expected nothing
+       `=` here
+    4: this is not TOML: unexpected key or value, expected newline, `#`
+       `` here
+    "#);
+    assert_snapshot!(errors("schema = 1\nschema = 2\n"), @r#"
+    2: this is not TOML: duplicate key
+       `schema` here
+    "#);
+    assert_snapshot!(errors("name = \"unfinished"), @r#"
+    1: this is not TOML: invalid basic string, expected `"`
+       `` here
+    "#);
 }
 
 #[test]
 fn a_newer_schema_is_the_only_error() {
-    assert_snapshot!(errors("schema = 2\n[surprise]\nkey = 1\n"), @"");
-    assert_snapshot!(errors("schema = 0\n"), @"");
+    assert_snapshot!(errors("schema = 2\n[surprise]\nkey = 1\n"), @r#"
+    1: the manifest is of schema 2, and this version of the host reads schema 1
+       `2` newer than this host
+       update the host, or rewrite the manifest for schema 1
+    "#);
+    assert_snapshot!(errors("schema = 0\n"), @r#"
+    1: the manifest lacks `experiment`
+       `` `experiment` is missing
+       add `[experiment]`
+    1: the manifest lacks `model`
+       `` `model` is missing
+       add `[[model]]`
+    1: the manifest lacks `backend`
+       `` `backend` is missing
+       add `[[backend]]`
+    1: there is no schema 0
+       `0` no such schema
+       write `schema = 1`
+    "#);
 }
 
 #[test]
@@ -167,7 +331,42 @@ plugin = "latency"
 options = { quantiles = [0.5, nan], depth = { deeper = 99999999999999999999 } }
 "#,
     );
-    assert_snapshot!(errors(&text), @"");
+    assert_snapshot!(errors(&text), @r#"
+    5: `matrix.batch`: a positive integer was expected, found 4294967296
+       `4294967296` out of range
+       it may be 1 to 4294967295
+    5: `matrix.batch`: a positive integer was expected, found -1
+       `-1` out of range
+       it may be 1 to 4294967295
+    5: `matrix.batch`: a positive integer was expected, found 99999999999999999999
+       `99999999999999999999` out of range
+       it may be 1 to 4294967295
+    6: `matrix.sequence-length`: a positive integer was expected, found 0
+       `0` out of range
+       it may be 1 to 4294967295
+    8: `measure.warm-up`: an integer of 0 or more was expected, found -1
+       `-1` out of range
+       it may be 0 to 9223372036854775807
+    9: `measure.minimum-queries`: a positive integer was expected, found 0
+       `0` out of range
+       it may be 1 to 9223372036854775807
+    10: `measure.offline-samples`: a positive integer was expected, found 0
+       `0` out of range
+       it may be 1 to 9223372036854775807
+    11: `measure.duration` is zero
+       `"0s"` zero
+       give it some time, such as `"1s"`
+    12: `measure.memory-limit` is zero
+       `"0 B"` zero
+       give it some memory, such as `"2 GiB"`, or leave the key out
+    13: `measure.timeout`: `400 h 3 min` is not a duration: `h 3 min` is not a unit
+       `"400 h 3 min"` not a duration
+       the units are `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`
+    16: `metric.options.quantiles`: a finite number was expected
+       `nan` not finite
+    16: `metric.options.depth.deeper`: the integer does not fit 64 bits
+       `99999999999999999999` too large
+    "#);
 }
 
 #[test]
@@ -191,7 +390,29 @@ data = { labels = "labels.npy" }
 [[backend]]
 id = "My_Backend"
 "#;
-    assert_snapshot!(errors(text), @"");
+    assert_snapshot!(errors(text), @r#"
+    8: a model has either `data` or `inputs`
+       `{ image = { low = 0 } }` beside `data`
+       remove one: `data` names files, `inputs` draws values from the seed
+    12: the lowest value of the input `image` is 2, above the highest, 1
+       `2` above `high`
+       give a `low` that is no more than `high` (by default 0 and 1)
+    12: the lowest value of the input `other` is 3, above the highest, 1.5
+       `3` above `high`
+       give a `low` that is no more than `high` (by default 0 and 1)
+    14: `model.id`: this cannot be an id
+       `"no inputs"` not an id
+       use 1 to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or digit
+    15: `model.path`: this cannot be a path
+       `""` not a path
+       paths are relative to the manifest's folder
+    16: `model.data` lacks `inputs`
+       `{ labels = "labels.npy" }` `inputs` is missing
+       add `inputs = { image = "images.npy" }`
+    18: `My_Backend` cannot be a plugin's id, and no `plugin` is named
+       `"My_Backend"` not a plugin id
+       add `plugin = "…"`; plugin ids are lower-case words and digits joined by hyphens, such as `latency`
+    "#);
 }
 
 #[test]
@@ -209,7 +430,20 @@ exclude = [
 ]
 "#,
     );
-    assert_snapshot!(errors(&text), @"");
+    assert_snapshot!(errors(&text), @r#"
+    8: no cell has `batch = 32`, so this excludes nothing
+       `32` matches no cell
+       `batch` takes `1`, `8`, `16`
+    9: no cell has `sequence-length = 128`, so this excludes nothing
+       `128` matches no cell
+       the matrix has no axis `sequence-length`
+    10: no cell has `precision = int8`, so this excludes nothing
+       `"int8"` matches no cell
+       `precision` takes `fp32`
+    10: no cell has `scenario = offline`, so this excludes nothing
+       `"offline"` matches no cell
+       `scenario` takes `single-stream`
+    "#);
 }
 
 #[test]
@@ -222,13 +456,26 @@ limits = [{ metric = "latency.p99", at-most = "5ms", at-least = 1 }]
 options = { limits = [] }
 "#,
     );
-    assert_snapshot!(errors(&text), @"");
+    assert_snapshot!(errors(&text), @r#"
+    6: a limit has one of `at-most` and `at-least`
+       `{ metric = "latency.p99", at-most = "5ms", at-least = 1 }` both are given
+       for a range, write two limits
+    6: there is no `[[metric]]` called `latency`
+       `"latency.p99"` unknown metric
+       add a `[[metric]]` for it
+    7: `limits` stands beside `options`, not among them
+       `{ limits = [] }` has `limits`
+       write `limits = […]` directly under `[[recommend]]`
+    "#);
 }
 
 #[test]
 fn a_name_that_could_not_be_read_raises_no_false_alarm() {
     let text = with("matrix = { model = \"digits\", batch = 1 }").replace("\"digits\"\n", "7\n");
-    assert_snapshot!(errors(&text), @"");
+    assert_snapshot!(errors(&text), @r#"
+    5: `model.id`: an id in quotes was expected, found an integer
+       `7` an integer
+    "#);
 }
 
 proptest::proptest! {

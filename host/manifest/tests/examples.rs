@@ -62,7 +62,17 @@ fn the_quickstart_says_what_it_seems_to() {
     let limit =
         Limit { metric: "latency.p99".to_owned(), bound: Bound::AtMost(5e6), unit: Some("ns") };
     assert_eq!(experiment.recommenders[0].limits, [limit]);
-    insta::assert_json_snapshot!(experiment.recommenders[0].options_with_limits(), @"");
+    insta::assert_json_snapshot!(experiment.recommenders[0].options_with_limits(), @r#"
+    {
+      "limits": [
+        {
+          "at-most": 5000000.0,
+          "metric": "latency.p99",
+          "unit": "ns"
+        }
+      ]
+    }
+    "#);
 }
 
 #[test]
