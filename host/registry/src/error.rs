@@ -1,0 +1,302 @@
+//! What can be wrong with plugins, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use semver::{Version, VersionReq};
+use serde::Serialize;
+
+use crate::lock::LockError;
+use crate::search::Origin;
+
+/// A `plugin.toml` that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}: {message}", .file.display(), .line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct MetadataError {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Something in a plugin folder that is no usable plugin. It hides no other.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// A folder that was named does not exist or cannot be read.
+    #[error("the plugin folder {} ({origin}) cannot be read: {reason}", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Who named it.
+        origin: Origin,
+        /// What the system said.
+        reason: String,
+    },
+    /// An entry of `TARE_PLUGINS` that depends on the current directory.
+    #[error("TARE_PLUGINS lists the relative folder {}, which would depend on the current directory; it is ignored", .folder.display())]
+    RelativeFolder {
+        /// The entry.
+        folder: PathBuf,
+    },
+    /// A `plugin.toml` that cannot be used.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// There is no library where `plugin.toml` says.
+    #[error("the library {} of plugin `{id}` {version} is missing", .library.display())]
+    MissingLibrary {
+        /// The plugin.
+        id: String,
+        /// Its version.
+        version: Version,
+        /// Where the library should be.
+        library: PathBuf,
+    },
+    /// The plugin is for another version of the native ABI.
+    #[error("plugin `{id}` {version} in {} wants native ABI {wanted}, and this host speaks {offered}", .folder.display())]
+    Abi {
+        /// The plugin.
+        id: String,
+        /// Its version.
+        version: Version,
+        /// Its folder.
+        folder: PathBuf,
+        /// What it wants.
+        wanted: VersionReq,
+        /// What there is.
+        offered: Version,
+    },
+}
+
+impl Problem {
+    /// The plugin that has the problem, where it is known.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::MissingLibrary { id, .. } | Self::Abi { id, .. } => Some(id),
+            // A folder is usually called by its plugin's id.
+            Self::Metadata(error) => error.file.parent()?.file_name()?.to_str(),
+            Self::Folder { .. } | Self::RelativeFolder { .. } => None,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self {
+            Self::Folder { origin, .. } => {
+                format!("create the folder, or stop naming it ({})", who_names(*origin))
+            }
+            Self::RelativeFolder { .. } => "write the folder's absolute path".into(),
+            Self::Metadata(error) if error.line.is_none() => {
+                format!("see that {} is readable text", error.file.display())
+            }
+            Self::Metadata(_) => {
+                "correct the line; the guide's page on backends lists every key".into()
+            }
+            Self::MissingLibrary { library, .. } => format!(
+                "build or copy the library for {} to {}",
+                std::env::consts::ARCH,
+                library.display()
+            ),
+            Self::Abi { wanted, offered, .. } => abi_help(wanted, offered),
+        }
+    }
+}
+
+fn who_names(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Flag => "the flag --plugins",
+        Origin::Environment => "the variable TARE_PLUGINS",
+        Origin::User => "the user's data folder",
+        Origin::Installed => "the folder beside the executable",
+        Origin::Manifest => "the manifest's plugin folders",
+    }
+}
+
+/// Says which side must move: the one whose version is behind.
+fn abi_help(wanted: &VersionReq, offered: &Version) -> String {
+    let newer = Version::new(offered.major, offered.minor + 1, 0);
+    let major = Version::new(offered.major + 1, 0, 0);
+    if wanted.matches(&newer) || wanted.matches(&major) {
+        "the plugin is newer than the host: update the host, or install an older version of the plugin".into()
+    } else {
+        "the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api".into()
+    }
+}
+
+/// Why a plugin is not to be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// No folder has it.
+    #[error("no {what} plugin `{id}` is installed")]
+    Unknown {
+        /// `backend`, `metric`, `report`, `recommender`, or empty.
+        what: &'static str,
+        /// The id that was looked for.
+        id: String,
+        /// The nearest id that there is.
+        nearest: Option<String>,
+        /// Every id that there is.
+        available: Vec<String>,
+        /// The user's own plugin folder, where a plugin can be put.
+        install: Option<PathBuf>,
+    },
+    /// It is there and broken.
+    #[error("plugin `{id}` cannot be used: {}", join(.problems))]
+    Broken {
+        /// The plugin.
+        id: String,
+        /// What is wrong with it.
+        problems: Vec<Problem>,
+    },
+    /// No version of it fits.
+    #[error("no version of plugin `{id}` fits `{requirement}`: there is {}", join(.available))]
+    NoVersion {
+        /// The plugin.
+        id: String,
+        /// What was asked for.
+        requirement: VersionReq,
+        /// The versions that there are.
+        available: Vec<Version>,
+    },
+    /// Only a manifest's folder has it, and the user has not trusted it.
+    #[error("plugin `{id}` {version} comes with the manifest, from {}, and is native code that you have not trusted", .library.display())]
+    Untrusted {
+        /// The plugin.
+        id: String,
+        /// Its version.
+        version: Version,
+        /// Its library.
+        library: PathBuf,
+        /// The plugin folder that holds it.
+        folder: PathBuf,
+    },
+    /// The library is not the one that was used before.
+    #[error("the library of plugin `{id}` has changed since it was first used: {}", .library.display())]
+    Changed {
+        /// The plugin.
+        id: String,
+        /// Its library.
+        library: PathBuf,
+        /// SHA-256 when it was trusted.
+        recorded: String,
+        /// When that was.
+        recorded_at: String,
+        /// SHA-256 now.
+        found: String,
+    },
+    /// The library cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The lock file cannot be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl RegistryError {
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        Some(match self {
+            Self::Unknown { nearest, available, install, .. } => {
+                if let Some(nearest) = nearest {
+                    return Some(format!("did you mean `{nearest}`?"));
+                }
+                let installed = if available.is_empty() {
+                    "none of its kind is".to_owned()
+                } else {
+                    format!("installed are: {}", join(available))
+                };
+                match install {
+                    Some(folder) => format!(
+                        "{installed}; to add one, put its folder or .wasm file into {}",
+                        folder.display()
+                    ),
+                    None => format!(
+                        "{installed}; to use one from another folder, name the folder with --plugins"
+                    ),
+                }
+            }
+            Self::Broken { problems, .. } => {
+                problems.iter().map(Problem::help).collect::<Vec<_>>().join("; ")
+            }
+            Self::NoVersion { id, requirement, available } => {
+                let behind = available.iter().all(|version| is_below(version, requirement));
+                if behind {
+                    format!("install a newer `{id}`, or widen `version` in the manifest")
+                } else {
+                    format!(
+                        "change `version` in the manifest to fit what is installed, or install a \
+                         `{id}` that fits `{requirement}`"
+                    )
+                }
+            }
+            Self::Untrusted { id, folder, .. } => format!(
+                "if you know where it is from: host plugins trust {id} --plugins {}",
+                folder.display()
+            ),
+            Self::Changed { id, recorded, recorded_at, found, .. } => format!(
+                "it was {} on {recorded_at} and is {} now; if you rebuilt or updated it: \
+                 host plugins trust {id}",
+                short(recorded),
+                short(found)
+            ),
+            Self::Read { .. } => return None,
+            Self::Lock(error) => return Some(error.help()),
+        })
+    }
+}
+
+/// Whether `version` is too old for `requirement`, as opposed to too new: some later version of
+/// the kinds that semver ranges speak of fits.
+fn is_below(version: &Version, requirement: &VersionReq) -> bool {
+    requirement.comparators.iter().any(|comparator| {
+        let bound = Version::new(
+            comparator.major,
+            comparator.minor.unwrap_or(0),
+            comparator.patch.unwrap_or(0),
+        );
+        !matches!(comparator.op, semver::Op::Less | semver::Op::LessEq) && *version < bound
+    })
+}
+
+/// The first digits of a hash: enough to tell two apart.
+fn short(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
+}
+
+fn join<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The candidate nearest to `word`, if it is near enough to be a typo.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// A problem, as machine formats show it.
+impl Serialize for Problem {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+        let mut fields = serializer.serialize_struct("Problem", 3)?;
+        fields.serialize_field("plugin", &self.id())?;
+        fields.serialize_field("problem", &self.to_string())?;
+        fields.serialize_field("help", &self.help())?;
+        fields.end()
+    }
+}

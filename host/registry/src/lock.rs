@@ -1,0 +1,265 @@
+//! The lock file: the native libraries that the user has used, and their hashes.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+const SCHEMA: u32 = 1;
+const HEADER: &str = "\
+# The native plugins that you have used, and the SHA-256 of each library. Written by `host`.
+# A library that no longer has its hash is refused until `host plugins trust ID`.
+";
+
+/// A library whose hash is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Locked {
+    /// The plugin.
+    pub id: String,
+    /// Its version when it was recorded.
+    pub version: Version,
+    /// Its library, with links resolved.
+    pub library: PathBuf,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// When it was recorded, RFC 3339 in UTC.
+    pub recorded_at: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Contents {
+    schema: u32,
+    #[serde(default, rename = "plugin")]
+    plugins: Vec<Locked>,
+}
+
+/// Why the lock file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// There is nowhere to keep it.
+    #[error("there is no configuration folder in which to record the plugin's hash")]
+    Nowhere,
+    /// The system refused.
+    #[error("the lock file {} cannot be {action}: {source}", .file.display())]
+    File {
+        /// The lock file.
+        file: PathBuf,
+        /// `read` or `written`.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is not what this host writes.
+    #[error("the lock file {} is damaged: {message}", .file.display())]
+    Damaged {
+        /// The lock file.
+        file: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// A newer host wrote it.
+    #[error("the lock file {} has schema {schema}, and this host reads {SCHEMA}", .file.display())]
+    Newer {
+        /// The lock file.
+        file: PathBuf,
+        /// Its schema.
+        schema: u32,
+    },
+}
+
+impl LockError {
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self {
+            Self::Nowhere => "set HOME, or XDG_CONFIG_HOME to an absolute path".into(),
+            Self::File { file, .. } => {
+                format!(
+                    "make {} readable and writable, or set XDG_CONFIG_HOME elsewhere",
+                    file.display()
+                )
+            }
+            Self::Damaged { file, .. } => {
+                format!("correct it, or delete {} and trust your plugins anew", file.display())
+            }
+            Self::Newer { .. } => "update the host".into(),
+        }
+    }
+}
+
+/// The lock file at a path. Each call reads it anew, so that hosts that run at the same time see
+/// each other's entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockFile {
+    path: PathBuf,
+}
+
+impl LockFile {
+    /// The lock file at `path`, which need not exist.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// What is recorded for a library, if anything.
+    ///
+    /// # Errors
+    ///
+    /// Where the file exists and cannot be read or understood.
+    pub fn find(&self, library: &Path) -> Result<Option<Locked>, LockError> {
+        Ok(self.read()?.into_iter().find(|entry| entry.library == library))
+    }
+
+    /// Records a library, in place of what was recorded for it before. The new file takes the old
+    /// one's place in one step, and hosts that write at the same time take turns.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read, understood or written.
+    pub fn record(&self, entry: Locked) -> Result<(), LockError> {
+        self.update(|plugins| {
+            plugins.retain(|known| known.library != entry.library);
+            plugins.push(entry);
+        })
+    }
+
+    /// Records a library unless one is recorded for its path, and answers with what is recorded.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockFile::record`].
+    pub fn record_first(&self, entry: Locked) -> Result<Locked, LockError> {
+        let mut recorded = entry.clone();
+        self.update(|plugins| match plugins.iter().find(|known| known.library == entry.library) {
+            Some(known) => recorded = known.clone(),
+            None => plugins.push(entry),
+        })?;
+        Ok(recorded)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Vec<Locked>)) -> Result<(), LockError> {
+        let written =
+            |source| LockError::File { file: self.path.clone(), action: "written", source };
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder).map_err(written)?;
+        // The guard is another file, since the lock file itself is replaced on each write.
+        let guard = File::create(self.path.with_extension("lock.guard")).map_err(written)?;
+        guard.lock().map_err(written)?;
+        let mut plugins = self.read()?;
+        change(&mut plugins);
+        plugins.sort_by(|a, b| (&a.id, &a.library).cmp(&(&b.id, &b.library)));
+        let text = toml::to_string(&Contents { schema: SCHEMA, plugins })
+            .map_err(|error| written(io::Error::other(error)))?;
+        let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(written)?;
+        beside.write_all(format!("{HEADER}{text}").as_bytes()).map_err(written)?;
+        beside.as_file().sync_all().map_err(written)?;
+        beside.persist(&self.path).map_err(|error| written(error.error))?;
+        // The rename itself is on stable storage once the folder is.
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(written)
+    }
+
+    fn read(&self) -> Result<Vec<Locked>, LockError> {
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => {
+                return Err(LockError::File { file: self.path.clone(), action: "read", source });
+            }
+        };
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: u32,
+        }
+        let damaged = |error: toml::de::Error| LockError::Damaged {
+            file: self.path.clone(),
+            message: error.to_string(),
+        };
+        let Schema { schema } = toml::from_str(&text).map_err(damaged)?;
+        if schema > SCHEMA {
+            return Err(LockError::Newer { file: self.path.clone(), schema });
+        }
+        let contents: Contents = toml::from_str(&text).map_err(damaged)?;
+        Ok(contents.plugins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, sha256: &str) -> Locked {
+        Locked {
+            id: id.into(),
+            version: Version::new(0, 1, 0),
+            library: format!("/plugins/{id}/lib{id}.so").into(),
+            sha256: sha256.into(),
+            recorded_at: "2026-01-02T03:04:05Z".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_is_found() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("new/plugins.lock");
+        let lock = LockFile::at(&path);
+        assert_eq!(lock.find(Path::new("/plugins/b/libb.so")).expect("no file is no entry"), None);
+        lock.record(entry("b", "bb")).expect("recording");
+        lock.record(entry("a", "aa")).expect("recording");
+        lock.record(entry("b", "b2")).expect("recording again");
+        insta::assert_snapshot!(fs::read_to_string(&path).expect("the file"), @r#"
+        # The native plugins that you have used, and the SHA-256 of each library. Written by `host`.
+        # A library that no longer has its hash is refused until `host plugins trust ID`.
+        schema = 1
+
+        [[plugin]]
+        id = "a"
+        version = "0.1.0"
+        library = "/plugins/a/liba.so"
+        sha256 = "aa"
+        recorded-at = "2026-01-02T03:04:05Z"
+
+        [[plugin]]
+        id = "b"
+        version = "0.1.0"
+        library = "/plugins/b/libb.so"
+        sha256 = "b2"
+        recorded-at = "2026-01-02T03:04:05Z"
+        "#);
+        let kept = lock.record_first(entry("b", "b3")).expect("recording a known one");
+        assert_eq!(kept.sha256, "b2", "the first record stays");
+    }
+
+    #[test]
+    fn hosts_that_write_at_the_same_time_lose_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let lock = LockFile::at(folder.path().join("plugins.lock"));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let lock = &lock;
+                scope.spawn(move || {
+                    for index in 0..5 {
+                        lock.record(entry(&format!("p{thread}-{index}"), "aa")).expect("recording");
+                    }
+                });
+            }
+        });
+        assert_eq!(lock.read().expect("reading").len(), 20);
+    }
+
+    #[test]
+    fn a_damaged_or_newer_file_is_refused_and_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("plugins.lock");
+        let lock = LockFile::at(&path);
+        for (text, expected) in [("schema = 9", "has schema 9"), ("schema = 1\nx", "is damaged")] {
+            fs::write(&path, text).expect("writing");
+            let error = lock.record(entry("a", "aa")).expect_err("a file that is not understood");
+            assert!(error.to_string().contains(expected), "{error}");
+            assert_eq!(fs::read_to_string(&path).expect("reading"), text);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What `plugin.toml` says.
+
+use std::fs;
+use std::path::Path;
+
+use semver::{Version, VersionReq};
+use serde::{Deserialize, Serialize};
+
+use crate::error::MetadataError;
+
+/// The newest `schema` of `plugin.toml` that this host reads.
+const SCHEMA: u32 = 1;
+
+/// What a native plugin is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Runs models on hardware.
+    Backend,
+}
+
+/// A `plugin.toml`, checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Metadata {
+    /// The format's version.
+    pub schema: u32,
+    /// Lower-case words and digits joined by hyphens.
+    pub id: String,
+    /// The plugin's version.
+    pub version: Version,
+    /// What it is.
+    pub kind: Kind,
+    /// One sentence.
+    pub summary: String,
+    /// SPDX licence expression.
+    pub license: String,
+    /// Name of the library without what the operating system puts around it: `backend_cpu` is
+    /// `libbackend_cpu.so` on Linux.
+    pub library: String,
+    /// Range of native ABI versions that it can be used with.
+    pub api: VersionReq,
+    /// Kinds of hardware that it runs models on.
+    pub hardware: Vec<String>,
+    /// The engine that it drives.
+    pub engine: String,
+    /// Libraries that it expects to find on the system.
+    #[serde(default)]
+    pub runtime_libraries: Vec<String>,
+    /// What it wants to do beyond computing, in words for the user; the host cannot hold native
+    /// code to them.
+    #[serde(default)]
+    pub permissions: Vec<String>,
+}
+
+impl Metadata {
+    /// Reads and checks a `plugin.toml`.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, is not TOML, has a key that is unknown, missing or of the wrong
+    /// type, or a value that makes no sense; with the file and the line.
+    pub fn read(file: &Path) -> Result<Self, MetadataError> {
+        let text = fs::read_to_string(file).map_err(|error| MetadataError {
+            file: file.to_owned(),
+            line: None,
+            message: format!("cannot be read: {error}"),
+        })?;
+        Self::parse(&text, file)
+    }
+
+    /// Checks the text of a `plugin.toml`; `file` is named in errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Metadata::read`].
+    pub fn parse(text: &str, file: &Path) -> Result<Self, MetadataError> {
+        let at = |offset: Option<usize>, message: String| MetadataError {
+            file: file.to_owned(),
+            line: offset.map(|offset| line_of(text, offset)),
+            message,
+        };
+        let syntax = |error: toml::de::Error| {
+            let offset = error.span().map(|span| span.start);
+            let offending = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+            let message = error.message();
+            if message.starts_with("missing field") {
+                return at(None, message.replace("missing field", "missing key"));
+            }
+            if message.starts_with("unknown field") {
+                return at(offset, unknown_key(offending));
+            }
+            let key = offset.and_then(|offset| key_at(text, offset));
+            at(offset, key.map_or(message.to_owned(), |key| format!("`{key}`: {message}")))
+        };
+        // The schema first: a newer file may well have keys that this host does not know, and
+        // the reason then is its version.
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: u32,
+        }
+        let Schema { schema } = toml::from_str(text).map_err(syntax)?;
+        let value = |key: &str, message: String| Err(at(offset_of_key(text, key), message));
+        if schema == 0 || schema > SCHEMA {
+            return value(
+                "schema",
+                format!(
+                    "schema {schema} is not known; this host reads up to {SCHEMA}, so it may have to be updated"
+                ),
+            );
+        }
+        let metadata: Self = toml::from_str(text).map_err(syntax)?;
+        if !is_id(&metadata.id) {
+            return value(
+                "id",
+                format!(
+                    "`{}` is no id; it must be lower-case words or digits joined by hyphens",
+                    metadata.id
+                ),
+            );
+        }
+        if !is_library_name(&metadata.library) {
+            return value(
+                "library",
+                format!(
+                    "`{}` is no library name; it must be a plain name such as `backend_cpu`, \
+                     without a folder, prefix or suffix, and the library lies beside plugin.toml",
+                    metadata.library
+                ),
+            );
+        }
+        Ok(metadata)
+    }
+}
+
+/// Whether `id` is lower-case words or digits joined by single hyphens.
+pub(crate) fn is_id(id: &str) -> bool {
+    id.split('-').all(|word| {
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    })
+}
+
+/// A library must lie in the plugin's own folder, since that is what is hashed and trusted.
+fn is_library_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Names the unknown key and the nearest known one, since a typo is the commonest reason.
+fn unknown_key(key: &str) -> String {
+    const KEYS: &[&str] = &[
+        "schema",
+        "id",
+        "version",
+        "kind",
+        "summary",
+        "license",
+        "library",
+        "api",
+        "hardware",
+        "engine",
+        "runtime-libraries",
+        "permissions",
+    ];
+    let nearest = crate::error::nearest(key, KEYS.iter().copied());
+    let meant = nearest.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
+    format!("unknown key `{key}`{meant}")
+}
+
+/// The key that is assigned on the line of `offset`.
+fn key_at(text: &str, offset: usize) -> Option<&str> {
+    let line = text.lines().nth(line_of(text, offset) - 1)?;
+    Some(line.split_once('=')?.0.trim())
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// Where the line that assigns the top-level `key` begins.
+fn offset_of_key(text: &str, key: &str) -> Option<usize> {
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let rest = line.trim_start().strip_prefix(key);
+        if rest.is_some_and(|rest| rest.trim_start().starts_with('=')) {
+            return Some(offset);
+        }
+        offset += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"schema = 1
+id = "cpu"
+version = "0.1.0"
+kind = "backend"
+summary = "Runs ONNX models on the processor."
+license = "MIT OR Apache-2.0"
+library = "backend_cpu"
+api = ">=1.0, <2"
+hardware = ["cpu"]
+engine = "rten"
+"#;
+
+    fn error(from: &str, to: &str) -> String {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD, "the replacement must change something");
+        let error = Metadata::parse(&text, Path::new("cpu/plugin.toml"));
+        error.expect_err("a broken plugin.toml").to_string()
+    }
+
+    #[test]
+    fn a_complete_file_is_read() {
+        let metadata = Metadata::parse(GOOD, Path::new("plugin.toml")).expect("a good file");
+        assert_eq!(metadata.id, "cpu");
+        assert!(metadata.api.matches(&crate::HOST_ABI));
+        assert!(metadata.permissions.is_empty());
+    }
+
+    #[test]
+    fn errors_name_the_file_the_line_and_the_fault() {
+        let cases = [
+            error("engine", "engin"),
+            error("engine = \"rten\"\n", ""),
+            error("0.1.0", "0.1"),
+            error("backend\"", "frontend\""),
+            error("schema = 1", "schema = 2\nfuture = true"),
+            error("\"cpu\"", "\"CPU\""),
+            error("backend_cpu", "../backend_cpu"),
+            error(">=1.0, <2", "one"),
+            error("id = \"cpu\"", "id = \"cpu"),
+        ];
+        insta::assert_snapshot!(cases.join("\n"), @r#"
+        cpu/plugin.toml:10: unknown key `engin`; did you mean `engine`?
+        cpu/plugin.toml: missing key `engine`
+        cpu/plugin.toml:3: `version`: unexpected end of input while parsing minor version number
+        cpu/plugin.toml:4: `kind`: unknown variant `frontend`, expected `backend`
+        cpu/plugin.toml:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
+        cpu/plugin.toml:2: `CPU` is no id; it must be lower-case words or digits joined by hyphens
+        cpu/plugin.toml:7: `../backend_cpu` is no library name; it must be a plain name such as `backend_cpu`, without a folder, prefix or suffix, and the library lies beside plugin.toml
+        cpu/plugin.toml:8: `api`: unexpected character 'o' while parsing major version number
+        cpu/plugin.toml:2: `id`: invalid basic string, expected `"`
+        "#);
+    }
+}

@@ -1,0 +1,685 @@
+//! Scanning the folders, and choosing a plugin from them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use host_record::PluginIdentity;
+use semver::VersionReq;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Problem, RegistryError, nearest};
+use crate::lock::{LockError, LockFile, Locked};
+use crate::metadata::Metadata;
+use crate::platform;
+use crate::search::{Folder, Origin, Search};
+
+/// A native plugin as its folder describes it. Nothing has been loaded or hashed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct NativePlugin {
+    /// What `plugin.toml` says.
+    pub metadata: Metadata,
+    /// The plugin's folder.
+    pub folder: PathBuf,
+    /// Its library, with links resolved.
+    pub library: PathBuf,
+    /// Who named the folder that it was found in.
+    pub origin: Origin,
+}
+
+/// A guest, by its file. What it is, only loading it into the sandbox can tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GuestFile {
+    /// The file's name without `.wasm`, with hyphens for underscores: what a plugin's file is
+    /// expected to be called by.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Who named the folder that it was found in.
+    pub origin: Origin,
+}
+
+/// Whether a native plugin may be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "trust", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Trust {
+    /// It lies beside the executable and is as trusted.
+    Installed,
+    /// Its hash is the recorded one.
+    Recorded,
+    /// The user brought it in and has not used it yet; using it records its hash.
+    New,
+    /// A manifest brought it in and the user has not trusted it.
+    Untrusted,
+    /// Its hash is not the recorded one.
+    Changed {
+        /// SHA-256 when it was recorded.
+        recorded: String,
+        /// When that was.
+        recorded_at: String,
+    },
+}
+
+/// A native plugin that may be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackendPlugin {
+    /// The plugin.
+    pub plugin: NativePlugin,
+    /// Its id, version and hash, as results keep them.
+    pub identity: PluginIdentity,
+    /// Whether its hash was recorded just now, for the first time.
+    pub first_use: bool,
+}
+
+/// The plugins in a search's folders.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    natives: Vec<NativePlugin>,
+    guests: Vec<GuestFile>,
+    problems: Vec<Problem>,
+    lock: Option<LockFile>,
+    install: Option<PathBuf>,
+}
+
+impl Registry {
+    /// Looks through the folders. What is broken becomes a problem and hides nothing else.
+    #[must_use]
+    pub fn scan(search: &Search) -> Self {
+        let _span = tracing::debug_span!("scan plugins").entered();
+        let user = search.folders.iter().find(|folder| folder.origin == Origin::User);
+        let mut registry = Self {
+            natives: Vec::new(),
+            guests: Vec::new(),
+            problems: search.problems.clone(),
+            lock: search.lock_file.as_ref().map(LockFile::at),
+            install: user.map(|folder| folder.path.clone()),
+        };
+        for folder in &search.folders {
+            registry.scan_folder(folder);
+        }
+        tracing::debug!(
+            natives = registry.natives.len(),
+            guests = registry.guests.len(),
+            problems = registry.problems.len(),
+            "scanned"
+        );
+        registry
+    }
+
+    fn scan_folder(&mut self, Folder { path, origin }: &Folder) {
+        // A plugin's own folder may be named as well as the folder above it.
+        if path.join("plugin.toml").is_file() {
+            self.scan_entry(path, *origin);
+            return;
+        }
+        let entries = match sorted_entries(path) {
+            Ok(entries) => entries,
+            // These two folders need not exist: no one has asked for them.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && matches!(origin, Origin::User | Origin::Installed) =>
+            {
+                return;
+            }
+            Err(error) => {
+                self.problems.push(Problem::Folder {
+                    folder: path.clone(),
+                    origin: *origin,
+                    reason: error.to_string(),
+                });
+                return;
+            }
+        };
+        let first = self.natives.len();
+        for entry in entries {
+            self.scan_entry(&entry, *origin);
+        }
+        // Within one folder the newest version comes first.
+        self.natives[first..].sort_by(|a, b| {
+            let (a, b) = (&a.metadata, &b.metadata);
+            a.id.cmp(&b.id).then_with(|| b.version.cmp(&a.version))
+        });
+    }
+
+    fn scan_entry(&mut self, entry: &Path, origin: Origin) {
+        if !entry.is_dir() {
+            self.scan_guest(entry, origin);
+            return;
+        }
+        let description = entry.join("plugin.toml");
+        if description.is_file() {
+            match read_native(entry, &description, origin) {
+                Ok(plugin) => self.natives.push(plugin),
+                Err(problem) => {
+                    tracing::debug!(%problem, "a plugin that cannot be used");
+                    self.problems.push(problem);
+                }
+            }
+        }
+        for file in sorted_entries(entry).unwrap_or_default() {
+            self.scan_guest(&file, origin);
+        }
+    }
+
+    fn scan_guest(&mut self, file: &Path, origin: Origin) {
+        let stem = file.file_stem().and_then(|stem| stem.to_str());
+        let is_guest = file.extension().is_some_and(|extension| extension == "wasm");
+        if let Some(stem) = stem.filter(|_| is_guest && file.is_file()) {
+            self.guests.push(GuestFile {
+                name: stem.replace('_', "-"),
+                path: file.to_owned(),
+                origin,
+            });
+        }
+    }
+
+    /// Every native plugin in order of preference, those included that another one shadows.
+    #[must_use]
+    pub fn natives(&self) -> &[NativePlugin] {
+        &self.natives
+    }
+
+    /// Every guest in order of preference, those included that another one shadows.
+    #[must_use]
+    pub fn guests(&self) -> &[GuestFile] {
+        &self.guests
+    }
+
+    /// What was found and cannot be used.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// The plugin of the same id that is preferred to `plugin`, if one is.
+    #[must_use]
+    pub fn shadowed_by(&self, plugin: &NativePlugin) -> Option<&NativePlugin> {
+        let first = self.natives.iter().find(|other| other.metadata.id == plugin.metadata.id)?;
+        (first.folder != plugin.folder).then_some(first)
+    }
+
+    /// The backend called `id`: the first in order of preference whose version fits. Its library
+    /// is hashed, and held against the lock file.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, none that works, none that fits, or none that is trusted.
+    pub fn backend(
+        &self,
+        id: &str,
+        requirement: Option<&VersionReq>,
+    ) -> Result<BackendPlugin, RegistryError> {
+        let _span = tracing::debug_span!("choose backend", id).entered();
+        let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
+        if named.is_empty() {
+            return Err(self.missing("backend", id));
+        }
+        let fits = |plugin: &&&NativePlugin| {
+            requirement.is_none_or(|requirement| requirement.matches(&plugin.metadata.version))
+        };
+        let Some(plugin) = named.iter().find(fits) else {
+            let mut available: Vec<_> =
+                named.iter().map(|plugin| plugin.metadata.version.clone()).collect();
+            available.sort();
+            let requirement = requirement.cloned().unwrap_or_default();
+            return Err(RegistryError::NoVersion { id: id.into(), requirement, available });
+        };
+        self.admit(plugin)
+    }
+
+    /// Why there is no plugin called `id`: because it is broken, or because there is none. `what`
+    /// is the kind that was looked for, in a word.
+    #[must_use]
+    pub fn missing(&self, what: &'static str, id: &str) -> RegistryError {
+        let problems: Vec<_> =
+            self.problems.iter().filter(|problem| problem.id() == Some(id)).cloned().collect();
+        if what == "backend" && !problems.is_empty() {
+            return RegistryError::Broken { id: id.into(), problems };
+        }
+        let natives = self.natives.iter().map(|plugin| plugin.metadata.id.as_str());
+        let guests = self.guests.iter().map(|guest| guest.name.as_str());
+        let available: BTreeSet<&str> =
+            if what == "backend" { natives.collect() } else { guests.collect() };
+        RegistryError::Unknown {
+            what,
+            id: id.into(),
+            nearest: nearest(id, available.iter().copied()).map(Into::into),
+            available: available.into_iter().map(Into::into).collect(),
+            install: self.install.clone(),
+        }
+    }
+
+    /// Whether a plugin may be used, and its hash.
+    ///
+    /// # Errors
+    ///
+    /// Where its library or the lock file cannot be read.
+    pub fn trust_of(&self, plugin: &NativePlugin) -> Result<(Trust, String), RegistryError> {
+        let found = hash(&plugin.library)?;
+        if plugin.origin == Origin::Installed {
+            return Ok((Trust::Installed, found));
+        }
+        let locked = match &self.lock {
+            Some(lock) => lock.find(&plugin.library)?,
+            None => None,
+        };
+        let trust = match locked {
+            Some(locked) if locked.sha256 == found => Trust::Recorded,
+            Some(Locked { sha256, recorded_at, .. }) => {
+                Trust::Changed { recorded: sha256, recorded_at }
+            }
+            None if plugin.origin == Origin::Manifest => Trust::Untrusted,
+            None => Trust::New,
+        };
+        Ok((trust, found))
+    }
+
+    fn admit(&self, plugin: &NativePlugin) -> Result<BackendPlugin, RegistryError> {
+        let (trust, sha256) = self.trust_of(plugin)?;
+        let changed = |recorded, recorded_at, found| RegistryError::Changed {
+            id: plugin.metadata.id.clone(),
+            library: plugin.library.clone(),
+            recorded,
+            recorded_at,
+            found,
+        };
+        let mut first_use = false;
+        match trust {
+            Trust::Installed | Trust::Recorded => {}
+            Trust::New => {
+                let entry = entry(plugin, &sha256);
+                let recorded = self.lock()?.record_first(entry)?;
+                // Another host may have recorded another library here a moment ago.
+                if recorded.sha256 != sha256 {
+                    return Err(changed(recorded.sha256, recorded.recorded_at, sha256));
+                }
+                first_use = true;
+                tracing::info!(id = plugin.metadata.id, sha256, "first use; hash recorded");
+            }
+            Trust::Untrusted => {
+                return Err(RegistryError::Untrusted {
+                    id: plugin.metadata.id.clone(),
+                    version: plugin.metadata.version.clone(),
+                    library: plugin.library.clone(),
+                    folder: plugin.folder.clone(),
+                });
+            }
+            Trust::Changed { recorded, recorded_at } => {
+                return Err(changed(recorded, recorded_at, sha256));
+            }
+        }
+        Ok(BackendPlugin {
+            identity: PluginIdentity {
+                id: plugin.metadata.id.clone(),
+                version: plugin.metadata.version.to_string(),
+                sha256,
+            },
+            plugin: plugin.clone(),
+            first_use,
+        })
+    }
+
+    /// Records the hashes of every native plugin called `id`, as they are now. Answers with those
+    /// that were recorded; one beside the executable needs no record.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such plugin, or the lock file cannot be written.
+    pub fn trust(&self, id: &str) -> Result<Vec<BackendPlugin>, RegistryError> {
+        let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
+        if named.is_empty() {
+            return Err(self.missing("backend", id));
+        }
+        let mut trusted = Vec::new();
+        for plugin in named.into_iter().filter(|plugin| plugin.origin != Origin::Installed) {
+            let entry = entry(plugin, &hash(&plugin.library)?);
+            self.lock()?.record(entry)?;
+            trusted.push(self.admit(plugin)?);
+        }
+        Ok(trusted)
+    }
+
+    fn lock(&self) -> Result<&LockFile, LockError> {
+        self.lock.as_ref().ok_or(LockError::Nowhere)
+    }
+}
+
+fn entry(plugin: &NativePlugin, sha256: &str) -> Locked {
+    Locked {
+        id: plugin.metadata.id.clone(),
+        version: plugin.metadata.version.clone(),
+        library: plugin.library.clone(),
+        sha256: sha256.into(),
+        recorded_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    }
+}
+
+fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugin, Problem> {
+    let metadata = Metadata::read(file)?;
+    let library = folder.join(platform::library_file_name(&metadata.library));
+    let (id, version) = (metadata.id.clone(), metadata.version.clone());
+    if !library.is_file() {
+        return Err(Problem::MissingLibrary { id, version, library });
+    }
+    if !metadata.api.matches(&crate::HOST_ABI) {
+        let (wanted, offered) = (metadata.api, crate::HOST_ABI);
+        return Err(Problem::Abi { id, version, folder: folder.to_owned(), wanted, offered });
+    }
+    let library = library.canonicalize().unwrap_or(library);
+    Ok(NativePlugin { metadata, folder: folder.to_owned(), library, origin })
+}
+
+fn sorted_entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut entries =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    entries.sort();
+    Ok(entries)
+}
+
+fn hash(path: &Path) -> Result<String, RegistryError> {
+    sha256_of_file(path).map_err(|source| RegistryError::Read { path: path.to_owned(), source })
+}
+
+/// SHA-256 of a file, in hexadecimal. The file is read in pieces, so it may be large.
+///
+/// # Errors
+///
+/// Where the file cannot be read.
+pub fn sha256_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut text = String::with_capacity(64);
+    for byte in hasher.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use semver::Version;
+
+    use super::*;
+
+    /// A machine in a temporary folder: four plugin folders and a lock file.
+    struct Machine {
+        root: tempfile::TempDir,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let root = tempfile::tempdir().expect("a temporary folder");
+            for origin in ["flag", "user", "installed", "manifest"] {
+                fs::create_dir(root.path().join(origin)).expect("a folder");
+            }
+            Self { root }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.root.path().canonicalize().expect("the folder").join(name)
+        }
+
+        fn search(&self) -> Search {
+            let folder = |path: &str, origin| Folder { path: self.path(path), origin };
+            Search {
+                folders: vec![
+                    folder("flag", Origin::Flag),
+                    folder("user", Origin::User),
+                    folder("installed", Origin::Installed),
+                    folder("manifest", Origin::Manifest),
+                ],
+                lock_file: Some(self.path("config/plugins.lock")),
+                problems: Vec::new(),
+            }
+        }
+
+        fn registry(&self) -> Registry {
+            Registry::scan(&self.search())
+        }
+
+        fn install(&self, place: &str, id: &str, version: &str, library: &str) {
+            self.describe(place, id, version, ">=1.0, <2");
+            let library_file = self.path(place).join(format!("{id}-{version}/libbackend_{id}.so"));
+            fs::write(library_file, library).expect("a library");
+        }
+
+        fn describe(&self, place: &str, id: &str, version: &str, api: &str) {
+            let folder = self.path(place).join(format!("{id}-{version}"));
+            fs::create_dir_all(&folder).expect("a folder");
+            let text = format!(
+                "schema = 1\nid = \"{id}\"\nversion = \"{version}\"\nkind = \"backend\"\n\
+                 summary = \"A test.\"\nlicense = \"MIT\"\nlibrary = \"backend_{id}\"\n\
+                 api = \"{api}\"\nhardware = [\"cpu\"]\nengine = \"none\"\n"
+            );
+            fs::write(folder.join("plugin.toml"), text).expect("a description");
+        }
+
+        /// What the user is told, without what differs between machines.
+        fn tell(&self, error: &RegistryError) -> String {
+            let text = format!("{error}\nhelp: {}", error.help().unwrap_or_default());
+            text.replace(&self.path("").display().to_string(), "/").replace("//", "/")
+        }
+    }
+
+    fn requirement(text: &str) -> VersionReq {
+        text.parse().expect("a range")
+    }
+
+    #[test]
+    fn what_the_user_brings_in_is_recorded_on_first_use() {
+        for place in ["flag", "user"] {
+            let machine = Machine::new();
+            machine.install(place, "cpu", "0.1.0", "code");
+            let registry = machine.registry();
+            let (trust, _) = registry.trust_of(&registry.natives()[0]).expect("readable");
+            assert_eq!(trust, Trust::New);
+            assert!(registry.backend("cpu", None).expect("first use").first_use);
+            assert!(!registry.backend("cpu", None).expect("second use").first_use);
+            let (trust, _) = registry.trust_of(&registry.natives()[0]).expect("readable");
+            assert_eq!(trust, Trust::Recorded);
+        }
+    }
+
+    #[test]
+    fn a_changed_library_is_refused_until_it_is_trusted() {
+        let machine = Machine::new();
+        machine.install("user", "cpu", "0.1.0", "code");
+        let registry = machine.registry();
+        registry.backend("cpu", None).expect("first use");
+        machine.install("user", "cpu", "0.1.0", "other code");
+        let error = registry.backend("cpu", None).expect_err("a changed library");
+        assert!(matches!(error, RegistryError::Changed { .. }), "{error}");
+        assert!(machine.tell(&error).ends_with("host plugins trust cpu"), "{error}");
+        assert_eq!(registry.trust("cpu").expect("trusting").len(), 1);
+        registry.backend("cpu", None).expect("a trusted library");
+    }
+
+    #[test]
+    fn what_lies_beside_the_executable_needs_no_record() {
+        let machine = Machine::new();
+        machine.install("installed", "cpu", "0.1.0", "code");
+        let registry = machine.registry();
+        registry.backend("cpu", None).expect("an installed plugin");
+        machine.install("installed", "cpu", "0.1.0", "rebuilt");
+        registry.backend("cpu", None).expect("a rebuilt one");
+        assert!(registry.trust("cpu").expect("nothing to record").is_empty());
+        assert!(!machine.path("config/plugins.lock").exists());
+    }
+
+    #[test]
+    fn a_manifest_cannot_bring_in_native_code() {
+        let machine = Machine::new();
+        machine.install("manifest", "npu", "0.1.0", "code");
+        let registry = machine.registry();
+        let error = registry.backend("npu", None).expect_err("native code from a manifest");
+        insta::assert_snapshot!(machine.tell(&error), @r"
+        plugin `npu` 0.1.0 comes with the manifest, from /manifest/npu-0.1.0/libbackend_npu.so, and is native code that you have not trusted
+        help: if you know where it is from: host plugins trust npu --plugins /manifest/npu-0.1.0
+        ");
+        // Trusting it is the user's own act, and holds for this library only.
+        registry.trust("npu").expect("trusting");
+        registry.backend("npu", None).expect("a trusted library");
+        machine.install("manifest", "npu", "0.1.0", "other code");
+        let error = registry.backend("npu", None).expect_err("a changed library");
+        assert!(matches!(error, RegistryError::Changed { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_manifest_cannot_replace_a_plugin() {
+        let machine = Machine::new();
+        machine.install("installed", "cpu", "0.1.0", "code");
+        machine.install("manifest", "cpu", "0.2.0", "other code");
+        let registry = machine.registry();
+        let chosen = registry.backend("cpu", None).expect("the installed one");
+        assert_eq!(chosen.plugin.origin, Origin::Installed);
+        let theirs = &registry.natives()[1];
+        assert_eq!(registry.shadowed_by(theirs).map(|by| by.origin), Some(Origin::Installed));
+        let error = registry.backend("cpu", Some(&requirement("^0.2"))).expect_err("untrusted");
+        assert!(matches!(error, RegistryError::Untrusted { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_first_version_that_fits_wins() {
+        let machine = Machine::new();
+        machine.install("flag", "cpu", "0.1.0", "a");
+        machine.install("flag", "cpu", "0.1.5", "b");
+        machine.install("user", "cpu", "0.3.0", "c");
+        let registry = machine.registry();
+        let version = |range: Option<&str>| {
+            let range = range.map(requirement);
+            let chosen = registry.backend("cpu", range.as_ref())?;
+            Ok::<_, RegistryError>(chosen.plugin.metadata.version)
+        };
+        assert_eq!(version(None).expect("any"), Version::new(0, 1, 5));
+        assert_eq!(version(Some("=0.1.0")).expect("exact"), Version::new(0, 1, 0));
+        assert_eq!(version(Some("^0.3")).expect("newer"), Version::new(0, 3, 0));
+        let told = [
+            machine.tell(&version(Some("^0.4")).expect_err("too new a wish")),
+            machine.tell(&version(Some("<0.1")).expect_err("too old a wish")),
+        ];
+        insta::assert_snapshot!(told.join("\n"), @r"
+        no version of plugin `cpu` fits `^0.4`: there is 0.1.0, 0.1.5, 0.3.0
+        help: install a newer `cpu`, or widen `version` in the manifest
+        no version of plugin `cpu` fits `<0.1`: there is 0.1.0, 0.1.5, 0.3.0
+        help: change `version` in the manifest to fit what is installed, or install a `cpu` that fits `<0.1`
+        ");
+    }
+
+    #[test]
+    fn an_unknown_id_suggests_the_nearest() {
+        let machine = Machine::new();
+        machine.install("installed", "openvino", "0.1.0", "code");
+        fs::write(machine.path("installed/latency.wasm"), "").expect("a guest");
+        let registry = machine.registry();
+        let told = [
+            machine.tell(&registry.backend("openvno", None).expect_err("a typo")),
+            machine.tell(&registry.backend("cuda", None).expect_err("not installed")),
+            machine.tell(&registry.missing("metric", "latencies")),
+        ];
+        insta::assert_snapshot!(told.join("\n"), @r"
+        no backend plugin `openvno` is installed
+        help: did you mean `openvino`?
+        no backend plugin `cuda` is installed
+        help: installed are: openvino; to add one, put its folder or .wasm file into /user
+        no metric plugin `latencies` is installed
+        help: installed are: latency; to add one, put its folder or .wasm file into /user
+        ");
+    }
+
+    #[test]
+    fn broken_plugins_are_problems_and_hide_nothing() {
+        let machine = Machine::new();
+        machine.install("flag", "good", "0.1.0", "code");
+        machine.describe("flag", "absent", "0.1.0", "^1");
+        machine.install("flag", "future", "0.1.0", "code");
+        machine.describe("flag", "future", "0.1.0", ">=2, <3");
+        machine.install("user", "past", "0.1.0", "code");
+        machine.describe("user", "past", "0.1.0", "<1");
+        fs::create_dir(machine.path("user/typo")).expect("a folder");
+        fs::write(machine.path("user/typo/plugin.toml"), "schema = 1\nid = typo\n")
+            .expect("a file");
+        let mut search = machine.search();
+        search.folders.push(Folder { path: machine.path("nowhere"), origin: Origin::Environment });
+        let registry = Registry::scan(&search);
+        let told: Vec<_> = registry
+            .problems()
+            .iter()
+            .map(|problem| format!("{problem}\n  help: {}", problem.help()))
+            .collect();
+        let told = told.join("\n").replace(&machine.path("").display().to_string(), "/");
+        let told = told.replace(std::env::consts::ARCH, "ARCHITECTURE");
+        insta::assert_snapshot!(told, @r"
+        the library /flag/absent-0.1.0/libbackend_absent.so of plugin `absent` 0.1.0 is missing
+          help: build or copy the library for ARCHITECTURE to /flag/absent-0.1.0/libbackend_absent.so
+        plugin `future` 0.1.0 in /flag/future-0.1.0 wants native ABI >=2, <3, and this host speaks 1.0.0
+          help: the plugin is newer than the host: update the host, or install an older version of the plugin
+        plugin `past` 0.1.0 in /user/past-0.1.0 wants native ABI <1, and this host speaks 1.0.0
+          help: the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api
+        /user/typo/plugin.toml:2: `id`: invalid boolean, expected `true`
+          help: correct the line; the guide's page on backends lists every key
+        the plugin folder /nowhere (environment) cannot be read: No such file or directory (os error 2)
+          help: create the folder, or stop naming it (the variable TARE_PLUGINS)
+        ");
+        registry.backend("good", None).expect("the good one is still there");
+        let error = registry.backend("absent", None).expect_err("a broken plugin");
+        assert!(matches!(error, RegistryError::Broken { .. }), "{error}");
+    }
+
+    #[test]
+    fn guests_are_files_up_to_one_folder_deep() {
+        let machine = Machine::new();
+        fs::create_dir_all(machine.path("user/mine/deep")).expect("folders");
+        for file in ["user/p95_latency.wasm", "user/mine/other.wasm", "user/mine/deep/no.wasm"] {
+            fs::write(machine.path(file), "").expect("a guest");
+        }
+        let registry = machine.registry();
+        let names: Vec<_> = registry.guests().iter().map(|guest| guest.name.as_str()).collect();
+        assert_eq!(names, ["other", "p95-latency"]);
+    }
+
+    #[test]
+    fn a_plugins_own_folder_may_be_named() {
+        let machine = Machine::new();
+        machine.install("flag", "cpu", "0.1.0", "code");
+        let mut search = machine.search();
+        search.folders =
+            vec![Folder { path: machine.path("flag/cpu-0.1.0"), origin: Origin::Flag }];
+        Registry::scan(&search).backend("cpu", None).expect("the plugin in the folder");
+    }
+
+    #[test]
+    fn without_a_configuration_folder_nothing_new_is_used() {
+        let machine = Machine::new();
+        machine.install("flag", "cpu", "0.1.0", "code");
+        machine.install("installed", "null", "0.1.0", "code");
+        let registry = Registry::scan(&Search { lock_file: None, ..machine.search() });
+        let error = registry.backend("cpu", None).expect_err("nowhere to record the hash");
+        assert!(matches!(error, RegistryError::Lock(LockError::Nowhere)), "{error}");
+        registry.backend("null", None).expect("an installed plugin");
+    }
+
+    #[test]
+    fn the_hash_is_sha_256() {
+        let machine = Machine::new();
+        fs::write(machine.path("abc"), "abc").expect("a file");
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(
+            sha256_of_file(&machine.path("abc")).expect("readable"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}
