@@ -1,1 +1,135 @@
-//! Samples and queries per second of measured time.
+/*!
+Samples and queries per second of measured time.
+
+Measured time is the sum of the queries' latencies. Between blocks of queries the harness pauses
+to send its samples out; those pauses are its own and are left out, so the figure is what the
+backend does while it is asked to do something.
+*/
+
+use plugin_guest::{
+    Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
+};
+
+/// The columns that are read.
+const LATENCY: &str = "latency";
+const ITEMS: &str = "items";
+
+/// The metric.
+pub struct Throughput;
+
+impl Metric for Throughput {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("throughput")
+    }
+
+    fn columns() -> &'static [&'static str] {
+        &[LATENCY, ITEMS]
+    }
+
+    fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        let latencies = columns.unsigned(LATENCY);
+        let items = columns.unsigned(ITEMS);
+        if let (Ok(latencies), Ok(items)) = (&latencies, &items)
+            && latencies.len() != items.len()
+        {
+            return Err(Error::Other(format!(
+                "{} latencies and {} counts of samples do not belong together",
+                latencies.len(),
+                items.len()
+            )));
+        }
+        let time = latencies.and_then(|latencies| {
+            if latencies.is_empty() {
+                return Err(Gap::not_measured("no query was measured"));
+            }
+            match total(latencies) {
+                0 => Err(Gap::not_measured("the queries took no time that the clock could tell")),
+                nanoseconds => Ok((nanoseconds, latencies.len() as u128)),
+            }
+        });
+        let samples = time.clone().and_then(|(time, _)| Ok(rate(total(items?), time)));
+        let queries = time.clone().map(|(time, queries)| rate(queries, time));
+        let measurement = |name: &str, value| {
+            let mut measurement =
+                Measurement::new(format!("throughput.{name}"), value, "1/s", Direction::Higher);
+            if let Ok((nanoseconds, queries)) = &time {
+                measurement = measurement
+                    .with_attribute("measured-ns", nanoseconds.to_string())
+                    .with_attribute("queries", queries.to_string());
+            }
+            measurement
+        };
+        Ok(vec![measurement("samples", samples), measurement("queries", queries)])
+    }
+}
+
+plugin_guest::export_metric!(Throughput);
+
+fn total(values: &[u64]) -> u128 {
+    values.iter().map(|&value| u128::from(value)).sum()
+}
+
+fn rate(count: u128, nanoseconds: u128) -> f64 {
+    count as f64 * 1e9 / nanoseconds as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_guest::{Column, ColumnData};
+
+    use super::*;
+
+    fn compute(columns: &[(&str, Vec<u64>)]) -> Result<Vec<Measurement>, Error> {
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|(name, values)| Column {
+                name: (*name).into(),
+                unit: String::new(),
+                width: 1,
+                data: ColumnData::Unsigned(values.clone()),
+            })
+            .collect();
+        Throughput::compute(&Case::default(), &columns.into(), NoOptions {})
+    }
+
+    #[test]
+    fn rates_are_counts_over_the_sum_of_latencies() {
+        let found = compute(&[(LATENCY, vec![1_000_000, 3_000_000]), (ITEMS, vec![8, 8])]).unwrap();
+        assert_eq!(found[0].metric, "throughput.samples");
+        assert_eq!(found[0].value, Ok(4000.0));
+        assert_eq!(found[1].metric, "throughput.queries");
+        assert_eq!(found[1].value, Ok(500.0));
+        assert_eq!(found[0].attributes["measured-ns"], "4000000");
+        assert!(found.iter().all(|one| one.unit == "1/s" && one.direction == Direction::Higher));
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let found = compute(&[(LATENCY, vec![u64::MAX; 4]), (ITEMS, vec![u64::MAX; 4])]).unwrap();
+        assert_eq!(found[0].value, Ok(1e9));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_gap() {
+        let reasons = |columns: &[(&str, Vec<u64>)]| {
+            let found = compute(columns).unwrap();
+            [0, 1].map(|index: usize| found[index].value.clone().map_err(|gap| gap.reason))
+        };
+        let absent = Err("the case has no column `latency`".to_owned());
+        assert_eq!(reasons(&[(ITEMS, vec![1])]), [absent.clone(), absent]);
+        let empty = Err("no query was measured".to_owned());
+        assert_eq!(reasons(&[(LATENCY, vec![]), (ITEMS, vec![])]), [empty.clone(), empty]);
+        let zero = Err("the queries took no time that the clock could tell".to_owned());
+        assert_eq!(reasons(&[(LATENCY, vec![0]), (ITEMS, vec![1])]), [zero.clone(), zero]);
+        let items = Err("the case has no column `items`".to_owned());
+        assert_eq!(reasons(&[(LATENCY, vec![10])]), [items, Ok(1e8)]);
+    }
+
+    #[test]
+    fn columns_that_do_not_belong_together_are_refused() {
+        let error = compute(&[(LATENCY, vec![1, 2]), (ITEMS, vec![1])]).unwrap_err();
+        assert_eq!(error.to_string(), "2 latencies and 1 counts of samples do not belong together");
+    }
+}
