@@ -1,1 +1,322 @@
-//! The plan: an experiment and what plugins and devices can do, turned into cases and gaps.
+/*!
+The plan: an experiment and what plugins and devices can do, turned into cases and gaps.
+
+The crate is pure. Whoever makes a plan brings the [`Facts`]: hashes of files, and which plugins and
+devices there are. The plan is a lazy thing: [`Plan::items`] counts the cells of the matrix out one
+by one, so that a million cases need no more memory than ten.
+
+A cell whose plugin, device or precision is missing is not dropped: it becomes a gap with its
+reason, and stands in the results as such.
+
+Rules:
+
+- The cells are the product of the axes, then those of each `include`, without those of `exclude`;
+  a cell that is reached twice appears once, where it is reached first.
+- Cells come in a fixed order: model, backend, device, precision, batch, sequence length, mode,
+  scenario, each in the manifest's order, the last one turning fastest.
+- The device `auto` is the first device that the backend lists.
+- How ids come about is told in the module `identity`.
+*/
+
+mod axes;
+mod cells;
+mod estimate;
+mod facts;
+mod identity;
+
+use host_manifest::{Backend, Experiment, Model};
+use host_record::{CaseKey, CaseSpec, Gap, GapKind, InputSource, MeasureSettings, Scenario};
+
+use crate::axes::{Coordinates, Found, Values};
+use crate::cells::Cells;
+pub use crate::estimate::Estimate;
+pub use crate::facts::{BackendFacts, Facts, ModelFacts};
+use crate::identity::{BackendPart, ModelPart};
+
+/// The most cells that a matrix may have: more than anyone can run, and few enough to count.
+pub const CELL_LIMIT: u64 = 100_000_000;
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The facts or the experiment lack a model that the matrix names.
+    #[error("nothing is known of the model `{0}`")]
+    UnknownModel(String),
+    /// The facts or the experiment lack a backend that the matrix names.
+    #[error("nothing is known of the backend `{0}`")]
+    UnknownBackend(String),
+    /// No cell is left.
+    #[error("the matrix has no cell left: `exclude` leaves all of them out")]
+    Empty,
+    /// There are too many cells.
+    #[error(
+        "the matrix has {cells} cells, and at most {CELL_LIMIT} can be planned: shorten its axes"
+    )]
+    TooLarge {
+        /// How many there are before exclusions.
+        cells: u128,
+    },
+}
+
+/// An item of a plan: a case, or a gap in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlannedCase {
+    /// A case that can be run.
+    Case(Box<CaseSpec>),
+    /// A cell that cannot be run here.
+    Gap {
+        /// The id that the case would have.
+        case_id: String,
+        /// Position in the plan, from 0, counted together with the cases.
+        index: u64,
+        /// Coordinates in the matrix. Where no device could be resolved, `device` is what the
+        /// manifest says.
+        key: CaseKey,
+        /// What is missing.
+        gap: Gap,
+    },
+}
+
+impl PlannedCase {
+    /// The case's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Case(case) => &case.id,
+            Self::Gap { case_id, .. } => case_id,
+        }
+    }
+
+    /// Position in the plan, from 0.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        match self {
+            Self::Case(case) => case.index,
+            Self::Gap { index, .. } => *index,
+        }
+    }
+
+    /// Coordinates in the matrix.
+    #[must_use]
+    pub fn key(&self) -> &CaseKey {
+        match self {
+            Self::Case(case) => &case.key,
+            Self::Gap { key, .. } => key,
+        }
+    }
+
+    /// What is missing; `None` for a case that can be run.
+    #[must_use]
+    pub fn gap(&self) -> Option<&Gap> {
+        match self {
+            Self::Case(_) => None,
+            Self::Gap { gap, .. } => Some(gap),
+        }
+    }
+}
+
+/// How many items a plan has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Cases that can be run.
+    pub cases: u64,
+    /// Cells that cannot.
+    pub gaps: u64,
+}
+
+impl Count {
+    /// All items.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.cases + self.gaps
+    }
+}
+
+/// A model as cases need it.
+#[derive(Debug, Clone)]
+struct PlannedModel {
+    id: String,
+    facts: ModelFacts,
+    inputs: InputSource,
+    identity: ModelPart,
+}
+
+impl PlannedModel {
+    fn new(model: &Model, facts: &Facts) -> Result<Self, PlanError> {
+        let known = facts.models.get(&model.id);
+        let known = known.ok_or_else(|| PlanError::UnknownModel(model.id.clone()))?;
+        let inputs = match &model.inputs {
+            InputSource::Files { inputs, labels } => InputSource::Files {
+                inputs: inputs
+                    .iter()
+                    .map(|(name, path)| (name.clone(), facts.base.join(path)))
+                    .collect(),
+                labels: labels.as_ref().map(|path| facts.base.join(path)),
+            },
+            synthetic @ InputSource::Synthetic(_) => synthetic.clone(),
+        };
+        Ok(Self {
+            id: model.id.clone(),
+            facts: known.clone(),
+            inputs,
+            identity: ModelPart::new(model, &known.sha256, &facts.data),
+        })
+    }
+}
+
+/// A backend as cases need it.
+#[derive(Debug, Clone)]
+struct PlannedBackend {
+    backend: Backend,
+    identity: BackendPart,
+}
+
+/// A plan: the cases and gaps of an experiment, made as they are asked for.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    models: Vec<PlannedModel>,
+    backends: Vec<PlannedBackend>,
+    values: Values,
+    cells: Cells,
+    measure: MeasureSettings,
+    /// The canonical text of `measure`, for each scenario.
+    measure_identity: Vec<(Scenario, String)>,
+    seed: u64,
+    count: Count,
+}
+
+impl Plan {
+    /// Makes a plan.
+    ///
+    /// # Errors
+    ///
+    /// Where the facts lack a model or backend, and where the matrix has no cell or too many.
+    pub fn new(experiment: &Experiment, facts: Facts) -> Result<Self, PlanError> {
+        let _span = tracing::debug_span!("plan", experiment = experiment.name).entered();
+        let (values, cells) = axes::cells(experiment, &facts)?;
+        let size = cells.size();
+        if size > CELL_LIMIT.into() {
+            return Err(PlanError::TooLarge { cells: size });
+        }
+        let mut plan = Self {
+            models: experiment
+                .models
+                .iter()
+                .map(|model| PlannedModel::new(model, &facts))
+                .collect::<Result<_, _>>()?,
+            backends: experiment
+                .backends
+                .iter()
+                .map(|backend| PlannedBackend {
+                    backend: backend.clone(),
+                    identity: BackendPart::new(backend),
+                })
+                .collect(),
+            values,
+            cells,
+            measure: experiment.measure.clone(),
+            measure_identity: Scenario::ALL
+                .iter()
+                .map(|scenario| (*scenario, identity::measure_part(&experiment.measure, *scenario)))
+                .collect(),
+            seed: experiment.seed,
+            count: Count::default(),
+        };
+        for cell in plan.cells.iter() {
+            match runnable(&plan.values.coordinates(cell)) {
+                Some(_) => plan.count.cases += 1,
+                None => plan.count.gaps += 1,
+            }
+        }
+        if plan.count.total() == 0 {
+            return Err(PlanError::Empty);
+        }
+        tracing::debug!(cases = plan.count.cases, gaps = plan.count.gaps, "planned");
+        Ok(plan)
+    }
+
+    /// How many items there are.
+    #[must_use]
+    pub fn count(&self) -> Count {
+        self.count
+    }
+
+    /// How long it takes to run, as far as the settings tell.
+    #[must_use]
+    pub fn estimate(&self) -> Estimate {
+        Estimate::new(self.count.cases, &self.measure)
+    }
+
+    /// The cases and gaps in order, each made when it is asked for.
+    pub fn items(&self) -> impl Iterator<Item = PlannedCase> + '_ {
+        let mut text = String::new();
+        (0..)
+            .zip(self.cells.iter())
+            .map(move |(index, cell)| self.item(index, &self.values.coordinates(cell), &mut text))
+    }
+
+    fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
+        let model = &self.models[cell.model];
+        let PlannedBackend { backend, identity } = &self.backends[cell.place.backend];
+        let key = CaseKey {
+            model: model.id.clone(),
+            backend: backend.id.clone(),
+            device: cell.place.device.clone(),
+            precision: cell.precision,
+            batch: cell.batch,
+            sequence_length: cell.sequence_length,
+            mode: cell.mode,
+            scenario: cell.scenario,
+        };
+        let measure = self.measure_identity.iter().find(|(scenario, _)| *scenario == key.scenario);
+        let measure = measure.map_or("", |(_, text)| text);
+        identity::write_canonical(text, &key, &model.identity, identity, measure, self.seed);
+        let id = identity::id(text);
+        let Some(found) = runnable(cell) else {
+            return PlannedCase::Gap { case_id: id, index, key, gap: gap(cell, &backend.id) };
+        };
+        PlannedCase::Case(Box::new(CaseSpec {
+            id,
+            index,
+            key,
+            model_path: model.facts.path.clone(),
+            model_sha256: model.facts.sha256.clone(),
+            plugin: found.plugin.clone(),
+            plugin_library: found.library.clone(),
+            device: found.device.clone(),
+            threads: backend.threads,
+            options: backend.options.clone(),
+            inputs: model.inputs.clone(),
+            measure: self.measure.clone(),
+            seed: self.seed,
+        }))
+    }
+}
+
+/// What runs a cell; `None` where nothing can.
+fn runnable<'a>(cell: &Coordinates<'a>) -> Option<&'a Found> {
+    let found = cell.place.found.as_ref().ok()?;
+    found.device.precisions.contains(&cell.precision).then_some(found)
+}
+
+/// Why nothing can run a cell.
+fn gap(cell: &Coordinates<'_>, backend: &str) -> Gap {
+    match &cell.place.found {
+        Err(gap) => gap.clone(),
+        Ok(Found { device, .. }) => {
+            let offered: Vec<_> =
+                device.precisions.iter().map(|precision| precision.name()).collect();
+            let offered = match &offered[..] {
+                [] => "it names no precision".to_owned(),
+                names => format!("it computes in {}", names.join(", ")),
+            };
+            let (id, precision) = (&device.id, cell.precision);
+            Gap {
+                kind: GapKind::PrecisionUnsupported,
+                reason: format!(
+                    "the backend `{backend}` does not compute in {precision} on `{id}`; {offered}"
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! From the experiment's matrix to numbered values and blocks of them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use host_manifest::{DeviceChoice, Experiment, PartialCell};
+use host_record::{DeviceInfo, Gap, GapKind, Mode, PluginIdentity, Precision, Scenario};
+
+use crate::PlanError;
+use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
+use crate::facts::{BackendFacts, Facts};
+
+/// Different values, numbered in the order in which they were met.
+#[derive(Debug, Clone)]
+struct Numbered<T> {
+    values: Vec<T>,
+    numbers: BTreeMap<T, u32>,
+}
+
+impl<T: Clone + Ord> Numbered<T> {
+    fn new() -> Self {
+        Self { values: Vec::new(), numbers: BTreeMap::new() }
+    }
+
+    fn number(&mut self, value: &T) -> u32 {
+        if let Some(number) = self.numbers.get(value) {
+            return *number;
+        }
+        let number = u32::try_from(self.values.len()).expect("an axis is shorter than 2³² values");
+        self.values.push(value.clone());
+        self.numbers.insert(value.clone(), number);
+        number
+    }
+}
+
+/// A backend with one of its devices. The two make one axis, since each backend has devices of its
+/// own.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// Position of the backend in the experiment.
+    pub(crate) backend: usize,
+    /// The device's id; what the manifest says where none could be resolved.
+    pub(crate) device: String,
+    /// What runs there, or why nothing does.
+    pub(crate) found: Result<Found, Gap>,
+}
+
+/// A plugin and a device that it sees.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) plugin: PluginIdentity,
+    pub(crate) library: PathBuf,
+    pub(crate) device: DeviceInfo,
+}
+
+/// What the numbers of a cell mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    places: Vec<Place>,
+    batch: Vec<u32>,
+    sequence_length: Vec<Option<u32>>,
+}
+
+/// A cell, spelled out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Coordinates<'a> {
+    /// Position of the model in the experiment.
+    pub(crate) model: usize,
+    pub(crate) place: &'a Place,
+    pub(crate) precision: Precision,
+    pub(crate) batch: u32,
+    pub(crate) sequence_length: Option<u32>,
+    pub(crate) mode: Mode,
+    pub(crate) scenario: Scenario,
+}
+
+impl Values {
+    /// What a cell's numbers mean.
+    pub(crate) fn coordinates(&self, cell: Cell) -> Coordinates<'_> {
+        let [model, place, precision, batch, sequence_length, mode, scenario] =
+            cell.map(|number| number as usize);
+        Coordinates {
+            model,
+            place: &self.places[place],
+            precision: Precision::ALL[precision],
+            batch: self.batch[batch],
+            sequence_length: self.sequence_length[sequence_length],
+            mode: Mode::ALL[mode],
+            scenario: Scenario::ALL[scenario],
+        }
+    }
+}
+
+/// Numbers the values of an experiment's matrix.
+pub(crate) fn cells(experiment: &Experiment, facts: &Facts) -> Result<(Values, Cells), PlanError> {
+    let mut axes = Axes {
+        experiment,
+        facts: experiment
+            .backends
+            .iter()
+            .map(|backend| {
+                let facts = facts.backends.get(&backend.id);
+                facts.ok_or_else(|| PlanError::UnknownBackend(backend.id.clone()))
+            })
+            .collect::<Result<_, _>>()?,
+        places: Vec::new(),
+        place_numbers: BTreeMap::new(),
+        batch: Numbered::new(),
+        sequence_length: Numbered::new(),
+    };
+    let matrix = &experiment.matrix;
+    // The matrix itself is the include that leaves everything out.
+    let blocks = std::iter::once(&PartialCell::default())
+        .chain(&matrix.include)
+        .map(|cell| axes.block(cell))
+        .collect::<Result<_, _>>()?;
+    let exclusions =
+        matrix.exclude.iter().map(|cell| axes.exclusion(cell)).collect::<Result<_, _>>()?;
+    let values = Values {
+        places: axes.places,
+        batch: axes.batch.values,
+        sequence_length: axes.sequence_length.values,
+    };
+    Ok((values, Cells { blocks, exclusions }))
+}
+
+struct Axes<'a> {
+    experiment: &'a Experiment,
+    /// By position of the backend.
+    facts: Vec<&'a BackendFacts>,
+    places: Vec<Place>,
+    place_numbers: BTreeMap<(usize, String), u32>,
+    batch: Numbered<u32>,
+    sequence_length: Numbered<Option<u32>>,
+}
+
+/// `own` where it says something, `others` else.
+fn either<'a, T>(own: &'a [T], others: &'a [T]) -> &'a [T] {
+    if own.is_empty() { others } else { own }
+}
+
+impl Axes<'_> {
+    fn model(&self, id: &str) -> Result<usize, PlanError> {
+        let position = self.experiment.models.iter().position(|model| model.id == id);
+        position.ok_or_else(|| PlanError::UnknownModel(id.to_owned()))
+    }
+
+    fn backend(&self, id: &str) -> Result<usize, PlanError> {
+        let position = self.experiment.backends.iter().position(|backend| backend.id == id);
+        position.ok_or_else(|| PlanError::UnknownBackend(id.to_owned()))
+    }
+
+    /// The number of a backend's device.
+    fn place(&mut self, backend: usize, choice: &DeviceChoice) -> u32 {
+        let (device, found) = self.find(backend, choice);
+        let next = u32::try_from(self.places.len()).expect("an axis is shorter than 2³² values");
+        let number = *self.place_numbers.entry((backend, device.clone())).or_insert(next);
+        if number == next {
+            self.places.push(Place { backend, device, found });
+        }
+        number
+    }
+
+    fn find(&self, backend: usize, choice: &DeviceChoice) -> (String, Result<Found, Gap>) {
+        let text = || choice.text().to_owned();
+        let (plugin, library, devices) = match self.facts[backend] {
+            BackendFacts::Missing(gap) => return (text(), Err(gap.clone())),
+            BackendFacts::Ready { plugin, library, devices } => (plugin, library, devices),
+        };
+        let device = match choice {
+            DeviceChoice::Auto => devices.first(),
+            DeviceChoice::Id(id) => devices.iter().find(|device| device.id == *id),
+        };
+        match device {
+            Some(device) => {
+                let (plugin, library) = (plugin.clone(), library.clone());
+                let found = Found { plugin, library, device: device.clone() };
+                (device.id.clone(), Ok(found))
+            }
+            None => {
+                let id = &self.experiment.backends[backend].id;
+                let seen: Vec<_> =
+                    devices.iter().map(|device| format!("`{}`", device.id)).collect();
+                let reason = match (choice, &seen[..]) {
+                    (DeviceChoice::Auto, _) => format!("the backend `{id}` sees no device here"),
+                    (DeviceChoice::Id(device), []) => {
+                        format!("the backend `{id}` sees no device `{device}` here, nor any other")
+                    }
+                    (DeviceChoice::Id(device), seen) => format!(
+                        "the backend `{id}` sees no device `{device}` here; it sees {}",
+                        seen.join(", ")
+                    ),
+                };
+                (text(), Err(Gap { kind: GapKind::DeviceMissing, reason }))
+            }
+        }
+    }
+
+    /// The cells that an include adds.
+    fn block(&mut self, cell: &PartialCell) -> Result<Block, PlanError> {
+        let experiment = self.experiment;
+        let matrix = &experiment.matrix;
+        let models = either(&cell.model, &matrix.model)
+            .iter()
+            .map(|id| self.model(id).map(|position| position as u32))
+            .collect::<Result<Axis, _>>()?;
+        let mut places = Vec::new();
+        for id in either(&cell.backend, &matrix.backend) {
+            let backend = self.backend(id)?;
+            for choice in either(&cell.device, &experiment.backends[backend].devices) {
+                places.push(self.place(backend, choice));
+            }
+        }
+        let lengths = either(&cell.sequence_length, &matrix.sequence_length);
+        let lengths: Vec<_> = if lengths.is_empty() {
+            vec![None]
+        } else {
+            lengths.iter().copied().map(Some).collect()
+        };
+        Ok(Block([
+            models,
+            places.into_iter().collect(),
+            either(&cell.precision, &matrix.precision).iter().map(|value| *value as u32).collect(),
+            either(&cell.batch, &matrix.batch)
+                .iter()
+                .map(|batch| self.batch.number(batch))
+                .collect(),
+            lengths.iter().map(|length| self.sequence_length.number(length)).collect(),
+            either(&cell.mode, &matrix.mode).iter().map(|value| *value as u32).collect(),
+            either(&cell.scenario, &matrix.scenario).iter().map(|value| *value as u32).collect(),
+        ]))
+    }
+
+    /// What an exclude matches, among the values that the blocks have.
+    fn exclusion(&self, cell: &PartialCell) -> Result<Exclusion, PlanError> {
+        let models = cell
+            .model
+            .iter()
+            .map(|id| self.model(id).map(|position| position as u32))
+            .collect::<Result<Bits, _>>()?;
+        let backends =
+            cell.backend.iter().map(|id| self.backend(id)).collect::<Result<Vec<_>, _>>()?;
+        let places = self
+            .places
+            .iter()
+            .filter(|place| backends.is_empty() || backends.contains(&place.backend))
+            .filter(|place| {
+                let is = |choice| self.find(place.backend, choice).0 == place.device;
+                cell.device.is_empty() || cell.device.iter().any(is)
+            })
+            .map(|place| self.place_numbers[&(place.backend, place.device.clone())])
+            .collect();
+        let batch = cell.batch.iter().filter_map(|batch| self.batch.numbers.get(batch).copied());
+        let lengths = cell
+            .sequence_length
+            .iter()
+            .filter_map(|length| self.sequence_length.numbers.get(&Some(*length)).copied());
+        Ok(Exclusion([
+            (!cell.model.is_empty()).then_some(models),
+            (!cell.backend.is_empty() || !cell.device.is_empty()).then_some(places),
+            (!cell.precision.is_empty())
+                .then(|| cell.precision.iter().map(|value| *value as u32).collect()),
+            (!cell.batch.is_empty()).then(|| batch.collect()),
+            (!cell.sequence_length.is_empty()).then(|| lengths.collect()),
+            (!cell.mode.is_empty()).then(|| cell.mode.iter().map(|value| *value as u32).collect()),
+            (!cell.scenario.is_empty())
+                .then(|| cell.scenario.iter().map(|value| *value as u32).collect()),
+        ]))
+    }
+}

@@ -1,0 +1,43 @@
+//! How long a plan takes to run: what the settings promise, and no guess beyond.
+
+use std::time::Duration;
+
+use host_record::{MeasureSettings, Quantity};
+
+/// How long running a plan takes, as far as the settings tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    /// It takes at least this long, unless cases fail.
+    pub at_least: Duration,
+    /// How that was reckoned, and what comes on top.
+    pub basis: String,
+}
+
+impl Estimate {
+    pub(crate) fn new(cases: u64, measure: &MeasureSettings) -> Self {
+        let (warm_up_ns, warm_up) = match measure.warm_up {
+            Quantity::Nanoseconds(time) => (time, format!("{} of warm-up", shown(time))),
+            Quantity::Iterations(count) => (0, format!("{count} warm-up queries of unknown time")),
+        };
+        let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
+        let total_ns = u128::from(cases) * case_ns;
+        let nanoseconds = u32::try_from(total_ns % 1_000_000_000).unwrap_or_default();
+        let seconds = u64::try_from(total_ns / 1_000_000_000).unwrap_or(u64::MAX);
+        let plural = if cases == 1 { "" } else { "s" };
+        Self {
+            at_least: Duration::new(seconds, nanoseconds),
+            basis: format!(
+                "{cases} case{plural} × ({warm_up} + {} of measuring); starting, loading, \
+                 preparing, collecting outputs, and slow models that need longer for {} queries \
+                 come on top",
+                shown(measure.minimum_duration_ns),
+                measure.minimum_queries,
+            ),
+        }
+    }
+}
+
+/// `200ms`, `1.5s`.
+fn shown(nanoseconds: u64) -> String {
+    format!("{:?}", Duration::from_nanos(nanoseconds))
+}

@@ -1,0 +1,46 @@
+//! What a plan needs to know beyond the experiment. Whoever makes a plan finds it out, since this
+//! crate does no I/O.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use host_record::{DeviceInfo, Gap, PluginIdentity};
+
+/// What is known of the files, plugins and devices that an experiment names.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The manifest's folder, absolute: data files are relative to it.
+    pub base: PathBuf,
+    /// Models by id.
+    pub models: BTreeMap<String, ModelFacts>,
+    /// SHA-256, in hexadecimal, of data files by the path that the manifest gives them. A file that
+    /// is not here is identified by that path instead of its content.
+    pub data: BTreeMap<PathBuf, String>,
+    /// Backends by their id in the manifest.
+    pub backends: BTreeMap<String, BackendFacts>,
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone)]
+pub struct ModelFacts {
+    /// The model file, absolute.
+    pub path: PathBuf,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What is known of a backend.
+#[derive(Debug, Clone)]
+pub enum BackendFacts {
+    /// The plugin was found and has described itself.
+    Ready {
+        /// Which plugin it is.
+        plugin: PluginIdentity,
+        /// Its library, absolute.
+        library: PathBuf,
+        /// The devices that it sees, in its own order.
+        devices: Vec<DeviceInfo>,
+    },
+    /// The plugin is missing, does not fit, or could not describe itself.
+    Missing(Gap),
+}

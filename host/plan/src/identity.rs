@@ -1,0 +1,272 @@
+/*!
+Ids of cases: what defines a case, written in one canonical way and hashed.
+
+The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
+
+- `form`: [`FORM`], the version of this list;
+- `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
+  the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
+- `key`: the coordinates in the matrix;
+- `measure`: warm-up, durations, queries, and for `offline` the samples per query, but neither
+  time-out nor memory limit, which do not change the work;
+- `model`: the SHA-256 of the model file;
+- `options`, `plugin` (its id) and `threads` of the backend;
+- `seed`.
+
+Versions of plugins and absolute paths are left out: the same case on another machine, or with a
+newer plugin, has the same id, so that results can be compared. The id is the first sixteen
+hexadecimal digits of the text's SHA-256.
+*/
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use host_manifest::{Backend, Model};
+use host_record::{CaseKey, InputSource, MeasureSettings, Quantity, Scenario, SyntheticInput};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// Version of the canonical text.
+pub(crate) const FORM: u32 = 1;
+
+/// The part of the text that is the same for all cases of a model. Each field is JSON.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelPart {
+    inputs: String,
+    sha256: String,
+}
+
+impl ModelPart {
+    pub(crate) fn new(model: &Model, sha256: &str, data: &BTreeMap<PathBuf, String>) -> Self {
+        let file = |path: &Path| match data.get(path) {
+            Some(sha256) => json!({ "sha256": sha256 }),
+            None => json!({ "path": path.to_string_lossy() }),
+        };
+        let inputs = match &model.inputs {
+            InputSource::Files { inputs, labels } => {
+                let inputs: Map<_, _> =
+                    inputs.iter().map(|(name, path)| (name.clone(), file(path))).collect();
+                let mut files = json!({ "inputs": inputs });
+                if let Some(labels) = labels {
+                    files["labels"] = file(labels);
+                }
+                json!({ "files": files })
+            }
+            InputSource::Synthetic(inputs) => {
+                let inputs: Map<_, _> = inputs
+                    .iter()
+                    .map(|(name, SyntheticInput { dimensions, low, high })| {
+                        let input = json!({ "dimensions": dimensions, "high": high, "low": low });
+                        (name.clone(), input)
+                    })
+                    .collect();
+                json!({ "synthetic": inputs })
+            }
+        };
+        Self { inputs: inputs.to_string(), sha256: json!(sha256).to_string() }
+    }
+}
+
+/// The part of the text that is the same for all cases of a backend. Each field is JSON.
+#[derive(Debug, Clone)]
+pub(crate) struct BackendPart {
+    options: String,
+    plugin: String,
+    threads: String,
+}
+
+impl BackendPart {
+    pub(crate) fn new(backend: &Backend) -> Self {
+        Self {
+            options: json!(backend.options).to_string(),
+            plugin: json!(backend.plugin).to_string(),
+            threads: json!(backend.threads).to_string(),
+        }
+    }
+}
+
+/// The part of the text about measuring, as JSON.
+pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> String {
+    let mut part = json!({
+        "maximum-duration-ns": measure.maximum_duration_ns,
+        "minimum-duration-ns": measure.minimum_duration_ns,
+        "minimum-queries": measure.minimum_queries,
+        "warm-up": match measure.warm_up {
+            Quantity::Iterations(count) => json!({ "iterations": count }),
+            Quantity::Nanoseconds(time) => json!({ "nanoseconds": time }),
+        },
+    });
+    if let (Scenario::Offline, Some(samples)) = (scenario, measure.offline_samples) {
+        part["offline-samples"] = samples.into();
+    }
+    part.to_string()
+}
+
+/// Writes the canonical text of a case into `text`.
+///
+/// A million of these are made for a large plan, so the text is put together from parts that were
+/// made once. A test holds that the result is canonical.
+pub(crate) fn write_canonical(
+    text: &mut String,
+    key: &CaseKey,
+    model: &ModelPart,
+    backend: &BackendPart,
+    measure: &str,
+    seed: u64,
+) {
+    text.clear();
+    // Writing to a `String` does not fail.
+    let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"backend":"#, model.inputs);
+    quote(text, &key.backend);
+    let _ = write!(text, r#","batch":{},"device":"#, key.batch);
+    quote(text, &key.device);
+    let _ = write!(text, r#","mode":"{}","model":"#, key.mode.name());
+    quote(text, &key.model);
+    let _ = write!(
+        text,
+        r#","precision":"{}","scenario":"{}""#,
+        key.precision.name(),
+        key.scenario.name()
+    );
+    if let Some(length) = key.sequence_length {
+        let _ = write!(text, r#","sequence-length":{length}"#);
+    }
+    let _ = write!(
+        text,
+        r#"}},"measure":{measure},"model":{},"options":{},"plugin":{},"seed":{seed},"threads":{}}}"#,
+        model.sha256, backend.options, backend.plugin, backend.threads
+    );
+}
+
+/// Appends a JSON string.
+fn quote(text: &mut String, value: &str) {
+    let plain = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+    if value.chars().all(plain) {
+        text.push('"');
+        text.push_str(value);
+        text.push('"');
+    } else {
+        text.push_str(&Value::from(value).to_string());
+    }
+}
+
+/// The id that a canonical text has.
+pub(crate) fn id(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let mut id = String::with_capacity(16);
+    for byte in &digest[..8] {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use host_manifest::DeviceChoice;
+    use host_record::{Mode, Precision};
+
+    use super::*;
+
+    fn model() -> Model {
+        Model {
+            id: "digits".to_owned(),
+            path: "digits.onnx".into(),
+            inputs: InputSource::Files {
+                inputs: [("image".to_owned(), "images.npy".into())].into(),
+                labels: Some("labels.npy".into()),
+            },
+        }
+    }
+
+    fn backend() -> Backend {
+        Backend {
+            id: "cpu".to_owned(),
+            plugin: "cpu".to_owned(),
+            version: "^0.1".parse().unwrap(),
+            devices: vec![DeviceChoice::Auto],
+            threads: Some(1),
+            options: [("depth".to_owned(), "2".to_owned())].into(),
+        }
+    }
+
+    fn measure() -> MeasureSettings {
+        MeasureSettings {
+            warm_up: Quantity::Nanoseconds(200_000_000),
+            minimum_duration_ns: 1_000_000_000,
+            maximum_duration_ns: 10_000_000_000,
+            minimum_queries: 100,
+            offline_samples: Some(360),
+            timeout_ns: 60_000_000_000,
+            memory_limit_bytes: None,
+        }
+    }
+
+    fn key(device: &str, scenario: Scenario, sequence_length: Option<u32>) -> CaseKey {
+        CaseKey {
+            model: "digits".to_owned(),
+            backend: "cpu".to_owned(),
+            device: device.to_owned(),
+            precision: Precision::Fp32,
+            batch: 8,
+            sequence_length,
+            mode: Mode::Inference,
+            scenario,
+        }
+    }
+
+    fn text(key: &CaseKey, model: &Model, data: &BTreeMap<PathBuf, String>) -> String {
+        let mut text = String::new();
+        write_canonical(
+            &mut text,
+            key,
+            &ModelPart::new(model, "abc", data),
+            &BackendPart::new(&backend()),
+            &measure_part(&measure(), key.scenario),
+            7,
+        );
+        text
+    }
+
+    /// Ids are in stored results: this text and this id change only together with [`FORM`].
+    #[test]
+    fn the_golden_case_keeps_its_id() {
+        let data = [("images.npy".into(), "def".to_owned())].into();
+        let text = text(&key("cpu:0", Scenario::SingleStream, None), &model(), &data);
+        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(id(&text), @"");
+    }
+
+    #[test]
+    fn the_text_is_canonical_json() {
+        let mut synthetic = model();
+        let input =
+            SyntheticInput { dimensions: [("w".to_owned(), 3)].into(), low: -1.0, high: 0.1 };
+        synthetic.inputs = InputSource::Synthetic([("in \"put\"".to_owned(), input)].into());
+        for model in [model(), synthetic] {
+            for device in ["cpu:0", "odd \"device\" \\ \u{1f600}"] {
+                for scenario in Scenario::ALL {
+                    for length in [None, Some(128)] {
+                        let text = text(&key(device, *scenario, length), &model, &BTreeMap::new());
+                        // `serde_json` keeps the keys of an object sorted.
+                        let value: Value = serde_json::from_str(&text).unwrap();
+                        assert_eq!(value.to_string(), text);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn offline_samples_count_for_offline_only() {
+        let without = MeasureSettings { offline_samples: None, ..measure() };
+        assert_eq!(
+            measure_part(&measure(), Scenario::SingleStream),
+            measure_part(&without, Scenario::SingleStream)
+        );
+        assert_ne!(
+            measure_part(&measure(), Scenario::Offline),
+            measure_part(&without, Scenario::Offline)
+        );
+    }
+}
