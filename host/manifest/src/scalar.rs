@@ -57,7 +57,7 @@ impl Shape for Title {
 }
 
 /// Id of a model or backend: what results call it by.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id(pub(crate) String);
 
 impl fmt::Display for Id {
@@ -96,7 +96,7 @@ impl Shape for Id {
 }
 
 /// Id of a plugin.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct PluginId(pub(crate) String);
 
 impl PluginId {

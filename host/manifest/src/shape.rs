@@ -4,7 +4,7 @@
 //! [`table!`], which makes the struct, the reader and the schema from one list of keys.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -320,7 +320,7 @@ pub(crate) use need;
 #[derive(Debug)]
 pub(crate) struct Axis<T>(pub(crate) Vec<At<T>>);
 
-impl<T: Shape + PartialEq> Shape for Axis<T> {
+impl<T: Shape + Clone + Ord> Shape for Axis<T> {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
         let DeValue::Array(array) = node.get_ref() else {
             return Some(Self(vec![At::new(node.span(), T::read(node, reader)?)]));
@@ -334,14 +334,15 @@ impl<T: Shape + PartialEq> Shape for Axis<T> {
             );
             return None;
         }
-        let mut values: Vec<At<T>> = Vec::with_capacity(array.len());
+        let mut values = Vec::with_capacity(array.len());
+        let mut seen = BTreeSet::new();
         for element in array.iter() {
             let Some(value) = T::read(element, reader) else { continue };
-            if values.iter().any(|earlier| *earlier.get_ref() == value) {
+            if seen.insert(value.clone()) {
+                values.push(At::new(element.span(), value));
+            } else {
                 let hint = "remove one of them".to_owned();
                 reader.value_error(element, "a value is listed twice", "again", hint);
-            } else {
-                values.push(At::new(element.span(), value));
             }
         }
         Some(Self(values))

@@ -28,8 +28,8 @@ impl Estimate {
             at_least: Duration::new(seconds, nanoseconds),
             basis: format!(
                 "{cases} case{plural} × ({warm_up} + {} of measuring); starting, loading, \
-                 preparing, collecting outputs, and slow models that need longer for {} queries \
-                 come on top",
+                 preparing and collecting outputs come on top, and more measuring where {} queries \
+                 take longer",
                 shown(measure.minimum_duration_ns),
                 measure.minimum_queries,
             ),

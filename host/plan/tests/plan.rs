@@ -1,0 +1,270 @@
+//! What a plan says of known machines.
+
+use host_manifest::parse;
+use host_plan::{BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase};
+use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision};
+use insta::assert_snapshot;
+
+fn device(id: &str, precisions: &[Precision]) -> DeviceInfo {
+    DeviceInfo {
+        id: id.to_owned(),
+        kind: "cpu".to_owned(),
+        name: format!("the device {id}"),
+        memory_bytes: None,
+        precisions: precisions.to_vec(),
+        attributes: [].into(),
+    }
+}
+
+fn ready(plugin: &str, devices: &[DeviceInfo]) -> BackendFacts {
+    BackendFacts::Ready {
+        plugin: PluginIdentity {
+            id: plugin.to_owned(),
+            version: "0.1.0".to_owned(),
+            sha256: "1".repeat(64),
+        },
+        library: format!("/plugins/{plugin}/lib{plugin}.so").into(),
+        devices: devices.to_vec(),
+    }
+}
+
+fn facts(backends: impl IntoIterator<Item = (&'static str, BackendFacts)>) -> Facts {
+    let model =
+        |id: &str| ModelFacts { path: format!("/m/{id}.onnx").into(), sha256: id.repeat(8) };
+    Facts {
+        base: "/experiment".into(),
+        models: ["a", "b"].map(|id| (id.to_owned(), model(id))).into(),
+        data: [("images.npy".into(), "2".repeat(64))].into(),
+        backends: backends.into_iter().map(|(id, facts)| (id.to_owned(), facts)).collect(),
+    }
+}
+
+const BASE: &str = r#"
+schema = 1
+experiment = { name = "test", seed = 3 }
+[[model]]
+id = "a"
+path = "a.onnx"
+data = { inputs = { image = "images.npy" }, labels = "/elsewhere/labels.npy" }
+[[model]]
+id = "b"
+path = "b.onnx"
+[[backend]]
+id = "cpu"
+threads = 2
+[[backend]]
+id = "cuda"
+device = ["auto", "cuda:1"]
+[matrix]
+"#;
+
+fn plan(matrix: &str, facts: Facts) -> Result<Plan, PlanError> {
+    let experiment = parse(&format!("{BASE}{matrix}")).unwrap_or_else(|e| panic!("{e:#?}"));
+    Plan::new(&experiment, facts)
+}
+
+fn show(plan: &Plan) -> String {
+    let line = |item: PlannedCase| {
+        let gap = item.gap().map(|gap| format!(" [{}: {}]", gap.kind, gap.reason));
+        format!("{} {}{}", item.index(), item.key(), gap.unwrap_or_default())
+    };
+    plan.items().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn laptop() -> Facts {
+    let missing =
+        Gap { kind: GapKind::PluginMissing, reason: "no plugin `cuda` is installed".to_owned() };
+    facts([
+        ("cpu", ready("cpu", &[device("cpu:0", &[Precision::Fp32])])),
+        ("cuda", BackendFacts::Missing(missing)),
+    ])
+}
+
+fn server() -> Facts {
+    let both = [Precision::Fp32, Precision::Fp16];
+    facts([
+        ("cpu", ready("cpu", &[device("cpu:0", &[Precision::Fp32])])),
+        ("cuda", ready("cuda", &[device("cuda:0", &both), device("cuda:3", &[])])),
+    ])
+}
+
+#[test]
+fn gaps_say_what_is_missing() {
+    let matrix = "precision = [\"fp32\", \"fp16\"]\nmodel = \"a\"";
+    let small = plan(matrix, laptop()).unwrap();
+    assert_snapshot!(show(&small), @r#"
+    0 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not compute in fp16 on `cpu:0`; it computes in fp32]
+    2 a · cuda · auto · fp32 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
+    3 a · cuda · auto · fp16 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
+    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
+    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
+    "#);
+    assert_eq!(small.count(), Count { cases: 1, gaps: 5 });
+    let large = plan(matrix, server()).unwrap();
+    assert_snapshot!(show(&large), @r#"
+    0 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not compute in fp16 on `cpu:0`; it computes in fp32]
+    2 a · cuda · cuda:0 · fp32 · batch 1 · single-stream
+    3 a · cuda · cuda:0 · fp16 · batch 1 · single-stream
+    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here; it sees `cuda:0`, `cuda:3`]
+    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here; it sees `cuda:0`, `cuda:3`]
+    "#);
+    let none = facts([("cpu", ready("cpu", &[])), ("cuda", ready("cuda", &[]))]);
+    assert_snapshot!(show(&plan(matrix, none).unwrap()), @r#"
+    0 a · cpu · auto · fp32 · batch 1 · single-stream [device-missing: the backend `cpu` sees no device here]
+    1 a · cpu · auto · fp16 · batch 1 · single-stream [device-missing: the backend `cpu` sees no device here]
+    2 a · cuda · auto · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device here]
+    3 a · cuda · auto · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device here]
+    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
+    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
+    "#);
+}
+
+#[test]
+fn a_device_that_lists_no_precision_has_a_gap() {
+    let matrix = "model = \"a\"\nbackend = \"cuda\"\nexclude = [{ device = \"auto\" }]\n\
+                  include = [{ device = \"cuda:3\" }]";
+    assert_snapshot!(show(&plan(matrix, server()).unwrap()), @r#"
+    0 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here; it sees `cuda:0`, `cuda:3`]
+    1 a · cuda · cuda:3 · fp32 · batch 1 · single-stream [precision-unsupported: the backend `cuda` does not compute in fp32 on `cuda:3`; it names no precision]
+    "#);
+}
+
+#[test]
+fn the_order_is_that_of_the_manifest() {
+    let matrix = r#"
+model = ["b", "a"]
+backend = "cpu"
+batch = [8, 1]
+scenario = ["offline", "single-stream"]
+include = [{ batch = 64, scenario = "offline" }, { batch = [1, 2], model = "a", sequence-length = 128 }]
+exclude = [{ model = "b", batch = 1, scenario = "single-stream" }]
+"#;
+    assert_snapshot!(show(&plan(matrix, laptop()).unwrap()), @r#"
+    0 b · cpu · cpu:0 · fp32 · batch 8 · offline
+    1 b · cpu · cpu:0 · fp32 · batch 8 · single-stream
+    2 b · cpu · cpu:0 · fp32 · batch 1 · offline
+    3 a · cpu · cpu:0 · fp32 · batch 8 · offline
+    4 a · cpu · cpu:0 · fp32 · batch 8 · single-stream
+    5 a · cpu · cpu:0 · fp32 · batch 1 · offline
+    6 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    7 b · cpu · cpu:0 · fp32 · batch 64 · offline
+    8 a · cpu · cpu:0 · fp32 · batch 64 · offline
+    9 a · cpu · cpu:0 · fp32 · batch 1 · sequence 128 · offline
+    10 a · cpu · cpu:0 · fp32 · batch 1 · sequence 128 · single-stream
+    11 a · cpu · cpu:0 · fp32 · batch 2 · sequence 128 · offline
+    12 a · cpu · cpu:0 · fp32 · batch 2 · sequence 128 · single-stream
+    "#);
+}
+
+#[test]
+fn a_repeated_cell_appears_once() {
+    let plain = plan("batch = [1, 2]", server()).unwrap();
+    let repeated = plan(
+        "batch = [1, 2]\ninclude = [{ batch = 2 }, { model = \"a\" }, { device = \"auto\" }]",
+        server(),
+    )
+    .unwrap();
+    assert_eq!(show(&plain), show(&repeated));
+}
+
+#[test]
+fn a_case_has_all_that_a_worker_needs() {
+    let plan = plan("model = \"a\"\nbackend = \"cpu\"", server()).unwrap();
+    let Some(PlannedCase::Case(case)) = plan.items().next() else { panic!("it is a gap") };
+    assert_eq!(case.model_path.to_str(), Some("/m/a.onnx"));
+    assert_eq!(case.threads, Some(2));
+    assert_eq!(case.seed, 3);
+    assert_eq!(case.device.id, "cpu:0");
+    assert_eq!(case.plugin.id, "cpu");
+    let expected = InputSource::Files {
+        inputs: [("image".to_owned(), "/experiment/images.npy".into())].into(),
+        labels: Some("/elsewhere/labels.npy".into()),
+    };
+    assert_eq!(case.inputs, expected);
+}
+
+/// Ids depend on the work alone: not on folders, versions of plugins, time-outs, other cases or
+/// the position.
+#[test]
+fn ids_depend_on_the_work_alone() {
+    let ids = |text: &str, facts: Facts| -> Vec<String> {
+        let experiment = parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let plan = Plan::new(&experiment, facts).unwrap();
+        plan.items().map(|item| item.id().to_owned()).collect()
+    };
+    let matrix = format!("{BASE}model = \"a\"\nbackend = \"cpu\"\n");
+    let original = ids(&matrix, laptop());
+
+    let mut moved = server();
+    moved.base = "/somewhere/else".into();
+    for model in moved.models.values_mut() {
+        model.path = "/moved.onnx".into();
+    }
+    let Some(BackendFacts::Ready { plugin, library, .. }) = moved.backends.get_mut("cpu") else {
+        panic!("the backend is ready")
+    };
+    plugin.version = "9.9.9".to_owned();
+    plugin.sha256 = "3".repeat(64);
+    *library = "/other.so".into();
+    let other =
+        format!("{matrix}batch = [2, 1]\n[measure]\ntimeout = \"9s\"\nmemory-limit = \"1 GiB\"");
+    assert_eq!(ids(&other, moved)[1], original[0]);
+
+    // And on all of the work.
+    for (from, to) in [
+        ("seed = 3", "seed = 4"),
+        ("threads = 2", "threads = 3"),
+        ("threads = 2", "options = { key = 1 }\nthreads = 2"),
+        ("threads = 2", "plugin = \"other\"\nthreads = 2"),
+        ("image = ", "picture = "),
+        ("/elsewhere", "/elsewhere-else"),
+        ("[matrix]", "[measure]\nduration = \"6s\"\n[matrix]"),
+        ("[matrix]", "[measure]\nwarm-up = 1\n[matrix]"),
+        ("[matrix]", "[measure]\nminimum-queries = 7\n[matrix]"),
+        ("[matrix]", "[matrix]\nbatch = 2"),
+        ("[matrix]", "[matrix]\nprecision = \"fp16\""),
+        ("[matrix]", "[matrix]\nscenario = \"offline\""),
+        ("[matrix]", "[matrix]\nsequence-length = 1"),
+    ] {
+        let changed = matrix.replacen(from, to, 1);
+        assert_ne!(changed, matrix, "{from} is not in the manifest");
+        assert_ne!(ids(&changed, laptop()), original, "{to}");
+    }
+    let mut content = laptop();
+    content.data = [("images.npy".into(), "4".repeat(64))].into();
+    assert_ne!(ids(&matrix, content), original);
+    let mut content = laptop();
+    content.models.get_mut("a").unwrap().sha256 = "5".repeat(64);
+    assert_ne!(ids(&matrix, content), original);
+}
+
+#[test]
+fn the_estimate_is_a_lower_bound_and_says_so() {
+    let estimate = plan("batch = [1, 2]", server()).unwrap().estimate();
+    assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"48s: 8 cases × (1s of warm-up + 5s of measuring); starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
+    let matrix = "batch = 1\nmodel = \"a\"\nbackend = \"cpu\"\n\
+                  [measure]\nwarm-up = 10\nduration = \"1500ms\"";
+    let estimate = plan(matrix, server()).unwrap().estimate();
+    assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"1.5s: 1 case × (10 warm-up queries of unknown time + 1.5s of measuring); starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
+}
+
+#[test]
+fn what_cannot_be_planned_is_an_error() {
+    let everything = "exclude = [{ mode = \"inference\" }]";
+    assert_eq!(plan(everything, server()).unwrap_err(), PlanError::Empty);
+
+    let mut unknown = server();
+    unknown.models.remove("b");
+    assert_eq!(plan("", unknown).unwrap_err(), PlanError::UnknownModel("b".to_owned()));
+    let mut unknown = server();
+    unknown.backends.remove("cuda");
+    assert_eq!(plan("", unknown).unwrap_err(), PlanError::UnknownBackend("cuda".to_owned()));
+
+    let numbers: Vec<_> = (1..=10_000).map(|number: u32| number.to_string()).collect();
+    let numbers = numbers.join(", ");
+    let large = format!("batch = [{numbers}]\nsequence-length = [{numbers}]");
+    let error = plan(&large, server()).unwrap_err();
+    assert_snapshot!(error, @"the matrix has 600000000 cells, and at most 100000000 can be planned: shorten its axes");
+}
