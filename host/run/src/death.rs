@@ -1,0 +1,110 @@
+//! What the end of a worker means.
+
+use std::process::ExitStatus;
+
+use host_record::{Failure, Phase};
+
+use crate::platform;
+
+/// What was known about a worker's memory when it ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Memory {
+    /// What it may use, in bytes.
+    pub(crate) limit: Option<u64>,
+    /// The most that was seen in use, in bytes.
+    pub(crate) peak: Option<u64>,
+    /// The kernel's count of processes that it ended for want of memory, before and after.
+    pub(crate) kills: Option<(u64, u64)>,
+}
+
+/// What runtimes print before they abort for want of memory.
+const ALLOCATION_FAILURES: &[&str] =
+    &["memory allocation of ", "std::bad_alloc", "Cannot allocate memory", "out of memory"];
+
+/// Tells why a worker that ended by itself, without having finished, did so.
+pub(crate) fn explain(
+    status: ExitStatus,
+    phase: Phase,
+    memory: Memory,
+    standard_error: &str,
+) -> Failure {
+    let out_of_memory = |detail: String| Failure::OutOfMemory {
+        phase,
+        limit_bytes: memory.limit,
+        peak_bytes: memory.peak,
+        detail,
+    };
+    let Some(signal) = platform::signal(status) else {
+        return Failure::ExitCode { code: status.code().unwrap_or(-1), phase };
+    };
+    let name = platform::signal_name(signal);
+    match (name.as_str(), memory.kills) {
+        ("SIGKILL", Some((before, after))) if after > before => out_of_memory(format!(
+            "the kernel ended the worker; its count of out-of-memory kills rose from {before} to \
+             {after}"
+        )),
+        ("SIGABRT", _) => match last_allocation_failure(standard_error) {
+            Some(line) => out_of_memory(format!("the worker aborted and said: {line}")),
+            None => Failure::Signal { signal, name, phase },
+        },
+        _ => Failure::Signal { signal, name, phase },
+    }
+}
+
+/// The line that says so, if it is among the last ones: a runtime prints it just before it aborts.
+fn last_allocation_failure(standard_error: &str) -> Option<&str> {
+    let mut last = standard_error.lines().rev().filter(|line| !line.trim().is_empty()).take(10);
+    last.find(|line| ALLOCATION_FAILURES.iter().any(|text| line.contains(text))).map(str::trim)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    const PHASE: Phase = Phase::Load;
+
+    fn explained(raw: i32, memory: Memory, standard_error: &str) -> String {
+        explain(ExitStatus::from_raw(raw), PHASE, memory, standard_error).to_string()
+    }
+
+    #[test]
+    fn every_end_has_its_reason() {
+        let nothing = Memory::default();
+        let killed = Memory { limit: Some(1 << 30), peak: Some(1 << 29), kills: Some((3, 4)) };
+        let others = Memory { kills: Some((3, 3)), ..killed };
+        let aborted = "loading\nmemory allocation of 8589934592 bytes failed\n\n";
+        assert_eq!(
+            explained(3 << 8, nothing, ""),
+            "the worker exited with code 3 while in phase load"
+        );
+        assert_eq!(
+            explained(11, killed, ""),
+            "the worker was ended by signal 11 (SIGSEGV) while in phase load"
+        );
+        assert_eq!(
+            explained(9, killed, ""),
+            "out of memory in phase load: the kernel ended the worker; its count of \
+             out-of-memory kills rose from 3 to 4"
+        );
+        assert_eq!(
+            explained(9, others, aborted),
+            "the worker was ended by signal 9 (SIGKILL) while in phase load"
+        );
+        assert_eq!(
+            explained(6, nothing, aborted),
+            "out of memory in phase load: the worker aborted and said: memory allocation of \
+             8589934592 bytes failed"
+        );
+        assert_eq!(
+            explained(6, nothing, "assertion failed"),
+            "the worker was ended by signal 6 (SIGABRT) while in phase load"
+        );
+        let core_dumped = 0x80 | 4;
+        assert_eq!(
+            explained(core_dumped, nothing, ""),
+            "the worker was ended by signal 4 (SIGILL) while in phase load"
+        );
+    }
+}

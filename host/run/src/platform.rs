@@ -1,0 +1,79 @@
+//! What depends on the operating system: processes, signals and memory here, and what the machine
+//! says about itself in [`linux`].
+//!
+//! Everything that the system does not tell is `None`.
+
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+mod linux;
+
+pub(crate) use linux::{System, available_memory, out_of_memory_kills, resident_memory};
+
+/// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and what
+/// it starts can be ended with it.
+pub(crate) fn separate(command: &mut Command) {
+    command.process_group(0);
+}
+
+/// Lets a pipe hold more, so that a worker which hands samples over need not wait for the host to
+/// wake up. It works without where the system does not allow it.
+pub(crate) fn widen(pipe: impl AsFd) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
+}
+
+/// Ends a process that has not been reaped, and all others in the group that it leads.
+pub(crate) fn kill_group(child: &Child) {
+    if let Some(id) = pid(child) {
+        // It may have ended already, which is as good.
+        let _ = rustix::process::kill_process_group(id, Signal::KILL);
+    }
+}
+
+/// Whether a process has ended; it is not reaped by this.
+pub(crate) fn has_ended(child: &Child) -> bool {
+    let Some(id) = pid(child) else { return true };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match rustix::process::waitid(WaitId::Pid(id), options) {
+        Ok(status) => status.is_some(),
+        Err(error) => error != rustix::io::Errno::INTR,
+    }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
+
+/// The signal that ended a process.
+pub(crate) fn signal(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}
+
+/// A signal's name, such as `SIGSEGV`.
+pub(crate) fn signal_name(signal: i32) -> String {
+    let name = match Signal::from_named_raw(signal) {
+        Some(Signal::HUP) => "SIGHUP",
+        Some(Signal::INT) => "SIGINT",
+        Some(Signal::QUIT) => "SIGQUIT",
+        Some(Signal::ILL) => "SIGILL",
+        Some(Signal::TRAP) => "SIGTRAP",
+        Some(Signal::ABORT) => "SIGABRT",
+        Some(Signal::BUS) => "SIGBUS",
+        Some(Signal::FPE) => "SIGFPE",
+        Some(Signal::KILL) => "SIGKILL",
+        Some(Signal::SEGV) => "SIGSEGV",
+        Some(Signal::PIPE) => "SIGPIPE",
+        Some(Signal::ALARM) => "SIGALRM",
+        Some(Signal::TERM) => "SIGTERM",
+        Some(Signal::XCPU) => "SIGXCPU",
+        Some(Signal::XFSZ) => "SIGXFSZ",
+        Some(Signal::SYS) => "SIGSYS",
+        Some(Signal::USR1) => "SIGUSR1",
+        Some(Signal::USR2) => "SIGUSR2",
+        _ => return format!("signal {signal}"),
+    };
+    name.into()
+}

@@ -1,0 +1,188 @@
+//! One worker process: its pipes, the threads that read them, and its end.
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use host_record::protocol::{Message, read_message};
+
+use crate::platform;
+
+/// How much of a worker's standard error is kept: the end of it, where the reason stands.
+const STANDARD_ERROR_LIMIT: usize = 64 << 10;
+
+/// Frames that may wait for the host before the worker has to.
+const FRAMES_IN_FLIGHT: usize = 64;
+
+/// How long to wait for the rest of the standard error of a process that has ended. Only a
+/// grandchild that left the group and kept the pipe makes this matter.
+const STANDARD_ERROR_GRACE: Duration = Duration::from_millis(500);
+
+/// What comes out of a worker.
+pub(crate) enum Event {
+    /// A frame.
+    Frame(Message),
+    /// The pipe could not be read, or what came is no frame.
+    Broken(io::Error),
+    /// The worker closed its end of the pipe.
+    Closed,
+}
+
+/// A worker process, which does not outlive this value.
+pub(crate) struct Worker {
+    child: Child,
+    events: Receiver<Event>,
+    standard_error: StandardError,
+    reaped: bool,
+}
+
+impl Worker {
+    /// Starts `executable` in a process group of its own and sends it the request.
+    pub(crate) fn start(executable: &Path, request: Vec<u8>) -> io::Result<Self> {
+        let mut command = Command::new(executable);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        platform::separate(&mut command);
+        let mut child = command.spawn()?;
+        let mut stdin = child.stdin.take().expect("it is piped");
+        let stdout = child.stdout.take().expect("it is piped");
+        let stderr = child.stderr.take().expect("it is piped");
+        platform::widen(&stdout);
+
+        let (sender, events) = sync_channel(FRAMES_IN_FLIGHT);
+        thread::spawn(move || {
+            // A worker that does not read its request is found out by its silence, and one that
+            // has died by its end: an error here says nothing more.
+            let _ = stdin.write_all(&request);
+            drop(stdin);
+            read_frames(BufReader::new(stdout), &sender);
+        });
+        let standard_error = StandardError::read(stderr);
+        Ok(Self { child, events, standard_error, reaped: false })
+    }
+
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next event, if one comes in time.
+    pub(crate) fn next_event(&self, limit: Duration) -> Option<Event> {
+        match self.events.recv_timeout(limit) {
+            Ok(event) => Some(event),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => None,
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Some(Event::Closed),
+        }
+    }
+
+    /// Whether the process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        platform::has_ended(&self.child)
+    }
+
+    /// Waits for the process to end by itself. Returns whether it did.
+    pub(crate) fn wait_for_end(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut pause = Duration::from_micros(100);
+        while !self.has_ended() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        true
+    }
+
+    /// Ends the process and everything that it started, and returns how it ended and the last of
+    /// its standard error.
+    pub(crate) fn end(mut self) -> io::Result<(ExitStatus, String)> {
+        let status = self.kill_and_reap()?;
+        Ok((status, self.standard_error.finish(STANDARD_ERROR_GRACE)))
+    }
+
+    fn kill_and_reap(&mut self) -> io::Result<ExitStatus> {
+        // The process is not reaped before its group is killed, so the group's id is still its.
+        platform::kill_group(&self.child);
+        let status = self.child.wait();
+        self.reaped = true;
+        status
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.reaped {
+            let _ = self.kill_and_reap();
+        }
+    }
+}
+
+fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>) {
+    loop {
+        let event = match read_message(&mut reader) {
+            Ok(Some(message)) => Event::Frame(message),
+            Ok(None) => Event::Closed,
+            Err(error) => Event::Broken(error),
+        };
+        let last = !matches!(event, Event::Frame(_));
+        // Nobody listens any more once the host has made up its mind about this worker.
+        if sender.send(event).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// The end of what a process writes to its standard error, read by a thread so that the process
+/// never waits for it.
+struct StandardError {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    done: Receiver<()>,
+}
+
+impl StandardError {
+    fn read(mut reader: impl Read + Send + 'static) -> Self {
+        let kept = Arc::new(Mutex::new(VecDeque::new()));
+        let (sender, done) = sync_channel(1);
+        let shared = Arc::clone(&kept);
+        thread::spawn(move || {
+            let mut buffer = [0; 8 << 10];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend(&buffer[..count]);
+                let excess = kept.len().saturating_sub(STANDARD_ERROR_LIMIT);
+                kept.drain(..excess);
+            }
+            let _ = sender.send(());
+        });
+        Self { kept, done }
+    }
+
+    fn finish(&self, limit: Duration) -> String {
+        let _ = self.done.recv_timeout(limit);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = kept.make_contiguous();
+        // Where the beginning was cut off, the first whole character is the first to keep.
+        let cut = bytes.len() >= STANDARD_ERROR_LIMIT;
+        let start = bytes.iter().position(|byte| !cut || byte & 0xC0 != 0x80).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[start..]).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_standard_error_is_kept() {
+        let text = "é".repeat(STANDARD_ERROR_LIMIT) + "!";
+        let standard_error = StandardError::read(io::Cursor::new(text.into_bytes()));
+        let kept = standard_error.finish(Duration::from_secs(60));
+        assert_eq!(kept.len(), STANDARD_ERROR_LIMIT - 1);
+        assert!(kept.starts_with("éé") && kept.ends_with("é!"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Watching one worker from its start to its end.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
+use host_record::{Failure, Phase, WorkerReport};
+
+use crate::Interrupt;
+use crate::death::{self, Memory};
+use crate::platform;
+use crate::process::{Event, Worker};
+
+/// How often memory, time and interrupts are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long a worker that has said its last word may take to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a worker may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Longest silence.
+    pub(crate) silence: Duration,
+    /// What the silence may be longer by while the worker is warming up or measuring.
+    pub(crate) measuring: Duration,
+    /// Resident memory in bytes; `None`: what is available when the worker starts.
+    pub(crate) memory: Option<u64>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) enum Conclusion {
+    /// It described a plugin.
+    Described(Box<BackendDescription>),
+    /// It finished its case.
+    Finished(Box<WorkerReport>),
+    /// It did not.
+    Failed(Failure),
+    /// It was ended because somebody asked to stop.
+    Interrupted,
+}
+
+/// Starts a worker with a request, passes its phases, samples and outputs on to `receive`, and
+/// returns what came of it and its last standard error.
+///
+/// # Errors
+///
+/// Only what `receive` says; the worker is then ended.
+pub(crate) fn supervise<E>(
+    executable: &Path,
+    request: &Request,
+    limits: Limits,
+    interrupt: &Interrupt,
+    mut receive: impl FnMut(Message) -> Result<(), E>,
+) -> Result<(Conclusion, String), E> {
+    let mut watch = Watch::new(limits);
+    let worker = match start(executable, request) {
+        Ok(worker) => worker,
+        Err(detail) => {
+            let failure = Failure::NotStarted { detail };
+            return Ok((Conclusion::Failed(failure), String::new()));
+        }
+    };
+    let decided = loop {
+        match worker.next_event(watch.patience()) {
+            Some(Event::Frame(message)) => {
+                match watch.take(message) {
+                    Step::Pass(message) => receive(message)?,
+                    Step::Alive => {}
+                    Step::Conclude(conclusion) => {
+                        // A backend's static destructors can hang or crash at exit. What was
+                        // measured before stays true, so the worker is only given time to end.
+                        worker.wait_for_end(GRACE);
+                        break Some(conclusion);
+                    }
+                }
+                // The receiver may have taken its time; that is not the worker's silence.
+                watch.heard = Instant::now();
+            }
+            Some(Event::Broken(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                break watch.closed(&worker, "the pipe was closed in the middle of a frame");
+            }
+            Some(Event::Broken(error)) => {
+                let detail = format!("expected a frame: {error}");
+                break Some(Conclusion::Failed(Failure::Protocol { phase: watch.phase, detail }));
+            }
+            Some(Event::Closed) => {
+                break watch.closed(&worker, "the pipe was closed before the end of the case");
+            }
+            // A process that has ended and left its pipe to somebody else says nothing more.
+            None if worker.has_ended() => break None,
+            None => {}
+        }
+        if interrupt.is_interrupted() {
+            break Some(Conclusion::Interrupted);
+        }
+        if let Some(failure) = watch.look(worker.id()) {
+            break Some(Conclusion::Failed(failure));
+        }
+    };
+
+    let phase = watch.phase;
+    let (status, standard_error) = match worker.end() {
+        Ok(end) => end,
+        Err(error) => {
+            let detail = format!("its end could not be waited for: {error}");
+            let failure = Failure::Protocol { phase, detail };
+            return Ok((Conclusion::Failed(failure), String::new()));
+        }
+    };
+    let conclusion = decided.unwrap_or_else(|| {
+        watch.memory.kills = watch.kills_before.zip(platform::out_of_memory_kills());
+        let failure = death::explain(status, phase, watch.memory, &standard_error);
+        // A Ctrl-C that reached the worker by another way is no failure of the worker.
+        if interrupt.is_interrupted() {
+            Conclusion::Interrupted
+        } else {
+            Conclusion::Failed(failure)
+        }
+    });
+    Ok((conclusion, standard_error))
+}
+
+fn start(executable: &Path, request: &Request) -> Result<Worker, String> {
+    let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    Worker::start(executable, line).map_err(|error| format!("{}: {error}", executable.display()))
+}
+
+/// What to do with a frame.
+enum Step {
+    /// Pass it on.
+    Pass(Message),
+    /// Nothing; the worker is alive.
+    Alive,
+    /// It is the last one.
+    Conclude(Conclusion),
+}
+
+/// What is known about a worker so far.
+struct Watch {
+    limits: Limits,
+    phase: Phase,
+    greeted: bool,
+    heard: Instant,
+    looked: Instant,
+    memory: Memory,
+    kills_before: Option<u64>,
+}
+
+impl Watch {
+    fn new(limits: Limits) -> Self {
+        let now = Instant::now();
+        let limit = limits.memory.or_else(platform::available_memory);
+        Self {
+            limits,
+            phase: Phase::Start,
+            greeted: false,
+            heard: now,
+            looked: now,
+            memory: Memory { limit, ..Memory::default() },
+            kills_before: platform::out_of_memory_kills(),
+        }
+    }
+
+    /// The longest silence in this phase.
+    fn silence(&self) -> Duration {
+        match self.phase {
+            Phase::WarmUp | Phase::Measure => {
+                self.limits.silence.saturating_add(self.limits.measuring)
+            }
+            _ => self.limits.silence,
+        }
+    }
+
+    /// How long to wait for the next event.
+    fn patience(&self) -> Duration {
+        self.silence().saturating_sub(self.heard.elapsed()).min(TICK)
+    }
+
+    fn take(&mut self, message: Message) -> Step {
+        let phase = self.phase;
+        let fail = |failure| Step::Conclude(Conclusion::Failed(failure));
+        match message {
+            Message::Hello { protocol_version: PROTOCOL_VERSION } if !self.greeted => {
+                self.greeted = true;
+                Step::Alive
+            }
+            Message::Hello { protocol_version } if !self.greeted => fail(Failure::RefusedVersion {
+                detail: format!(
+                    "the worker speaks protocol {protocol_version}, this host speaks \
+                         {PROTOCOL_VERSION}; they are installed together, so reinstall both"
+                ),
+            }),
+            message if !self.greeted => fail(Failure::Protocol {
+                phase,
+                detail: format!("expected a greeting, got {}", kind(&message)),
+            }),
+            Message::Hello { .. } => {
+                fail(Failure::Protocol { phase, detail: "a second greeting".into() })
+            }
+            Message::Entered(phase) => {
+                self.phase = phase;
+                Step::Pass(message)
+            }
+            Message::Progress => Step::Alive,
+            Message::Samples(_) | Message::Outputs(_) => Step::Pass(message),
+            Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
+            Message::Finished(report) => Step::Conclude(Conclusion::Finished(report)),
+            Message::Failed(failure) => fail(failure),
+        }
+    }
+
+    /// The worker has closed its pipe without a last word: its end says why, if it comes.
+    fn closed(&self, worker: &Worker, detail: &str) -> Option<Conclusion> {
+        if worker.wait_for_end(GRACE) {
+            return None;
+        }
+        let failure = Failure::Protocol { phase: self.phase, detail: detail.into() };
+        Some(Conclusion::Failed(failure))
+    }
+
+    /// Looks at time and memory.
+    fn look(&mut self, id: u32) -> Option<Failure> {
+        let limit = self.silence();
+        if self.heard.elapsed() >= limit {
+            let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            return Some(Failure::TimedOut { phase: self.phase, limit_ns });
+        }
+        if self.looked.elapsed() < TICK {
+            return None;
+        }
+        self.looked = Instant::now();
+        let used = platform::resident_memory(id)?;
+        self.memory.peak = self.memory.peak.max(Some(used));
+        let limit = self.memory.limit.filter(|limit| used > *limit)?;
+        let whose = match self.limits.memory {
+            Some(_) => "the limit set for it",
+            None => "what the machine had available when it started",
+        };
+        Some(Failure::OutOfMemory {
+            phase: self.phase,
+            limit_bytes: Some(limit),
+            peak_bytes: self.memory.peak,
+            detail: format!(
+                "the worker was ended with {used} bytes in use, which is more than {whose}, \
+                 {limit} bytes"
+            ),
+        })
+    }
+}
+
+fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::Hello { .. } => "a greeting",
+        Message::Entered(_) => "a phase",
+        Message::Progress => "a sign of progress",
+        Message::Described(_) => "a description",
+        Message::Samples(_) => "samples",
+        Message::Outputs(_) => "outputs",
+        Message::Finished(_) => "a report",
+        Message::Failed(_) => "a failure",
+    }
+}
