@@ -129,6 +129,16 @@ macro_rules! codes {
                 }
             }
 
+            /// The code of this name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)+
+                    "contract" => Some(Self::Contract),
+                    _ => None,
+                }
+            }
+
             /// The code for a number of the ABI; an unknown one counts as internal.
             #[must_use]
             pub const fn from_abi(code: i32) -> Self {

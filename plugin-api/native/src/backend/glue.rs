@@ -420,7 +420,10 @@ unsafe extern "C" fn run<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error {
             0 => prepared.session.run(inputs, outputs)?,
             abi::RUN_ENQUEUE => prepared.session.enqueue(inputs, outputs)?,
             flags => {
-                return Err(Error::new(ErrorCode::Unsupported, format!("unknown flags {flags:#x}")));
+                return Err(Error::new(
+                    ErrorCode::Unsupported,
+                    format!("unknown flags {flags:#x}"),
+                ));
             }
         }
         if outputs.iter().any(Option::is_none) {

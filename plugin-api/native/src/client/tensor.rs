@@ -8,15 +8,40 @@ use super::{Error, Model, ModelInner, Result, foreign, invoke};
 use crate::abi;
 use crate::types::{DataType, element_count};
 
-/// Elements in host memory, compact and in C order.
+/// Elements in host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorView<'a> {
     /// Element type.
     pub dtype: DataType,
     /// Size of each axis.
     pub shape: &'a [i64],
+    /// How many elements apart neighbours along each axis are, none negative; `None` for compact
+    /// elements in C order. A backend may refuse anything else as unsupported.
+    pub strides: Option<&'a [i64]>,
     /// The elements, in the machine's byte order.
     pub bytes: &'a [u8],
+}
+
+impl TensorView<'_> {
+    /// Whether the bytes are as many as type, shape and strides want.
+    fn fits(&self) -> bool {
+        let Self { dtype, shape, strides, bytes } = *self;
+        if shape.len() > foreign::HIGHEST_RANK {
+            return false;
+        }
+        let Some(strides) = strides else {
+            return byte_count(dtype, shape) == Some(bytes.len());
+        };
+        if element_count(shape) == Some(0) {
+            return strides.len() == shape.len();
+        }
+        let last = shape.iter().zip(strides).try_fold(0_usize, |last, (axis, stride)| {
+            let steps = usize::try_from(axis - 1).ok()?;
+            last.checked_add(steps.checked_mul(usize::try_from(*stride).ok()?)?)
+        });
+        let end = last.and_then(|last| last.checked_add(1)?.checked_mul(dtype.size()));
+        strides.len() == shape.len() && end.is_some_and(|end| end <= bytes.len())
+    }
 }
 
 /// Elements in host memory, compact and in C order, owned.
@@ -34,7 +59,7 @@ impl TensorData {
     /// Borrows it.
     #[must_use]
     pub fn view(&self) -> TensorView<'_> {
-        TensorView { dtype: self.dtype, shape: &self.shape, bytes: &self.bytes }
+        TensorView { dtype: self.dtype, shape: &self.shape, strides: None, bytes: &self.bytes }
     }
 }
 
@@ -101,15 +126,14 @@ impl Model {
     ///
     /// Where the bytes are not as many as type and shape want, or what the backend says.
     pub fn tensor(&self, view: TensorView<'_>) -> Result<Tensor> {
-        let TensorView { dtype, shape, bytes } = view;
-        let wanted = byte_count(dtype, shape);
-        if wanted != Some(bytes.len()) || shape.len() > foreign::HIGHEST_RANK {
-            return Err(Error::argument(
-                "tensor_create",
-                format!("{} bytes do not fill a tensor of {dtype} {shape:?}", bytes.len()),
-            ));
+        let TensorView { dtype, shape, strides, bytes } = view;
+        if !view.fits() {
+            let count = bytes.len();
+            let message = format!("{count} bytes do not make a tensor of {dtype} {shape:?}");
+            return Err(Error::argument("tensor_create", message));
         }
-        let view = raw_view(dtype, shape, bytes.as_ptr().cast_mut().cast());
+        let mut view = raw_view(dtype, shape, bytes.as_ptr().cast_mut().cast());
+        view.strides = strides.map_or(ptr::null(), <[i64]>::as_ptr);
         let mut args = abi::TensorCreateArgs {
             struct_size: size_of::<abi::TensorCreateArgs>(),
             model: self.inner.handle,

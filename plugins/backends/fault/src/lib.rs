@@ -1,1 +1,412 @@
-//! The fault backend: crashes, hangs, leaks and lies on request.
+/*!
+The backend that goes wrong on request, so that every way a plugin can die, hang or lie has a test.
+
+It takes any file for a model that doubles: input `input` and output `output`, both float32 of shape
+`[batch, 1]`. It has one device, `fault:0`, and one precision, `fp32`; threads mean nothing to it.
+Without options it does its work and does it right. These options of `[backend.options]` change that:
+
+| option | value | default |
+|---|---|---|
+| `fault` | what goes wrong, see below | nothing |
+| `fault-phase` | where: `load`, `prepare`, `tensor` (making one), `run`, `read`, `release` or `unload` | `run` |
+| `fault-after` | how often that phase works before it goes wrong | 0 |
+| `fault-milliseconds` | how long a run takes its device, for `slow` and `lie` | 10 |
+| `fault-bytes` | how much is lost each time, for `leak` | 1048576 |
+| `fault-code` | exit code for `exit`, name of the error's code for `error` | 3, `internal` |
+
+| `fault` | what happens |
+|---|---|
+| `segfault` | writes to an address that is not mapped |
+| `abort` | calls `abort` |
+| `exit` | ends the process with an exit code |
+| `panic` | panics; the SDK makes it an internal error |
+| `hang` | never returns |
+| `leak` | allocates memory, touches it and forgets it |
+| `error` | returns an error |
+| `print` | prints garbage on standard output, then works |
+| `zeros` | `run` only: all outputs are 0 |
+| `nan` | `run` only: all outputs are not numbers |
+| `stale` | `run` only: outputs are those of the run before, or 0 |
+| `slow` | `run` only: the device takes its time; `run` waits for it and an enqueued run does not |
+| `lie` | `run` only: like `slow`, but `run` returns before the device is done |
+
+Some faults cannot be had from a backend that is written with the SDK: an entry point that refuses or
+is missing, tables and structs that are too small, null pointers, absurd counts, text that is not
+UTF-8. These are in `tests/c-backend/broken.c`.
+*/
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plugin_api::backend::{
+    Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
+    LoadRequest, Model, ModelInfo, Options, PrepareRequest, Result, Session, Tensor, TensorInfo,
+    View, ViewMut,
+};
+
+const DEVICE: &str = "fault:0";
+const PRECISION: &str = "fp32";
+
+macro_rules! choices {
+    ($(#[$meta:meta])* $type:ident of $what:literal { $($variant:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        enum $type { $($variant,)+ }
+
+        impl std::str::FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($name => Ok(Self::$variant),)+
+                    _ => Err(format!("{} is one of: {}", $what, [$($name),+].join(", "))),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.pad(match self { $(Self::$variant => $name,)+ })
+            }
+        }
+    };
+}
+
+choices! {
+    Fault of "a fault" {
+        Segfault = "segfault",
+        Abort = "abort",
+        Exit = "exit",
+        Panic = "panic",
+        Hang = "hang",
+        Leak = "leak",
+        Error = "error",
+        Print = "print",
+        Zeros = "zeros",
+        Nan = "nan",
+        Stale = "stale",
+        Slow = "slow",
+        Lie = "lie",
+    }
+}
+
+choices! {
+    Phase of "a phase" {
+        Load = "load",
+        Prepare = "prepare",
+        Tensor = "tensor",
+        Run = "run",
+        Read = "read",
+        Release = "release",
+        Unload = "unload",
+    }
+}
+
+/// What goes wrong, and where; shared by all that comes from one model.
+#[derive(Debug)]
+struct Plan {
+    fault: Option<Fault>,
+    phase: Phase,
+    milliseconds: u64,
+    bytes: usize,
+    exit_code: i32,
+    error_code: ErrorCode,
+    /// How often the phase still works.
+    remaining: Cell<u64>,
+}
+
+impl Plan {
+    fn new(options: &Options<'_>) -> Result<Self> {
+        options.only(&[
+            "fault",
+            "fault-phase",
+            "fault-after",
+            "fault-milliseconds",
+            "fault-bytes",
+            "fault-code",
+        ])?;
+        let invalid = |message| Error::new(ErrorCode::InvalidArgument, message);
+        let fault = options.parse("fault")?;
+        let (mut exit_code, mut error_code) = (3, ErrorCode::Internal);
+        match (options.get("fault-code"), fault) {
+            (None, _) => {}
+            (Some(_), Some(Fault::Exit)) => exit_code = options.parse("fault-code")?.unwrap_or(3),
+            (Some(name), Some(Fault::Error)) => {
+                error_code = ErrorCode::from_name(name)
+                    .ok_or_else(|| invalid(format!("there is no error code `{name}`")))?;
+            }
+            (Some(_), _) => {
+                return Err(invalid("`fault-code` is for the faults `exit` and `error`".into()));
+            }
+        }
+        let plan = Self {
+            fault,
+            phase: options.parse("fault-phase")?.unwrap_or(Phase::Run),
+            milliseconds: options.parse("fault-milliseconds")?.unwrap_or(10),
+            bytes: options.parse("fault-bytes")?.unwrap_or(1 << 20),
+            exit_code,
+            error_code,
+            remaining: Cell::new(options.parse("fault-after")?.unwrap_or(0)),
+        };
+        use Fault::{Lie, Nan, Slow, Stale, Zeros};
+        match plan.fault {
+            Some(fault @ (Zeros | Nan | Stale | Slow | Lie)) if plan.phase != Phase::Run => {
+                let message =
+                    format!("the fault `{fault}` has no phase `{}`, only `run`", plan.phase);
+                Err(invalid(message))
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    /// The fault that is due in a phase, counting the calls to it.
+    fn due(&self, phase: Phase) -> Option<Fault> {
+        let fault = self.fault.filter(|_| phase == self.phase)?;
+        match self.remaining.get() {
+            0 => Some(fault),
+            left => {
+                self.remaining.set(left - 1);
+                None
+            }
+        }
+    }
+
+    /// Goes wrong in any of the ways that have nothing to do with outputs.
+    #[expect(clippy::print_stdout, reason = "these are faults to be had on request")]
+    fn misbehave(&self, phase: Phase) -> Result<Option<Fault>> {
+        let due = self.due(phase);
+        match due {
+            // SAFETY: none; nothing is mapped at this address, and that is the point.
+            Some(Fault::Segfault) => unsafe {
+                std::ptr::without_provenance_mut::<u8>(8).write_volatile(0);
+            },
+            Some(Fault::Abort) => std::process::abort(),
+            Some(Fault::Exit) => std::process::exit(self.exit_code),
+            Some(Fault::Panic) => panic!("asked to panic in phase {phase}"),
+            Some(Fault::Hang) => loop {
+                thread::sleep(Duration::from_secs(3600));
+            },
+            Some(Fault::Leak) => {
+                std::hint::black_box(vec![1_u8; self.bytes].leak());
+            }
+            Some(Fault::Error) => {
+                let message = format!("asked to fail in phase {phase}");
+                return Err(Error::new(self.error_code, message).with_details("nothing is wrong"));
+            }
+            Some(Fault::Print) => {
+                println!("\u{1}\u{0}{{\"garbage\": \"on standard output, in phase {phase}\"}}");
+            }
+            Some(Fault::Zeros | Fault::Nan | Fault::Stale | Fault::Slow | Fault::Lie) | None => {}
+        }
+        Ok(due)
+    }
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct FaultBackend;
+
+impl Backend for FaultBackend {
+    type Model = FaultModel;
+
+    fn new(_host: &Host) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            id: "fault".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            engine: "none".into(),
+            engine_version: String::new(),
+            extensions: Vec::new(),
+        }
+    }
+
+    fn devices(&self) -> Result<Vec<Device>> {
+        Ok(vec![Device {
+            id: DEVICE.into(),
+            kind: "none".into(),
+            name: "Trouble (goes wrong on request)".into(),
+            memory_bytes: None,
+            precisions: vec![PRECISION.into()],
+            attributes: Vec::new(),
+        }])
+    }
+
+    fn load(&self, request: &LoadRequest<'_>) -> Result<FaultModel> {
+        let plan = Rc::new(Plan::new(&request.options)?);
+        if request.device != DEVICE {
+            let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
+        if !request.path.is_file() {
+            let message = format!("{}: there is no such file", request.path.display());
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
+        plan.misbehave(Phase::Load)?;
+        Ok(FaultModel { plan })
+    }
+}
+
+/// A model that doubles.
+#[derive(Debug)]
+pub struct FaultModel {
+    plan: Rc<Plan>,
+}
+
+impl Drop for FaultModel {
+    fn drop(&mut self) {
+        end(&self.plan, Phase::Unload);
+    }
+}
+
+/// Goes wrong while something ends, which can only report an error by panicking.
+fn end(plan: &Plan, phase: Phase) {
+    if let Err(error) = plan.misbehave(phase) {
+        panic!("{}", error.message);
+    }
+}
+
+impl Model for FaultModel {
+    type Tensor = FaultTensor;
+    type Session = FaultSession;
+
+    fn info(&self) -> ModelInfo {
+        let tensor = |name: &str| TensorInfo {
+            name: name.into(),
+            dtype: Some(DataType::F32),
+            dimensions: Some(vec![Dimension::Dynamic("batch".into()), Dimension::Fixed(1)]),
+        };
+        ModelInfo { inputs: vec![tensor("input")], outputs: vec![tensor("output")] }
+    }
+
+    fn prepare(&self, request: &PrepareRequest<'_>) -> Result<FaultSession> {
+        if request.precision != PRECISION {
+            let message = format!("{} is not offered; {PRECISION} is", request.precision);
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        self.plan.misbehave(Phase::Prepare)?;
+        let plan = Rc::clone(&self.plan);
+        Ok(FaultSession { plan, busy_until: Instant::now(), before: Vec::new() })
+    }
+
+    fn tensor(&self, view: &View<'_>) -> Result<FaultTensor> {
+        self.plan.misbehave(Phase::Tensor)?;
+        let plan = Rc::clone(&self.plan);
+        Ok(FaultTensor { plan, elements: HostTensor::new(view)?, ready_at: Instant::now() })
+    }
+}
+
+/// A tensor on a device that may still be at work on it.
+#[derive(Debug)]
+pub struct FaultTensor {
+    plan: Rc<Plan>,
+    elements: HostTensor<f32>,
+    ready_at: Instant,
+}
+
+impl Tensor for FaultTensor {
+    fn dtype(&self) -> DataType {
+        self.elements.dtype()
+    }
+
+    fn shape(&self) -> &[i64] {
+        self.elements.shape()
+    }
+
+    fn read(&self, into: &mut ViewMut<'_>) -> Result<()> {
+        self.plan.misbehave(Phase::Read)?;
+        sleep_until(self.ready_at);
+        self.elements.read(into)
+    }
+}
+
+fn sleep_until(instant: Instant) {
+    thread::sleep(instant.saturating_duration_since(Instant::now()));
+}
+
+/// Doubles, on a device that may take its time.
+#[derive(Debug)]
+pub struct FaultSession {
+    plan: Rc<Plan>,
+    busy_until: Instant,
+    before: Vec<f32>,
+}
+
+impl Drop for FaultSession {
+    fn drop(&mut self) {
+        sleep_until(self.busy_until);
+        end(&self.plan, Phase::Release);
+    }
+}
+
+impl Session for FaultSession {
+    type Tensor = FaultTensor;
+
+    fn used(&self) -> Vec<(String, String)> {
+        vec![("precision".into(), PRECISION.into())]
+    }
+
+    fn run(
+        &mut self,
+        inputs: &[&FaultTensor],
+        outputs: &mut [Option<Box<FaultTensor>>],
+    ) -> Result<()> {
+        let fault = self.submit(inputs, outputs)?;
+        if fault != Some(Fault::Lie) {
+            sleep_until(self.busy_until);
+        }
+        Ok(())
+    }
+
+    fn enqueue(
+        &mut self,
+        inputs: &[&FaultTensor],
+        outputs: &mut [Option<Box<FaultTensor>>],
+    ) -> Result<()> {
+        self.submit(inputs, outputs).map(drop)
+    }
+
+    fn synchronise(&mut self) -> Result<()> {
+        sleep_until(self.busy_until);
+        Ok(())
+    }
+}
+
+impl FaultSession {
+    /// Gives the device its work.
+    fn submit(
+        &mut self,
+        inputs: &[&FaultTensor],
+        outputs: &mut [Option<Box<FaultTensor>>],
+    ) -> Result<Option<Fault>> {
+        let fault = self.plan.misbehave(Phase::Run)?;
+        let input = &inputs[0].elements;
+        let doubled: Vec<f32> = input.values.iter().map(|value| 2.0 * value).collect();
+        let values = match fault {
+            Some(Fault::Zeros) => vec![0.0; doubled.len()],
+            Some(Fault::Nan) => vec![f32::NAN; doubled.len()],
+            Some(Fault::Stale) => {
+                let mut before = std::mem::replace(&mut self.before, doubled);
+                before.resize(input.values.len(), 0.0);
+                before
+            }
+            _ => doubled,
+        };
+        let now = Instant::now();
+        self.busy_until = self.busy_until.max(now);
+        if matches!(fault, Some(Fault::Slow | Fault::Lie)) {
+            self.busy_until += Duration::from_millis(self.plan.milliseconds);
+        }
+        let elements = HostTensor { shape: input.shape.clone(), values };
+        let plan = Rc::clone(&self.plan);
+        outputs[0] = Some(Box::new(FaultTensor { plan, elements, ready_at: self.busy_until }));
+        Ok(fault)
+    }
+}
+
+plugin_api::export_backend!(FaultBackend);

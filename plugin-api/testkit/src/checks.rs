@@ -1,0 +1,587 @@
+//! The checks. Each opens the backend anew, and its name is the statement that should hold.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use plugin_api::abi;
+use plugin_api::client::{
+    Backend, Call, DataType, Error, ErrorCode, LoadRequest, Model, Session, Tensor, TensorData,
+    TensorView,
+};
+
+use crate::fixture::{Fixture, Values, decode, encode};
+use crate::{Suite, platform};
+
+type Outcome = Result<(), String>;
+type Check = fn(&Suite, &Fixture) -> Outcome;
+
+pub(crate) const ALL: &[(&str, Check)] = &[
+    ("the description is complete", description_is_complete),
+    ("the devices are the same each time, and the fixture's is there", devices_are_stable),
+    ("argument structs that are too small are refused", small_structs_are_refused),
+    ("a missing file is an error that names it", missing_file_is_named),
+    ("an unknown device is an error that names it", unknown_device_is_named),
+    ("an unknown option is an error that names it", unknown_option_is_named),
+    ("the model's inputs and outputs are those of the fixture", model_is_described),
+    ("an unknown precision is an error that names it", unknown_precision_is_named),
+    ("wrong shapes are errors", wrong_shapes_are_errors),
+    ("a session says what it uses", session_says_what_it_uses),
+    ("outputs are right", outputs_are_right),
+    ("outputs are the same each time", outputs_are_deterministic),
+    ("outputs belong to the inputs of their own run", outputs_are_not_stale),
+    ("an output can be an input", outputs_become_inputs),
+    ("tensors come back as they were made", tensors_round_trip),
+    ("strided elements are read where they are, or refused", strides_are_honoured),
+    ("enqueued runs are done after synchronising", enqueued_runs_are_done),
+    ("a run has ended when it returns", run_waits_for_the_device),
+    ("two models work beside each other", models_are_independent),
+    ("the backend can be opened again", backend_opens_again),
+    ("loading and unloading does not grow", cycles_do_not_grow),
+    ("runs do not grow", runs_do_not_grow),
+    ("errors do not grow", errors_do_not_grow),
+];
+
+fn says<T>(result: Result<T, Error>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+/// The error that was due.
+fn refused<T>(result: Result<T, Error>, what: &str) -> Result<Error, String> {
+    match result {
+        Ok(_) => Err(format!("{what} was accepted")),
+        Err(error) if error.code == ErrorCode::Contract => Err(error.to_string()),
+        Err(error) if error.code == ErrorCode::Internal => {
+            Err(format!("{what} is not an internal error: {error}"))
+        }
+        Err(error) if error.message.trim().is_empty() => {
+            Err(format!("the error for {what} says nothing"))
+        }
+        Err(error) => Ok(error),
+    }
+}
+
+fn names(error: &Error, what: &str) -> Outcome {
+    if error.message.contains(what) {
+        return Ok(());
+    }
+    Err(format!("the error does not name `{what}`: {error}"))
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Outcome {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+fn device(backend: &Backend, fixture: &Fixture) -> Result<String, String> {
+    let devices = says(backend.devices())?;
+    match &fixture.device {
+        Some(wanted) => devices.into_iter().find(|device| device.id == *wanted),
+        None => devices.into_iter().next(),
+    }
+    .map(|device| device.id)
+    .ok_or_else(|| "the backend does not list the fixture's device".into())
+}
+
+/// A load, with some of it replaced.
+struct Loading<'a> {
+    path: &'a str,
+    device: &'a str,
+    extra_option: Option<&'a str>,
+}
+
+fn load_with(backend: &Backend, fixture: &Fixture, loading: &Loading<'_>) -> Result<Model, Error> {
+    let mut options: Vec<(&str, &str)> =
+        fixture.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    options.extend(loading.extra_option.map(|option| (option, "1")));
+    backend.load(&LoadRequest {
+        path: loading.path,
+        device: loading.device,
+        threads: fixture.threads,
+        options: &options,
+    })
+}
+
+fn path(fixture: &Fixture) -> Result<&str, String> {
+    fixture.model.to_str().ok_or_else(|| "the model's path is not UTF-8".into())
+}
+
+fn load(backend: &Backend, fixture: &Fixture) -> Result<Model, String> {
+    let device = device(backend, fixture)?;
+    let loading = Loading { path: path(fixture)?, device: &device, extra_option: None };
+    says(load_with(backend, fixture, &loading))
+}
+
+fn prepare(model: &Model, fixture: &Fixture) -> Result<Session, String> {
+    let shapes: Vec<_> = fixture.inputs.iter().map(|input| input.shape.clone()).collect();
+    says(model.prepare(&fixture.precision, &shapes))
+}
+
+fn inputs(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
+    fixture.inputs.iter().map(|input| says(model.tensor(input.encode()?.view()))).collect()
+}
+
+/// Other inputs of the same shapes: zeros, which are valid for every element type.
+fn zeros(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
+    let zero = |input: &Values| {
+        let mut data = input.encode()?;
+        data.bytes.fill(0);
+        says(model.tensor(data.view()))
+    };
+    fixture.inputs.iter().map(zero).collect()
+}
+
+struct Ready {
+    call: Call,
+    session: Session,
+    model: Model,
+    _backend: Backend,
+}
+
+fn ready(suite: &Suite, fixture: &Fixture) -> Result<Ready, String> {
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    let session = prepare(&model, fixture)?;
+    let call = says(session.call(inputs(&model, fixture)?))?;
+    Ok(Ready { call, session, model, _backend: backend })
+}
+
+fn outputs(call: &mut Call, fixture: &Fixture) -> Result<Vec<TensorData>, String> {
+    (0..fixture.outputs.len()).map(|index| says(call.read_output(index))).collect()
+}
+
+fn compare(outputs: &[TensorData], fixture: &Fixture) -> Outcome {
+    for (index, (output, expected)) in outputs.iter().zip(&fixture.outputs).enumerate() {
+        let (dtype, shape) = (output.dtype.to_string(), &output.shape);
+        ensure(dtype == expected.dtype && *shape == expected.shape, || {
+            let Values { dtype: wanted, shape: wanted_shape, .. } = expected;
+            format!("output {index} is {dtype} {shape:?}, not {wanted} {wanted_shape:?}")
+        })?;
+        let values = decode(output).ok_or("the output's element type cannot be compared")?;
+        for (at, (value, wanted)) in values.iter().zip(&expected.values).enumerate() {
+            let right = (value - wanted).abs() <= expected.tolerance || value == wanted;
+            ensure(right, || format!("element {at} of output {index} is {value}, not {wanted}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn description_is_complete(suite: &Suite, _: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let description = says(backend.describe())?;
+    let version = &description.version;
+    semver::Version::parse(version)
+        .map_err(|error| format!("the version `{version}` is not semver: {error}"))?;
+    for name in &description.extensions {
+        ensure(backend.extension(name).is_some(), || {
+            format!("the extension `{name}` is listed and not there")
+        })?;
+    }
+    let unknown = backend.extension("nobody/has/this/1");
+    ensure(unknown.is_none(), || "an unknown extension is there".into())
+}
+
+fn devices_are_stable(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let devices = says(backend.devices())?;
+    ensure(says(backend.devices())? == devices, || "the second answer differs".into())?;
+    let id = device(&backend, fixture)?;
+    let device = devices.iter().find(|device| device.id == id).ok_or("the device is gone")?;
+    ensure(device.precisions.contains(&fixture.precision), || {
+        format!("`{id}` does not list the precision `{}`", fixture.precision)
+    })
+}
+
+fn small_structs_are_refused(suite: &Suite, _: &Fixture) -> Outcome {
+    /// Keeps the table alive and reads it raw.
+    unsafe extern "C" fn ignore(_: *mut std::ffi::c_void, _: abi::String) {}
+    let host = abi::HostApi {
+        struct_size: size_of::<abi::HostApi>(),
+        abi_major: abi::MAJOR,
+        abi_minor: abi::MINOR,
+        name: abi::String::borrow("plugin-testkit"),
+        version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
+        context: std::ptr::null_mut(),
+        refuse: Some(ignore),
+    };
+    // SAFETY: whoever made the suite vouches for the entry point.
+    let table = unsafe { (suite.entry)(&raw const host) };
+    if table.is_null() {
+        return Err("the entry point returned null".into());
+    }
+    // SAFETY: as above.
+    let api = unsafe { abi::read_sized(table) }.map_err(|error| format!("{error:?}"))?;
+    let outcome = refuse_small(&api);
+    let mut args =
+        abi::DestroyArgs { struct_size: size_of::<abi::DestroyArgs>(), backend: api.backend };
+    let destroy = api.destroy.ok_or("`destroy` is null")?;
+    // SAFETY: the backend is alive and not used again.
+    let error = unsafe { destroy(&raw mut args) };
+    outcome?;
+    ensure(error.is_null(), || "`destroy` failed".into())
+}
+
+/// Calls each function with an argument struct that claims to hold nothing but its size.
+fn refuse_small(api: &abi::BackendApi) -> Outcome {
+    macro_rules! each {
+        ($($name:ident),+) => {$(
+            let function = api.$name.ok_or(concat!("`", stringify!($name), "` is null"))?;
+            // There is room for the largest argument struct behind the size.
+            let mut words = [0_usize; 32];
+            words[0] = size_of::<usize>();
+            // SAFETY: a callee reads no further than the size.
+            let error = unsafe { function(words.as_mut_ptr().cast()) };
+            // SAFETY: an error is as the ABI describes it, and ours to destroy.
+            let code = unsafe { error.as_ref() }.map(|error| (error.code, error.destroy));
+            if let Some((_, Some(destroy))) = code {
+                // SAFETY: as above.
+                unsafe { destroy(error) };
+            }
+            ensure(code.is_some_and(|(code, _)| code == abi::error_code::VERSION), || {
+                format!("`{}` did not answer with TARE_ERROR_VERSION", stringify!($name))
+            })?;
+        )+};
+    }
+    each!(
+        describe,
+        devices,
+        load,
+        prepare,
+        run,
+        synchronise,
+        release,
+        unload,
+        destroy,
+        tensor_create,
+        tensor_describe,
+        tensor_read,
+        tensor_destroy
+    );
+    Ok(())
+}
+
+fn missing_file_is_named(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let device = device(&backend, fixture)?;
+    let path = "/nowhere/there-is-no-such-file.onnx";
+    let loading = Loading { path, device: &device, extra_option: None };
+    let error = refused(load_with(&backend, fixture, &loading), "a missing file")?;
+    names(&error, "there-is-no-such-file.onnx")?;
+    ensure(error.code == ErrorCode::NotFound, || format!("the code is {}", error.code))
+}
+
+fn unknown_device_is_named(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let loading = Loading { path: path(fixture)?, device: "no-such-device:7", extra_option: None };
+    let error = refused(load_with(&backend, fixture, &loading), "an unknown device")?;
+    names(&error, "no-such-device:7")?;
+    ensure(error.code == ErrorCode::NotFound, || format!("the code is {}", error.code))
+}
+
+fn unknown_option_is_named(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let device = device(&backend, fixture)?;
+    let option = Some("no-such-option");
+    let loading = Loading { path: path(fixture)?, device: &device, extra_option: option };
+    let error = refused(load_with(&backend, fixture, &loading), "an unknown option")?;
+    names(&error, "no-such-option")
+}
+
+fn model_is_described(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    let info = model.info();
+    let counts = (info.inputs.len(), info.outputs.len());
+    let wanted = (fixture.inputs.len(), fixture.outputs.len());
+    ensure(counts == wanted, || format!("inputs and outputs are {counts:?}, not {wanted:?}"))?;
+    for tensors in [&info.inputs, &info.outputs] {
+        let names: BTreeSet<_> = tensors.iter().map(|tensor| &tensor.name).collect();
+        ensure(names.len() == tensors.len(), || format!("names are not unique: {names:?}"))?;
+        ensure(!names.iter().any(|name| name.is_empty()), || "a name is empty".into())?;
+    }
+    Ok(())
+}
+
+fn unknown_precision_is_named(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    let shapes: Vec<_> = fixture.inputs.iter().map(|input| input.shape.clone()).collect();
+    let error = refused(model.prepare("fp0", &shapes), "an unknown precision")?;
+    names(&error, "fp0")
+}
+
+fn wrong_shapes_are_errors(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    let shapes: Vec<_> = fixture.inputs.iter().map(|input| input.shape.clone()).collect();
+    let mut more = shapes.clone();
+    more.push(vec![1]);
+    refused(model.prepare(&fixture.precision, &more), "a shape too many")?;
+    for (index, info) in model.info().inputs.iter().enumerate() {
+        let Some(dimensions) = &info.dimensions else { continue };
+        let mut deeper = shapes.clone();
+        deeper[index].push(1);
+        refused(model.prepare(&fixture.precision, &deeper), "an axis too many")?;
+        for (axis, dimension) in dimensions.iter().enumerate() {
+            let mut other = shapes.clone();
+            other[index][axis] += 1;
+            if matches!(dimension, plugin_api::client::Dimension::Fixed(_)) {
+                refused(model.prepare(&fixture.precision, &other), "another size of a fixed axis")?;
+            }
+            other[index][axis] = -2;
+            refused(model.prepare(&fixture.precision, &other), "a negative size")?;
+        }
+    }
+    Ok(())
+}
+
+fn session_says_what_it_uses(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let ready = ready(suite, fixture)?;
+    let used = ready.session.used();
+    let keys: BTreeSet<_> = used.iter().map(|(key, _)| key).collect();
+    ensure(keys.len() == used.len(), || format!("keys are not unique: {used:?}"))?;
+    let value = |wanted: &str| used.iter().find(|(key, _)| key == wanted).map(|(_, value)| value);
+    ensure(value("precision").is_some(), || "`precision` is missing".into())?;
+    let threads = value("threads");
+    ensure(threads.is_none_or(|threads| threads.parse::<u32>().is_ok()), || {
+        format!("`threads` is not a number: {threads:?}")
+    })
+}
+
+fn outputs_are_right(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    says(ready.call.run())?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+}
+
+fn outputs_are_deterministic(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut first = ready(suite, fixture)?;
+    says(first.call.run())?;
+    let expected = outputs(&mut first.call, fixture)?;
+    for again in 1..=5 {
+        says(first.call.run())?;
+        let now = outputs(&mut first.call, fixture)?;
+        ensure(now == expected, || format!("repetition {again} gave other bits"))?;
+    }
+    let second = prepare(&first.model, fixture)?;
+    let mut call = says(second.call(inputs(&first.model, fixture)?))?;
+    says(call.run())?;
+    let now = outputs(&mut call, fixture)?;
+    ensure(now == expected, || "another session gave other bits".into())
+}
+
+fn outputs_are_not_stale(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let mut other = says(ready.session.call(zeros(&ready.model, fixture)?))?;
+    says(ready.call.run())?;
+    says(other.run())?;
+    let before = outputs(&mut other, fixture)?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+        .map_err(|detail| format!("another run changed the outputs of this one: {detail}"))?;
+    says(ready.call.run())?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+        .map_err(|detail| format!("after another run: {detail}"))?;
+    ensure(outputs(&mut other, fixture)? == before, || {
+        "a run changed the outputs of another call".into()
+    })?;
+
+    // The same with tensors changing under one call, whose outputs are written again.
+    for (index, tensor) in zeros(&ready.model, fixture)?.into_iter().enumerate() {
+        says(ready.call.set_input(index, tensor))?;
+    }
+    says(ready.call.run())?;
+    let now = outputs(&mut ready.call, fixture)?;
+    ensure(now == before, || "outputs that are written again differ from new ones".into())
+}
+
+fn outputs_become_inputs(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    says(ready.call.run())?;
+    let pairs: Vec<_> = (0..fixture.inputs.len())
+        .flat_map(|input| (0..fixture.outputs.len()).map(move |output| (input, output)))
+        .filter(|&(input, output)| {
+            let (input, output) = (&fixture.inputs[input], &fixture.outputs[output]);
+            input.dtype == output.dtype && input.shape == output.shape
+        })
+        .collect();
+    for (input, output) in pairs {
+        let copied = says(ready.call.read_output(output))?;
+        let mut by_copy = says(ready.session.call(inputs(&ready.model, fixture)?))?;
+        says(by_copy.set_input(input, says(ready.model.tensor(copied.view()))?))?;
+        says(by_copy.run())?;
+        let expected = outputs(&mut by_copy, fixture)?;
+
+        let mut by_handle = says(ready.session.call(inputs(&ready.model, fixture)?))?;
+        says(by_handle.set_input(input, says(ready.call.take_output(output))?))?;
+        says(ready.call.run())?;
+        says(by_handle.run())?;
+        ensure(outputs(&mut by_handle, fixture)? == expected, || {
+            format!("output {output} as input {input} differs from a copy of it")
+        })?;
+    }
+    Ok(())
+}
+
+fn tensors_round_trip(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    let round_trip = |data: &TensorData| -> Outcome {
+        let read = says(says(model.tensor(data.view()))?.read())?;
+        let same = if read.dtype == data.dtype {
+            read.bytes == data.bytes
+        } else {
+            decode(&read).is_some() && decode(&read) == decode(data)
+        };
+        ensure(same && read.shape == data.shape, || {
+            format!("{} {:?} came back as {} {:?}", data.dtype, data.shape, read.dtype, read.shape)
+        })
+    };
+    for input in &fixture.inputs {
+        round_trip(&input.encode()?)?;
+    }
+    let numbers = [0.0, 1.0, 1.0, 0.0, 2.0, 5.0];
+    for dtype in DataType::ALL {
+        let Some(bytes) = encode(*dtype, &numbers) else { continue };
+        let data = TensorData { dtype: *dtype, shape: vec![2, 3], bytes };
+        match model.tensor(data.view()) {
+            Ok(_) => round_trip(&data)?,
+            Err(error) => drop(refused::<()>(Err(error), "an element type")?),
+        }
+    }
+    Ok(())
+}
+
+fn strides_are_honoured(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    for input in &fixture.inputs {
+        let dtype = input.encode()?.dtype;
+        let size = dtype.size();
+        // Three rows of two, laid out by columns, with an element between neighbours.
+        let numbers = [0.0, 9.0, 2.0, 9.0, 4.0, 9.0, 1.0, 9.0, 3.0, 9.0, 5.0];
+        let Some(bytes) = encode(dtype, &numbers) else { continue };
+        let (shape, strides) = ([3, 2], [2, 6]);
+        let view = TensorView { dtype, shape: &shape, strides: Some(&strides), bytes: &bytes };
+        let tensor = match model.tensor(view) {
+            Ok(tensor) => tensor,
+            Err(error) if error.code == ErrorCode::Unsupported => continue,
+            Err(error) => return Err(error.to_string()),
+        };
+        let read = decode(&says(tensor.read())?).ok_or("the element type cannot be compared")?;
+        ensure(
+            read == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] || size == 0 || dtype == DataType::BOOL,
+            || format!("0 to 5, laid out by columns, came back as {read:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn enqueued_runs_are_done(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let mut other = says(ready.session.call(zeros(&ready.model, fixture)?))?;
+    for _ in 0..3 {
+        says(ready.call.enqueue())?;
+        says(other.enqueue())?;
+    }
+    says(ready.session.synchronise())?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)?;
+    says(ready.session.synchronise())
+        .map_err(|detail| format!("synchronising with nothing queued: {detail}"))
+}
+
+/// How often the time of a run is taken; the least disturbed one counts.
+const TIMED_RUNS: usize = 7;
+/// Work that takes less cannot be told from the machine's own unrest.
+const LEAST_WORK: Duration = Duration::from_millis(1);
+
+fn run_waits_for_the_device(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let (mut run, mut rest) = (Duration::MAX, Duration::MAX);
+    for _ in 0..TIMED_RUNS {
+        says(ready.session.synchronise())?;
+        let started = Instant::now();
+        says(ready.call.run())?;
+        let returned = Instant::now();
+        says(ready.session.synchronise())?;
+        outputs(&mut ready.call, fixture)?;
+        let complete = Instant::now();
+        outputs(&mut ready.call, fixture)?;
+        let copied = complete.elapsed();
+        run = run.min(returned - started);
+        rest = rest.min((complete - returned).saturating_sub(copied));
+    }
+    ensure(rest < LEAST_WORK || rest < run, || {
+        format!("`run` took {run:?}, and waiting for its outputs took {rest:?} more")
+    })
+}
+
+fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut first = ready(suite, fixture)?;
+    let model = load(&first._backend, fixture)?;
+    let session = prepare(&model, fixture)?;
+    let mut call = says(session.call(zeros(&model, fixture)?))?;
+    says(first.call.run())?;
+    says(call.run())?;
+    compare(&outputs(&mut first.call, fixture)?, fixture)?;
+    drop((call, session, model));
+    says(first.call.run())?;
+    compare(&outputs(&mut first.call, fixture)?, fixture)
+        .map_err(|detail| format!("after another model was unloaded: {detail}"))
+}
+
+fn backend_opens_again(suite: &Suite, fixture: &Fixture) -> Outcome {
+    for _ in 0..3 {
+        outputs_are_right(suite, fixture)?;
+    }
+    Ok(())
+}
+
+/// Repeats something, and holds what it leaves behind each time to a limit.
+fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome) -> Outcome {
+    // Allocators and caches settle first.
+    for _ in 0..repetitions / 4 + 1 {
+        body()?;
+    }
+    let before = platform::resident_bytes();
+    for _ in 0..repetitions {
+        body()?;
+    }
+    let (Some(before), Some(after)) = (before, platform::resident_bytes()) else { return Ok(()) };
+    // An allocator may keep some pages whatever happens.
+    let slack = 4 << 20;
+    let grown = after.saturating_sub(before);
+    ensure(grown <= repetitions * limit + slack, || {
+        format!("memory grew by {grown} bytes in {repetitions} repetitions")
+    })
+}
+
+fn cycles_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    does_not_grow(60, 4096, || {
+        let model = load(&backend, fixture)?;
+        let session = prepare(&model, fixture)?;
+        let mut call = says(session.call(inputs(&model, fixture)?))?;
+        says(call.run())?;
+        compare(&outputs(&mut call, fixture)?, fixture)
+    })
+}
+
+fn runs_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let started = Instant::now();
+    says(ready.call.run())?;
+    // As many as fit into a little while.
+    let runs = Duration::from_millis(200).div_duration_f64(started.elapsed()).clamp(10.0, 1000.0);
+    does_not_grow(runs as u64, 64, || {
+        says(ready.call.run())?;
+        says(ready.call.take_output(0)).map(drop)
+    })
+}
+
+fn errors_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let device = device(&backend, fixture)?;
+    let path = format!("/nowhere/{}", "a-long-name".repeat(80));
+    let loading = Loading { path: &path, device: &device, extra_option: None };
+    does_not_grow(10_000, 64, || {
+        refused(load_with(&backend, fixture, &loading), "a missing file").map(drop)
+    })
+}

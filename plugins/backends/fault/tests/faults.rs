@@ -1,0 +1,208 @@
+//! The fault backend conforms when nothing is asked of it, each fault is what it says it is, and the
+//! conformance suite finds those that it is there to find.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use backend_fault::tare_backend_v1;
+use plugin_api::client::{Backend, Call, DataType, Error, ErrorCode, LoadRequest, TensorView};
+use plugin_testkit::{Fixture, Suite};
+
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture.toml");
+
+/// Only one backend of a library may be alive, and memory is measured: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn failures(options: &[(&str, &str)]) -> Vec<&'static str> {
+    let mut fixture = Fixture::read(FIXTURE.as_ref()).expect("a good fixture");
+    fixture.options = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    // SAFETY: this is the backend's own entry point, and tests take turns.
+    let report = unsafe { Suite::from_entry(tare_backend_v1) }.check(&fixture);
+    report.failures().map(|check| check.name).collect()
+}
+
+/// Loads, prepares and runs, twice, with a batch of 1 and 2.
+fn run_with(options: &[(&str, &str)]) -> Result<Call, Error> {
+    // SAFETY: this is the backend's own entry point, and tests take turns.
+    let backend = unsafe { Backend::open(tare_backend_v1) }.expect("the entry point");
+    let model =
+        backend.load(&LoadRequest { path: FIXTURE, device: "fault:0", threads: None, options })?;
+    let session = model.prepare("fp32", &[vec![2, 1]])?;
+    let bytes: Vec<u8> = [1.0_f32, 2.0].into_iter().flat_map(f32::to_ne_bytes).collect();
+    let view = TensorView { dtype: DataType::F32, shape: &[2, 1], strides: None, bytes: &bytes };
+    let mut call = session.call(vec![model.tensor(view)?])?;
+    call.run()?;
+    call.run()?;
+    call.read_output(0)?;
+    Ok(call)
+}
+
+#[test]
+fn without_a_fault_it_conforms() {
+    let _turn = alone();
+    assert_eq!(failures(&[]), [""; 0]);
+}
+
+#[test]
+fn an_honest_slow_device_conforms() {
+    let _turn = alone();
+    assert_eq!(failures(&[("fault", "slow"), ("fault-milliseconds", "2")]), [""; 0]);
+}
+
+#[test]
+fn the_suite_finds_a_run_that_returns_too_early() {
+    let _turn = alone();
+    let found = failures(&[("fault", "lie"), ("fault-milliseconds", "2")]);
+    assert_eq!(found, ["a run has ended when it returns"]);
+}
+
+#[test]
+fn the_suite_finds_wrong_outputs() {
+    let _turn = alone();
+    for fault in ["zeros", "nan"] {
+        let found = failures(&[("fault", fault)]);
+        assert!(found.contains(&"outputs are right"), "{fault}: {found:?}");
+    }
+    // Once in a while is enough to be found.
+    let found = failures(&[("fault", "zeros"), ("fault-after", "3")]);
+    assert!(found.contains(&"outputs are the same each time"), "{found:?}");
+}
+
+#[test]
+fn the_suite_finds_stale_outputs() {
+    let _turn = alone();
+    let found = failures(&[("fault", "stale")]);
+    assert!(found.contains(&"outputs belong to the inputs of their own run"), "{found:?}");
+}
+
+#[test]
+fn the_suite_finds_leaks() {
+    let _turn = alone();
+    let leaks = [
+        ("run", "runs do not grow"),
+        ("load", "loading and unloading does not grow"),
+        ("tensor", "loading and unloading does not grow"),
+    ];
+    for (phase, check) in leaks {
+        let found =
+            failures(&[("fault", "leak"), ("fault-phase", phase), ("fault-bytes", "200000")]);
+        assert!(found.contains(&check), "{phase}: {found:?}");
+    }
+}
+
+#[test]
+fn errors_keep_their_code_message_and_details() {
+    let _turn = alone();
+    let calls = [("load", "load"), ("prepare", "prepare"), ("run", "run")];
+    for (phase, call) in
+        calls.into_iter().chain([("tensor", "tensor_create"), ("read", "tensor_read")])
+    {
+        let options = [("fault", "error"), ("fault-phase", phase), ("fault-code", "out-of-memory")];
+        let error = run_with(&options).expect_err(phase);
+        let expected = Error {
+            call,
+            code: ErrorCode::OutOfMemory,
+            message: format!("asked to fail in phase {phase}"),
+            details: "nothing is wrong".into(),
+        };
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn a_panic_is_an_internal_error() {
+    let _turn = alone();
+    for phase in ["load", "prepare", "tensor", "run", "read"] {
+        let error = run_with(&[("fault", "panic"), ("fault-phase", phase)]).expect_err(phase);
+        assert_eq!(error.code, ErrorCode::Internal);
+        assert_eq!(error.message, format!("the backend panicked: asked to panic in phase {phase}"));
+    }
+    for phase in ["release", "unload"] {
+        run_with(&[("fault", "panic"), ("fault-phase", phase)]).expect(phase);
+    }
+}
+
+#[test]
+fn a_fault_waits_for_its_turn() {
+    let _turn = alone();
+    let options = |after| [("fault", "error"), ("fault-after", after)];
+    run_with(&options("1")).expect_err("the second run");
+    run_with(&options("2")).expect("both runs");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let _turn = alone();
+    let cases: [(&[(&str, &str)], &str); 5] = [
+        (&[("fault", "sneeze")], "option `fault` cannot be `sneeze`: a fault is one of: segfault,"),
+        (&[("fault", "zeros"), ("fault-phase", "load")], "the fault `zeros` has no phase `load`"),
+        (&[("fault-code", "3")], "`fault-code` is for the faults"),
+        (&[("fault", "error"), ("fault-code", "bad")], "there is no error code `bad`"),
+        (&[("fault-bytes", "-1")], "option `fault-bytes` cannot be `-1`"),
+    ];
+    for (options, message) in cases {
+        let error = run_with(options).expect_err(message);
+        assert_eq!(error.code, ErrorCode::InvalidArgument);
+        assert!(error.message.starts_with(message), "{}", error.message);
+    }
+}
+
+/// Runs this test's `deadly` with a fault in a process of its own.
+fn in_a_child(fault: &str, phase: &str, code: &str) -> Command {
+    let mut child = Command::new(std::env::current_exe().expect("this test"));
+    child.args(["--exact", "deadly", "--nocapture", "--ignored"]);
+    child.env("FAULT", [fault, phase, code].join(" "));
+    child
+}
+
+fn output_of(fault: &str, phase: &str, code: &str) -> Output {
+    in_a_child(fault, phase, code).output().expect("the child starts")
+}
+
+#[test]
+#[ignore = "run by the tests below in processes of their own"]
+fn deadly() {
+    let plan = std::env::var("FAULT").expect("what to do");
+    let words: Vec<&str> = plan.split(' ').collect();
+    let mut options = vec![("fault", words[0]), ("fault-phase", words[1])];
+    if !words[2].is_empty() {
+        options.push(("fault-code", words[2]));
+    }
+    run_with(&options).expect("no error");
+}
+
+#[test]
+fn deadly_faults_end_the_process() {
+    for phase in ["load", "run", "unload"] {
+        assert_eq!(output_of("segfault", phase, "").status.signal(), Some(11), "{phase}");
+        assert_eq!(output_of("abort", phase, "").status.signal(), Some(6), "{phase}");
+        assert_eq!(output_of("exit", phase, "47").status.code(), Some(47), "{phase}");
+    }
+    assert!(output_of("leak", "run", "").status.success());
+}
+
+#[test]
+fn garbage_goes_to_standard_output() {
+    let output = output_of("print", "run", "");
+    assert!(output.status.success());
+    assert!(output.stdout.windows(9).any(|bytes| bytes == b"\x01\0{\"garba"));
+}
+
+#[test]
+fn a_hang_hangs() {
+    for phase in ["load", "run"] {
+        let mut child = in_a_child("hang", phase, "").spawn().expect("the child starts");
+        let deadline = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < deadline {
+            assert_eq!(child.try_wait().expect("the child's state"), None);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        child.kill().expect("the child is ours");
+        assert_eq!(child.wait().expect("the child ended").signal(), Some(9));
+    }
+}
