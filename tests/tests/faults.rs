@@ -1,0 +1,250 @@
+//! Plugins that misbehave cost one case each, and say why.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use end_to_end::{Place, built, root};
+
+/// A manifest with one model and the backends given as TOML.
+fn manifest(backends: &str, measure: &str) -> String {
+    format!(
+        r#"schema = 1
+[experiment]
+name = "faults"
+[[model]]
+id = "any"
+path = "any.model"
+{backends}
+[matrix]
+batch = [1]
+[measure]
+warm-up = 1
+duration = "20ms"
+minimum-queries = 1
+{measure}
+[[metric]]
+plugin = "latency"
+[[report]]
+plugin = "json"
+"#
+    )
+}
+
+fn backend(id: &str, plugin: &str, fault: &str) -> String {
+    format!(
+        "[[backend]]\nid = \"{id}\"\nplugin = \"{plugin}\"\n{}\n",
+        if fault.is_empty() {
+            String::new()
+        } else {
+            format!("options = {{ fault = \"{fault}\" }}")
+        }
+    )
+}
+
+#[test]
+fn each_way_to_die_is_a_row_with_its_reason_and_the_others_go_on() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    // Option of the fault backend → what the journal must say.
+    let ways = [
+        ("segfault", "signal"),
+        ("abort", "signal"),
+        ("exit", "exit-code"),
+        ("hang", "timed-out"),
+        ("leak", "out-of-memory"),
+        ("panic", "backend"),
+    ];
+    let mut backends = backend("well", "null", "");
+    for (fault, _) in ways {
+        backends += &backend(fault, "fault", fault);
+    }
+    backends += &backend("last", "null", "");
+    let text = manifest(&backends, "timeout = \"1s\"\nmemory-limit = \"400 MiB\"");
+    place.write("faults.toml", &text);
+
+    let run = place.run(&["run", "faults.toml"]).expect(6);
+    let journal = place.lines("journal.jsonl");
+    assert_eq!(journal.len(), ways.len() + 2);
+    for record in &journal {
+        let backend = record["key"]["backend"].as_str().expect("a backend");
+        let outcome = &record["outcome"];
+        match ways.iter().find(|(fault, _)| *fault == backend) {
+            Some((_, kind)) => {
+                assert_eq!(outcome["failure"]["kind"], *kind, "{backend}: {outcome}");
+            }
+            None => assert_eq!(outcome["outcome"], "finished", "{backend}: {outcome}"),
+        }
+    }
+    for word in ["SIGSEGV", "SIGABRT"] {
+        assert!(run.stdout.contains(word), "{word} is missing from\n{}", run.stdout);
+    }
+}
+
+#[test]
+fn what_is_not_a_plugin_is_said_to_be_none() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let folder = place.plugins();
+    let description = |id: &str| {
+        format!(
+            "schema = 1\nid = \"{id}\"\nversion = \"0.1.0\"\nkind = \"backend\"\nsummary = \"A test.\"\n\
+             license = \"MIT\"\nlibrary = \"it\"\napi = \">=1.0, <2\"\nhardware = [\"cpu\"]\nengine = \"none\"\n"
+        )
+    };
+    // An ELF header of a 64-bit shared library for a processor that this machine is not.
+    let mut foreign = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0".to_vec();
+    foreign.extend(if cfg!(target_arch = "x86_64") { [0xb7, 0] } else { [0x3e, 0] });
+    foreign.resize(64, 0);
+    // A library of the system: it can be opened, and has no entry point.
+    let plain = std::fs::read("/proc/self/maps").expect("the map of this process");
+    let plain = String::from_utf8_lossy(&plain)
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| path.contains("/libc.so") || path.contains("/libc-"))
+        .map(|path| std::fs::read(path).expect("reading the C library"))
+        .expect("this test is linked with the C library");
+    let plugins: [(&str, Vec<u8>); 3] =
+        [("text", b"hello".to_vec()), ("foreign", foreign), ("plain", plain)];
+    let mut backends = backend("well", "null", "");
+    for (id, bytes) in &plugins {
+        let plugin = folder.join(id);
+        std::fs::create_dir_all(&plugin).expect("creating the plugin's folder");
+        std::fs::write(plugin.join("plugin.toml"), description(id)).expect("writing plugin.toml");
+        std::fs::write(plugin.join("libit.so"), bytes).expect("writing the library");
+        backends += &backend(id, id, "");
+    }
+    place.write("broken.toml", &manifest(&backends, ""));
+    let run = place.run(&["run", "broken.toml"]).expect(6);
+    for reason in ["not a plugin", "wrong architecture", "missing symbol"] {
+        assert!(run.stdout.contains(reason), "`{reason}` is missing from\n{}", run.stdout);
+    }
+    assert!(run.stdout.contains("well"), "{}", run.stdout);
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let mut backends = backend("first", "null", "");
+    backends += "[[backend]]\nid = \"slow\"\nplugin = \"fault\"\n\
+                 options = { fault = \"slow\", fault-milliseconds = 300 }\n";
+    backends += &backend("last", "null", "");
+    let text = manifest(&backends, "timeout = \"20s\"").replace("\"20ms\"", "\"2s\"");
+    place.write("slow.toml", &text);
+
+    let child = place
+        .host(&["run", "slow.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starting host");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let finished = || {
+        let runs = std::fs::read_dir(place.path().join("results/runs")).ok()?;
+        let folder = runs.filter_map(Result::ok).next()?.path();
+        Some(std::fs::read_to_string(folder.join("journal.jsonl")).ok()?.lines().count())
+    };
+    while finished() != Some(1) {
+        assert!(Instant::now() < deadline, "the first case never finished");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT)
+        .expect("interrupting host");
+    let output = child.wait_with_output().expect("waiting for host");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{:?}\n{said}", output.status.signal());
+    assert!(said.contains("--resume"), "{said}");
+    assert_eq!(place.lines("journal.jsonl").len(), 1);
+
+    let first = place.lines("journal.jsonl");
+    let _ = place.run(&["run", "--resume", "latest"]).expect(0);
+    let journal = place.lines("journal.jsonl");
+    assert_eq!(journal.len(), 3);
+    assert_eq!(journal[0], first[0], "the finished case was kept as it was");
+    // There is nothing left to do, and that is no failure.
+    let _ = place.run(&["run", "--resume", "latest"]).expect(0);
+    assert_eq!(place.lines("journal.jsonl").len(), 3);
+}
+
+#[test]
+fn a_guest_that_is_dropped_in_is_used() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let component = built().join("plugins/throughput.wasm");
+    let plugins = place.path().join("more");
+    std::fs::create_dir_all(&plugins).expect("creating a folder");
+    // An installation without this metric.
+    let installation = place.path().join("installation");
+    std::fs::create_dir_all(installation.join("plugins")).expect("creating a folder");
+    for name in ["host", "host-worker", "libduckdb.so"] {
+        std::fs::copy(built().join(name), installation.join(name)).expect("copying the tool");
+    }
+    for name in ["null", "latency.wasm", "json.wasm"] {
+        let status = std::process::Command::new("cp")
+            .arg("-r")
+            .arg(built().join("plugins").join(name))
+            .arg(installation.join("plugins"))
+            .status()
+            .expect("starting cp");
+        assert!(status.success());
+    }
+    let place = Place::with_host(installation.join("host"));
+    place.write("any.model", "anything");
+    let text = manifest(&backend("well", "null", ""), "")
+        .replace("plugin = \"latency\"", "plugin = \"throughput\"");
+    place.write("it.toml", &text);
+    let refused = place.run(&["run", "it.toml"]).expect(4);
+    assert!(refused.stderr.contains("throughput"), "{}", refused.stderr);
+    std::fs::copy(component, place.plugins().join("throughput.wasm")).expect("dropping it in");
+    let _ = place.run(&["run", "it.toml"]).expect(0);
+    let results = std::fs::read_to_string(place.run_folder().join("results.jsonl"));
+    assert!(results.expect("results").contains("throughput.samples"));
+}
+
+#[test]
+fn a_changed_native_plugin_is_refused_until_it_is_trusted() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let plugin = place.plugins().join("mine");
+    std::fs::create_dir_all(&plugin).expect("creating the plugin's folder");
+    let description = std::fs::read_to_string(built().join("plugins/null/plugin.toml"))
+        .expect("reading plugin.toml")
+        .replace("id = \"null\"", "id = \"mine\"");
+    std::fs::write(plugin.join("plugin.toml"), description).expect("writing plugin.toml");
+    let library = plugin.join("libbackend_null.so");
+    std::fs::copy(built().join("plugins/null/libbackend_null.so"), &library).expect("copying");
+    place.write("mine.toml", &manifest(&backend("mine", "mine", ""), ""));
+
+    // A plugin.toml that contradicts its library is not believed.
+    let first = place.run(&["run", "mine.toml"]);
+    assert_ne!(first.code, Some(0), "{}", first.stderr);
+    assert!((first.stdout.clone() + &first.stderr).contains("null"), "{}", first.stdout);
+
+    let mut bytes = std::fs::read(&library).expect("reading the library");
+    bytes.push(0);
+    std::fs::write(&library, bytes).expect("changing the library");
+    let refused = place.run(&["run", "mine.toml"]).expect(4);
+    assert!(refused.stderr.contains("host plugins trust mine"), "{}", refused.stderr);
+    let _ = place.run(&["plugins", "trust", "mine"]).expect(0);
+    let trusted = place.run(&["run", "mine.toml"]);
+    assert!(!trusted.stderr.contains("plugins trust"), "{}", trusted.stderr);
+}
+
+#[test]
+fn a_manifest_with_many_mistakes_is_answered_once() {
+    let place = Place::new();
+    let text = "schema = 1\n[experiment]\nname = \"x\"\n[[model]]\nid = \"m\"\npath = \"m.onnx\"\n\
+                [[backend]]\nid = \"cpu\"\n[matrix]\nbacth = [1]\nprecision = [\"fp31\"]\n\
+                [measure]\nduration = \"1 fortnight\"\n";
+    place.write("wrong.toml", text);
+    let ended = place.run(&["validate", "wrong.toml"]).expect(3);
+    for part in ["bacth", "batch", "fp31", "fp32", "fortnight"] {
+        assert!(ended.stderr.contains(part), "`{part}` is missing from\n{}", ended.stderr);
+    }
+    assert_eq!(ended.stdout, "", "errors are no data");
+    let quickstart = root().join("manifests/quickstart.toml");
+    let _ = place.run(&["validate", quickstart.to_str().expect("UTF-8")]).expect(0);
+}
