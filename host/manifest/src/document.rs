@@ -28,12 +28,12 @@ table! {
         "matrix" matrix: MatrixTable, default "{}";
         /// How each case is measured.
         "measure" measure: MeasureTable, default "{}";
-        /// A metric to compute. Without one, samples are recorded only; metrics can be computed
-        /// from them later.
+        /// A metric to compute. Repeat `[[metric]]` for more. When absent: latency, throughput,
+        /// memory, and accuracy where a model has labels.
         "metric" metric: Tables<PluginTable>, optional;
-        /// A report to write.
+        /// A report to write. Repeat `[[report]]` for more. When absent: html and markdown.
         "report" report: Tables<PluginTable>, optional;
-        /// A recommender to ask.
+        /// A recommender to ask. Repeat `[[recommend]]` for more. When absent, there is no advice.
         "recommend" recommend: Tables<RecommendTable>, optional;
     }
 }

@@ -30,9 +30,9 @@ pub struct Experiment {
     pub matrix: Matrix,
     /// How each case is measured.
     pub measure: MeasureSettings,
-    /// Metrics to compute.
+    /// Metrics to compute; never empty.
     pub metrics: Vec<PluginUse>,
-    /// Reports to write.
+    /// Reports to write; never empty.
     pub reports: Vec<PluginUse>,
     /// Recommenders to ask.
     pub recommenders: Vec<Recommender>,
@@ -160,10 +160,10 @@ pub struct Recommender {
 }
 
 impl Recommender {
-    /// What the plugin is given: the options, and under `limits` an array of objects with `metric`,
-    /// either `at-most` or `at-least` (a number in the metric's own unit), and `unit` where the
-    /// manifest gave the limit with one (`ns` or `B`), so that the plugin can refuse a time as the
-    /// limit of something else.
+    /// What the plugin is given: the options, and under `limits` an array of objects with `metric`
+    /// and either `at-most` or `at-least`. A bound that the manifest gives as a duration or a size
+    /// is text in the smallest unit, such as `"5000000 ns"` or `"2048 B"`, so that the plugin can
+    /// refuse a time as the limit of something else; any other is a number in the metric's unit.
     #[must_use]
     pub fn options_with_limits(&self) -> Value {
         let limits = self.limits.iter().map(|limit| {
@@ -171,11 +171,11 @@ impl Recommender {
                 Bound::AtMost(value) => ("at-most", value),
                 Bound::AtLeast(value) => ("at-least", value),
             };
-            let mut object = json!({ "metric": limit.metric, name: value });
-            if let Some(unit) = limit.unit {
-                object["unit"] = unit.into();
-            }
-            object
+            let value = match limit.unit {
+                Some(unit) => json!(format!("{value} {unit}")),
+                None => json!(value),
+            };
+            json!({ "metric": limit.metric, name: value })
         });
         let mut options = self.options.clone();
         options.insert("limits".to_owned(), limits.collect());

@@ -9,6 +9,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use host_record::{InputSource, MeasureSettings, SyntheticInput};
+use semver::VersionReq;
+use serde_json::Map;
 
 use crate::document::{
     BackendTable, CellTable, DataTable, ExperimentTable, LimitTable, Manifest, MatrixTable,
@@ -42,11 +44,21 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experi
         reader,
         tables(&manifest.backend).map(|backend| backend.id.as_ref().map(id_text)),
     );
-    let metrics = Names::collect(
+    let labelled = tables(&manifest.model)
+        .filter_map(|model| model.data.as_ref())
+        .any(|data| data.get_ref().labels.is_some());
+    let default_metrics: &[&str] = match labelled {
+        true => &["latency", "throughput", "memory", "accuracy"],
+        false => &["latency", "throughput", "memory"],
+    };
+    let mut metrics = Names::collect(
         "metric",
         reader,
         tables(&manifest.metric).map(|metric| metric.plugin.as_ref().map(plugin_text)),
     );
+    if manifest.metric.is_none() {
+        metrics.names = default_metrics.iter().map(|name| (*name).to_owned()).collect();
+    }
     // Two reports by one plugin would write over each other.
     Names::collect(
         "report",
@@ -63,8 +75,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experi
         .as_ref()
         .and_then(|table| matrix(table.get_ref(), &models, &backends, reader));
     let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
-    let resolved_metrics: Vec<_> = tables(&manifest.metric).map(plugin_use).collect();
-    let reports: Vec<_> = tables(&manifest.report).map(plugin_use).collect();
+    let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
+    let reports = plugin_uses(&manifest.report, &["html", "markdown"]);
     let recommenders: Vec<_> =
         tables(&manifest.recommend).map(|table| recommender(table, &metrics, reader)).collect();
 
@@ -80,8 +92,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experi
         backends: resolved_backends.into_iter().collect::<Option<_>>()?,
         matrix: matrix?,
         measure: measure?,
-        metrics: resolved_metrics.into_iter().collect::<Option<_>>()?,
-        reports: reports.into_iter().collect::<Option<_>>()?,
+        metrics: resolved_metrics?,
+        reports: reports?,
         recommenders: recommenders.into_iter().collect::<Option<_>>()?,
     })
 }
@@ -471,6 +483,22 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
     })
+}
+
+/// The plugins that are listed, or those that stand in for a list that is absent.
+fn plugin_uses(
+    list: &Option<At<Tables<PluginTable>>>,
+    defaults: &[&str],
+) -> Option<Vec<PluginUse>> {
+    if list.is_some() {
+        return tables(list).map(plugin_use).collect();
+    }
+    let plain = |plugin: &&str| PluginUse {
+        plugin: (*plugin).to_owned(),
+        version: VersionReq::STAR,
+        options: Map::new(),
+    };
+    Some(defaults.iter().map(plain).collect())
 }
 
 fn plugin_use(table: &PluginTable) -> Option<PluginUse> {

@@ -460,9 +460,6 @@ options = { limits = [] }
     6: a limit has one of `at-most` and `at-least`
        `{ metric = "latency.p99", at-most = "5ms", at-least = 1 }` both are given
        for a range, write two limits
-    6: there is no `[[metric]]` called `latency`
-       `"latency.p99"` unknown metric
-       add a `[[metric]]` for it
     7: `limits` stands beside `options`, not among them
        `{ limits = [] }` has `limits`
        write `limits = […]` directly under `[[recommend]]`

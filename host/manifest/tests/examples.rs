@@ -66,13 +66,35 @@ fn the_quickstart_says_what_it_seems_to() {
     {
       "limits": [
         {
-          "at-most": 5000000.0,
-          "metric": "latency.p99",
-          "unit": "ns"
+          "at-most": "5000000 ns",
+          "metric": "latency.p99"
         }
       ]
     }
     "#);
+}
+
+#[test]
+fn a_manifest_without_metrics_and_reports_gets_the_usual_ones() {
+    let names = |data: &str| {
+        let text = format!(
+            r#"
+schema = 1
+experiment = {{ name = "test" }}
+model = [{{ id = "m", path = "m.onnx", {data} }}]
+backend = [{{ id = "cpu" }}]
+recommend = [{{ plugin = "hardware", limits = [{{ metric = "memory.peak", at-most = "2 KiB" }}] }}]
+"#
+        );
+        let experiment = parse(&text).unwrap();
+        let options = experiment.recommenders[0].options_with_limits();
+        assert_eq!(options["limits"][0]["at-most"], "2048 B");
+        let plugins = experiment.metrics.iter().chain(&experiment.reports);
+        plugins.map(|plugin| plugin.plugin.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(""), "latency throughput memory html markdown");
+    let data = "data = { inputs = { x = \"x.npy\" }, labels = \"l.npy\" }";
+    assert_eq!(names(data), "latency throughput memory accuracy html markdown");
 }
 
 #[test]
