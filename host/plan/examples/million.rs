@@ -64,7 +64,7 @@ exclude = [{{ batch = 1001 }}]
         "bench": "plan-million",
         "cases": cases,
         "seconds": seconds,
-        "peak-memory-bytes": peak_memory(),
+        "peak_memory_bytes": peak_memory(),
     });
     writeln!(std::io::stdout(), "{line}")?;
     Ok(())
