@@ -1,1 +1,40 @@
-//! The store: run folders, and the DuckDB database that indexes them.
+/*!
+The store: run folders, and the DuckDB database that indexes them.
+
+**The run folder is the truth.** [`RunFolder`] reads one, [`RunWriter`] writes one: the plan, an
+append-only journal with one line per finished case (on stable storage before the next case
+starts), raw samples and outputs as Parquet, and what metrics and recommenders said. A crash costs
+at most the case in flight. [`ResultsFolder`] is where they lie together.
+
+**The database is an index.** [`Database`] is one DuckDB file beside the run folders. DuckDB lets
+one process write at a time, so it is opened only for as long as an import takes; where it is busy
+or damaged nothing is lost, since it can be brought up to date or rebuilt from the folders at any
+time.
+
+[`RunViews`] offers the fixed views that reports and recommenders read, from an in-memory DuckDB
+over a single run folder, so that reports need no database file.
+
+The store knows no plugin, prints nothing, and never opens DuckDB while something is being timed:
+its threads would share the machine with the measurement.
+*/
+
+mod database;
+mod distribution;
+mod error;
+mod export;
+mod platform;
+mod results_folder;
+mod run;
+mod views;
+
+pub use database::{
+    DATABASE_FILE, Database, SyncReport, Synced, library_version as database_library_version,
+};
+pub use error::StoreError;
+pub use export::{ExportFormat, export};
+pub use results_folder::{ResultsFolder, RunEntry, RunState, list_table};
+pub use run::{
+    Counts, NewRun, PlanLine, PlanWriter, PluginRole, RecommendationRecord, Records, ResultRecord,
+    RunFinished, RunFolder, RunHeader, RunPlugin, RunWriter, TornLine,
+};
+pub use views::RunViews;

@@ -1,0 +1,226 @@
+/*!
+Opening DuckDB, and keeping it within bounds.
+
+No connection fetches or loads extensions. A connection that runs a user's query is also cut off
+from every file but the samples that it may read, cannot change its settings, and runs `SELECT`
+only: a read-only database would still let `COPY … TO` overwrite a run's files.
+*/
+
+use std::path::Path;
+
+use duckdb::types::{TimeUnit, Value, ValueRef};
+use duckdb::{AccessMode, Config, Connection};
+use host_record::{Cell, Table};
+
+use crate::error::{StoreError, duckdb_message};
+
+/// Settings that every connection has.
+pub(super) fn configuration(access: AccessMode) -> duckdb::Result<Config> {
+    Config::default()
+        .access_mode(access)?
+        .with("autoinstall_known_extensions", "false")?
+        .with("autoload_known_extensions", "false")?
+        .with("allow_community_extensions", "false")
+}
+
+/// A database in memory.
+pub(crate) fn in_memory() -> Result<Connection, StoreError> {
+    configuration(AccessMode::Automatic)
+        .and_then(Connection::open_in_memory_with_flags)
+        .map_err(StoreError::database("open a database in memory"))
+}
+
+/// A text as an SQL literal.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A path as an SQL literal.
+pub(crate) fn path_literal(path: &Path) -> String {
+    literal(&path.to_string_lossy())
+}
+
+/// A path as a pattern that matches itself only, followed by `rest`, which may have wildcards.
+pub(crate) fn pattern_literal(folder: &Path, rest: &str) -> String {
+    let mut pattern = String::new();
+    for character in folder.to_string_lossy().chars() {
+        if matches!(character, '*' | '?' | '[' | ']') {
+            pattern.extend(['[', character, ']']);
+        } else {
+            pattern.push(character);
+        }
+    }
+    literal(&format!("{pattern}/{rest}"))
+}
+
+/// Cuts the connection off from all files except those in `folder`, for good.
+pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
+    let folder = literal(&format!("{}/", folder.to_string_lossy()));
+    connection
+        .execute_batch(&format!(
+            "SET allowed_directories = [{folder}]; SET enable_external_access = false; \
+             SET lock_configuration = true;"
+        ))
+        .map_err(StoreError::database("confine the database"))
+}
+
+/// Runs a query that a user wrote. It must be a `SELECT`, or one of the statements that DuckDB
+/// takes for one: `FROM`, `VALUES`, `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
+pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Table, StoreError> {
+    let refused = |error: &duckdb::Error| StoreError::Query { detail: duckdb_message(error) };
+    // DuckDB's own parser says whether the text is SELECT statements only.
+    let parsed: String = connection
+        .query_row("SELECT json_serialize_sql(?::VARCHAR)", [sql], |row| row.get(0))
+        .map_err(|error| refused(&error))?;
+    if let Some(detail) = refusal(&parsed, sql) {
+        return Err(StoreError::Query { detail });
+    }
+    table(connection, sql).map_err(|error| refused(&error))
+}
+
+/// Why `json_serialize_sql` would not take a text, in words for the one who wrote it.
+fn refusal(parsed: &str, sql: &str) -> Option<String> {
+    let parsed: serde_json::Value = serde_json::from_str(parsed).ok()?;
+    let text = |name: &str| parsed.get(name).and_then(serde_json::Value::as_str);
+    if parsed.get("error").and_then(serde_json::Value::as_bool) != Some(true) {
+        let statements = parsed.get("statements").and_then(serde_json::Value::as_array);
+        return match statements.map_or(0, Vec::len) {
+            1 => None,
+            0 => Some("the query is empty".into()),
+            _ => Some("one query at a time, please".into()),
+        };
+    }
+    let message = text("error_message").unwrap_or("DuckDB did not say why");
+    if text("error_type") == Some("not implemented") {
+        return Some(
+            "only queries that read are allowed: SELECT, FROM, WITH, VALUES, DESCRIBE, SHOW, \
+             SUMMARIZE (and PIVOT with an IN list)"
+                .into(),
+        );
+    }
+    let position = text("position").and_then(|position| position.parse::<usize>().ok());
+    let near = position.and_then(|position| sql.get(position..));
+    let near = near.map(|rest| rest.chars().take(40).collect::<String>());
+    Some(match near {
+        Some(near) if !near.is_empty() => format!("{message}, here: {near}"),
+        _ => message.into(),
+    })
+}
+
+/// Runs a query of ours, or one that has been checked.
+pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let columns: Vec<String> = match rows.as_ref() {
+        Some(statement) => statement.column_names(),
+        None => Vec::new(),
+    };
+    let mut table = Table { columns, rows: Vec::new() };
+    while let Some(row) = rows.next()? {
+        let cells = (0..table.columns.len()).map(|index| row.get_ref(index).map(cell));
+        table.rows.push(cells.collect::<duckdb::Result<_>>()?);
+    }
+    Ok(table)
+}
+
+/// A value of DuckDB's as a cell. Whole numbers too large for 64 bits become floating-point ones,
+/// times become RFC 3339 text in UTC, and lists and structures become JSON.
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Boolean(value) => Cell::Boolean(value),
+        ValueRef::TinyInt(value) => Cell::Integer(value.into()),
+        ValueRef::SmallInt(value) => Cell::Integer(value.into()),
+        ValueRef::Int(value) => Cell::Integer(value.into()),
+        ValueRef::BigInt(value) => Cell::Integer(value),
+        ValueRef::UTinyInt(value) => Cell::Integer(value.into()),
+        ValueRef::USmallInt(value) => Cell::Integer(value.into()),
+        ValueRef::UInt(value) => Cell::Integer(value.into()),
+        ValueRef::UBigInt(value) => {
+            i64::try_from(value).map_or(Cell::Real(value as f64), Cell::Integer)
+        }
+        ValueRef::HugeInt(value) => {
+            i64::try_from(value).map_or(Cell::Real(value as f64), Cell::Integer)
+        }
+        ValueRef::UHugeInt(value) => {
+            i64::try_from(value).map_or(Cell::Real(value as f64), Cell::Integer)
+        }
+        ValueRef::Float(value) => Cell::Real(value.into()),
+        ValueRef::Double(value) => Cell::Real(value),
+        ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+        other => match json(other.to_owned()) {
+            serde_json::Value::String(text) => Cell::Text(text),
+            serde_json::Value::Number(number) => number.as_f64().map_or(Cell::Null, Cell::Real),
+            other => Cell::Text(other.to_string()),
+        },
+    }
+}
+
+fn json(value: Value) -> serde_json::Value {
+    use serde_json::Value as Json;
+    match value {
+        Value::Null => Json::Null,
+        Value::Boolean(value) => value.into(),
+        Value::TinyInt(value) => value.into(),
+        Value::SmallInt(value) => value.into(),
+        Value::Int(value) => value.into(),
+        Value::BigInt(value) => value.into(),
+        Value::HugeInt(value) => i64::try_from(value).map_or((value as f64).into(), Json::from),
+        Value::UTinyInt(value) => value.into(),
+        Value::USmallInt(value) => value.into(),
+        Value::UInt(value) => value.into(),
+        Value::UBigInt(value) => value.into(),
+        Value::Float(value) => value.into(),
+        Value::Double(value) => value.into(),
+        Value::Text(text) | Value::Enum(text) => text.into(),
+        Value::Timestamp(unit, value) => time(unit, value).into(),
+        Value::Date32(days) => {
+            let text = time(TimeUnit::Second, i64::from(days) * 86_400);
+            text.split('T').next().unwrap_or_default().into()
+        }
+        Value::Time64(unit, value) => {
+            let text = time(unit, value);
+            text.split('T').nth(1).unwrap_or_default().trim_end_matches('Z').into()
+        }
+        Value::List(values) | Value::Array(values) => values.into_iter().map(json).collect(),
+        Value::Struct(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), json(value.clone())));
+            Json::Object(fields.collect())
+        }
+        Value::Map(entries) => {
+            let name = |key: &Value| match json(key.clone()) {
+                Json::String(text) => text,
+                other => other.to_string(),
+            };
+            let entries = entries.iter().map(|(key, value)| (name(key), json(value.clone())));
+            Json::Object(entries.collect())
+        }
+        Value::Union(value) => json(*value),
+        Value::Blob(bytes) | Value::Geometry(bytes) => crate::run::hexadecimal(&bytes).into(),
+        Value::Interval { months, days, nanos } => {
+            format!("{months} months {days} days {} s", nanos as f64 / 1e9).into()
+        }
+        // Decimals, and types that later versions of the crate may add.
+        other => decimal(&other),
+    }
+}
+
+fn decimal(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Decimal(decimal) => {
+            let text = decimal.to_string();
+            text.parse::<f64>().map_or_else(|_| text.clone().into(), Into::into)
+        }
+        other => format!("{other:?}").into(),
+    }
+}
+
+fn time(unit: TimeUnit, value: i64) -> String {
+    let time = match unit {
+        TimeUnit::Second => jiff::Timestamp::from_second(value),
+        TimeUnit::Millisecond => jiff::Timestamp::from_millisecond(value),
+        TimeUnit::Microsecond => jiff::Timestamp::from_microsecond(value),
+        TimeUnit::Nanosecond => jiff::Timestamp::from_nanosecond(value.into()),
+    };
+    time.map_or_else(|_| value.to_string(), |time| time.to_string())
+}

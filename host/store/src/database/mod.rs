@@ -1,0 +1,369 @@
+/*!
+The DuckDB file beside the run folders: an index over them, for questions across runs.
+
+DuckDB lets one process write, or several read, and never both. So the file is open only for as
+long as an import or a query takes, and nothing depends on its being free: a run is complete in its
+folder, and [`Database::sync`] can bring it in at any later time. An import deletes what the file
+held of the run and inserts it anew in one transaction, so that it can be repeated and interrupted
+at will.
+*/
+
+mod connection;
+mod import;
+mod schema;
+
+pub(crate) use connection::{confine, in_memory, path_literal, pattern_literal, table, user_query};
+pub(crate) use import::import;
+pub(crate) use schema::{MIGRATIONS, migrate};
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use duckdb::{AccessMode, Connection};
+use host_record::Table;
+
+use crate::error::{StoreError, duckdb_message};
+use crate::platform::sync_folder;
+use crate::results_folder::ResultsFolder;
+use crate::run::RunFolder;
+
+/// Name of the database file in a results folder.
+pub const DATABASE_FILE: &str = "tare.duckdb";
+
+/// The database file, open for writing.
+pub struct Database {
+    connection: Connection,
+    results: ResultsFolder,
+    path: PathBuf,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synced {
+    /// The database had all of it already.
+    Unchanged,
+    /// The run was brought in.
+    Imported {
+        /// Rows of `benchmark_cases`.
+        cases: u64,
+        /// Rows of `benchmark_results`.
+        results: u64,
+    },
+}
+
+/// What an import of all runs did, run by run, oldest first.
+#[derive(Debug)]
+pub struct SyncReport {
+    /// The run's folder, and what became of it. A run that cannot be read hinders no other.
+    pub runs: Vec<(PathBuf, Result<Synced, StoreError>)>,
+}
+
+impl Database {
+    /// Opens the database of a results folder for writing, makes it if there is none, and brings
+    /// its schema up to date. Where another process has it open, waits at most for `patience`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`], [`StoreError::NewerDatabase`] or [`StoreError::Unreadable`], each with
+    /// a hint, or what the file system said.
+    pub fn open(results: &ResultsFolder, patience: Duration) -> Result<Self, StoreError> {
+        let results = existing(results)?;
+        Self::open_file(results.database_path(), results, patience)
+    }
+
+    fn open_file(
+        path: PathBuf,
+        results: ResultsFolder,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        let mut connection = connect(&path, AccessMode::ReadWrite, patience)?;
+        migrate(&mut connection, &path, MIGRATIONS)?;
+        // Relative names in views are looked up here.
+        let search = path_literal(results.path());
+        connection
+            .execute_batch(&format!("SET file_search_path = {search}"))
+            .map_err(failed(&path, "set up the database"))?;
+        let database = Self { connection, results, path };
+        database.refresh_raw_view()?;
+        Ok(database)
+    }
+
+    /// Brings a run in, unless the database has all of it already.
+    ///
+    /// # Errors
+    ///
+    /// Where the run folder cannot be read, or DuckDB fails; the database is then as it was.
+    pub fn sync(&mut self, folder: &RunFolder) -> Result<Synced, StoreError> {
+        let started = Instant::now();
+        let fingerprint = folder.fingerprint()?;
+        let known: Option<String> = self
+            .connection
+            .query_row(
+                "SELECT max(fingerprint) FROM benchmark_runs WHERE run_id = ?",
+                [folder.run_id()],
+                |row| row.get(0),
+            )
+            .map_err(failed(&self.path, "read the database"))?;
+        if known.as_deref() == Some(fingerprint.as_str()) {
+            return Ok(Synced::Unchanged);
+        }
+        let (cases, results) =
+            import(&mut self.connection, folder).map_err(|error| located(error, &self.path))?;
+        self.refresh_raw_view()?;
+        tracing::debug!(
+            run = folder.run_id(), cases, results, elapsed = ?started.elapsed(),
+            "run imported into the database"
+        );
+        Ok(Synced::Imported { cases, results })
+    }
+
+    /// Brings in every run of the results folder that is new or has changed. Runs whose folder is
+    /// gone stay in the database.
+    ///
+    /// # Errors
+    ///
+    /// Where the results folder cannot be read.
+    pub fn sync_all(&mut self) -> Result<SyncReport, StoreError> {
+        let mut runs = Vec::new();
+        for path in self.results.run_paths()? {
+            let synced = RunFolder::open(&path).and_then(|folder| self.sync(&folder));
+            runs.push((path, synced));
+        }
+        Ok(SyncReport { runs })
+    }
+
+    /// Writes everything into the file and closes it.
+    ///
+    /// # Errors
+    ///
+    /// Where DuckDB cannot.
+    pub fn close(self) -> Result<(), StoreError> {
+        let Self { connection, path, .. } = self;
+        connection.execute_batch("CHECKPOINT").map_err(failed(&path, "write the database"))?;
+        connection.close().map_err(|(_, error)| failed(&path, "close the database")(error))
+    }
+
+    /// Answers a query that a user wrote, with the file opened for reading and only for as long as
+    /// that takes. The query can read the database and the samples, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::open`]; [`StoreError::NoDatabase`] where there is no file, and
+    /// [`StoreError::Query`] where the query is not one that reads or DuckDB refuses it.
+    pub fn query(
+        results: &ResultsFolder,
+        sql: &str,
+        patience: Duration,
+    ) -> Result<Table, StoreError> {
+        let path = results.database_path();
+        if !path.is_file() {
+            return Err(StoreError::NoDatabase { path });
+        }
+        let results = existing(results)?;
+        let path = results.database_path();
+        let mut connection = connect(&path, AccessMode::ReadOnly, patience)?;
+        let (found, known) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
+        if found > known {
+            return Err(StoreError::NewerDatabase { path, found, known });
+        }
+        if found < known {
+            drop(connection);
+            Self::open(&results, patience)?.close()?;
+            connection = connect(&path, AccessMode::ReadOnly, patience)?;
+        }
+        // The stored view has relative names, which a confined connection may not follow.
+        let raw = raw_view(results.path(), has_samples(&results)?);
+        connection
+            .execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"))
+            .map_err(failed(&path, "read the samples"))?;
+        confine(&connection, &results.path().join("runs"))?;
+        user_query(&connection, sql)
+    }
+
+    /// Makes the database anew from the run folders, beside the old file, and puts it in its
+    /// place. The old file may be damaged, but not in use.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`], or where the new file cannot be written. The old one then stays.
+    pub fn rebuild(results: &ResultsFolder, patience: Duration) -> Result<SyncReport, StoreError> {
+        let results = existing(results)?;
+        let path = results.database_path();
+        if path.exists()
+            && let Err(busy @ StoreError::Busy { .. }) =
+                connect(&path, AccessMode::ReadWrite, patience)
+        {
+            return Err(busy);
+        }
+        let beside = results.path().join(format!("{DATABASE_FILE}.rebuild"));
+        remove(&beside)?;
+        remove(&write_ahead_log(&beside))?;
+        let mut database = Self::open_file(beside.clone(), results.clone(), patience)?;
+        let report = database.sync_all()?;
+        database.close()?;
+        // The old log must not be applied to the new file.
+        remove(&write_ahead_log(&path))?;
+        fs::rename(&beside, &path).map_err(StoreError::io("write", &path))?;
+        sync_folder(results.path()).map_err(StoreError::io("write", results.path()))?;
+        Ok(report)
+    }
+
+    /// Makes `raw_benchmark_data` what it should be: DuckDB refuses a view over no files, so while
+    /// there are none it is an empty one of the same columns.
+    fn refresh_raw_view(&self) -> Result<(), StoreError> {
+        let has_samples = has_samples(&self.results)?;
+        let stored: Option<String> = self
+            .connection
+            .query_row(
+                "SELECT max(sql) FROM duckdb_views() WHERE view_name = 'raw_benchmark_data'",
+                [],
+                |row| row.get(0),
+            )
+            .map_err(failed(&self.path, "read the database"))?;
+        if stored.is_some_and(|sql| sql.contains("read_parquet") == has_samples) {
+            return Ok(());
+        }
+        let raw = raw_view(Path::new(""), has_samples);
+        self.connection
+            .execute_batch(&format!("CREATE OR REPLACE VIEW raw_benchmark_data AS {raw}"))
+            .map_err(failed(&self.path, "write the database"))
+    }
+}
+
+/// The view over all samples of a results folder; with an empty `results` its names are relative.
+fn raw_view(results: &Path, has_samples: bool) -> String {
+    let files = if results.as_os_str().is_empty() {
+        "'runs/*/samples/*.parquet'".to_owned()
+    } else {
+        pattern_literal(results, "runs/*/samples/*.parquet")
+    };
+    samples_view("parse_path(filename)[-3]", &files, has_samples)
+}
+
+/// A view over files of samples.
+pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> String {
+    if !has_samples {
+        return "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS phase, \
+                NULL::BIGINT AS start_ns, NULL::BIGINT AS latency_ns, NULL::BIGINT AS items \
+                WHERE false"
+            .into();
+    }
+    format!(
+        "SELECT {run_id} AS run_id, parse_filename(filename, true) AS case_id, \
+         phase::VARCHAR AS phase, start_ns::BIGINT AS start_ns, latency_ns::BIGINT AS latency_ns, \
+         items::BIGINT AS items FROM read_parquet({files}, filename = true)"
+    )
+}
+
+fn has_samples(results: &ResultsFolder) -> Result<bool, StoreError> {
+    for run in results.run_paths()? {
+        if has_parquet(&run.join("samples"))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a folder has a Parquet file in it.
+pub(crate) fn has_parquet(folder: &Path) -> Result<bool, StoreError> {
+    match fs::read_dir(folder) {
+        Ok(entries) => {
+            for entry in entries {
+                let name = entry.map_err(StoreError::io("read", folder))?.file_name();
+                if Path::new(&name).extension().is_some_and(|end| end == "parquet") {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::io("read", folder)(error)),
+    }
+}
+
+/// The results folder by its true name, made if need be: DuckDB compares paths as text.
+fn existing(results: &ResultsFolder) -> Result<ResultsFolder, StoreError> {
+    let path = results.path();
+    fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
+    path.canonicalize().map(ResultsFolder::new).map_err(StoreError::io("read", path))
+}
+
+fn write_ahead_log(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".wal");
+    name.into()
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(StoreError::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn connect(path: &Path, access: AccessMode, patience: Duration) -> Result<Connection, StoreError> {
+    let deadline = Instant::now() + patience;
+    let read_only = matches!(access, AccessMode::ReadOnly);
+    loop {
+        let access = if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
+        let opened = connection::configuration(access)
+            .and_then(|settings| Connection::open_with_flags(path, settings));
+        match opened.map_err(failed(path, "open the database")) {
+            Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Tells apart what DuckDB says about a database file.
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(duckdb::Error) -> StoreError {
+    move |error| {
+        let detail = duckdb_message(&error);
+        located(StoreError::Database { action, detail }, path)
+    }
+}
+
+/// Turns DuckDB's words about a file into the typed error that they stand for.
+fn located(error: StoreError, path: &Path) -> StoreError {
+    let StoreError::Database { action, detail } = error else { return error };
+    let says = |words: &[&str]| words.iter().any(|words| detail.contains(words));
+    let path = path.to_owned();
+    if says(&["Could not set lock on file", "being used by another process"]) {
+        StoreError::Busy { path, detail }
+    } else if says(&[
+        "not a valid DuckDB database",
+        "Corrupt",
+        "corrupt",
+        "checksum",
+        "Serialization Error",
+        "database file with version number",
+        "Could not read enough bytes",
+        "Failure while replaying WAL",
+        "INTERNAL Error",
+        "FATAL Error",
+    ]) {
+        StoreError::Unreadable { path, detail }
+    } else {
+        StoreError::Database { action, detail }
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Version of the DuckDB library that this process is linked with, such as `v1.5.6`.
+///
+/// # Errors
+///
+/// Where the library does not work.
+pub fn library_version() -> Result<String, StoreError> {
+    in_memory()?
+        .query_row("SELECT version()", [], |row| row.get(0))
+        .map_err(StoreError::database("ask DuckDB for its version"))
+}

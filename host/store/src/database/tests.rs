@@ -1,0 +1,82 @@
+//! Old databases with this host, and newer ones.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::schema::{Migration, newest};
+use super::*;
+
+const V1: Migration = Migration { version: 1, sql: include_str!("v1.sql") };
+
+fn client(path: &Path) -> Connection {
+    Connection::open(path).expect("a database")
+}
+
+/// A released migration must never change: a database made by it would differ from what later ones
+/// expect. If this fails, undo the edit and add a migration.
+#[test]
+fn released_migrations_are_as_they_were() {
+    let hashes: Vec<_> = MIGRATIONS
+        .iter()
+        .map(|migration| {
+            let hash = crate::run::hexadecimal(&Sha256::digest(migration.sql.as_bytes()));
+            format!("{} {hash}", migration.version)
+        })
+        .collect();
+    insta::assert_debug_snapshot!(hashes, @"");
+    let versions: Vec<u32> = MIGRATIONS.iter().map(|migration| migration.version).collect();
+    assert_eq!(versions, (1..=newest(MIGRATIONS)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(DATABASE_FILE);
+    let mut connection = client(&path);
+    migrate(&mut connection, &path, &[V1]).expect("version 1");
+    connection
+        .execute_batch("INSERT INTO benchmark_warnings VALUES ('r', 'c', 'drift', 'evidence')")
+        .expect("a row");
+    // The newest schema of this host takes it.
+    migrate(&mut connection, &path, MIGRATIONS).expect("the newest version");
+
+    // And so would the ones to come: each step is applied once, in order, all or nothing.
+    let version = newest(MIGRATIONS);
+    let next = |version, sql| Migration { version, sql };
+    let later = [
+        V1,
+        next(version + 1, "ALTER TABLE benchmark_warnings ADD COLUMN more VARCHAR"),
+        next(version + 2, "UPDATE benchmark_warnings SET more = kind; CREATE TABLE broken (;"),
+    ];
+    let error = migrate(&mut connection, &path, &later).expect_err("a broken step");
+    assert!(error.to_string().contains("schema"), "{error}");
+    assert_eq!(schema::version(&connection, &path).expect("a version"), version + 1);
+    let more: Option<String> = connection
+        .query_row("SELECT more FROM benchmark_warnings", [], |row| row.get(0))
+        .expect("the row is still there");
+    assert_eq!(more, None, "the broken step left nothing behind");
+    connection.close().map_err(|(_, error)| error).expect("a closed database");
+
+    // This host meets the database of that newer one.
+    let results = ResultsFolder::new(folder.path());
+    for error in [
+        Database::open(&results, Duration::ZERO).err().expect("a newer database"),
+        Database::query(&results, "SELECT 1", Duration::ZERO).expect_err("a newer database"),
+    ] {
+        let StoreError::NewerDatabase { found, known, .. } = error else {
+            panic!("not refused as newer: {error:?}")
+        };
+        assert_eq!((found, known), (version + 1, version));
+        assert!(error.hint().expect("a hint").contains("update this host"));
+    }
+}
+
+#[test]
+fn an_empty_file_of_an_older_host_is_brought_up_to_date_by_a_query() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    drop(client(&results.database_path()));
+    let table = Database::query(&results, "SELECT count(*) FROM benchmark_runs", Duration::ZERO);
+    assert_eq!(table.expect("an answer").rows, [[host_record::Cell::Integer(0)]]);
+}

@@ -1,0 +1,203 @@
+//! What can go wrong in keeping and reading results.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+
+/// What can go wrong in keeping and reading results. [`StoreError::hint`] says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system refused something.
+    #[error("cannot {action} `{}`: {source}", .path.display())]
+    Io {
+        /// What was being done: a verb, such as `read`.
+        action: &'static str,
+        /// To which file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file of a run folder does not hold what it should.
+    #[error("`{}`, line {line}: {detail}", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A file of a run folder was written by a newer host.
+    #[error(
+        "`{}` has record version {found}, and this host reads versions up to {known}",
+        .path.display()
+    )]
+    NewerRecord {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this host reads.
+        known: u32,
+    },
+    /// A Parquet file could not be written or read.
+    #[error("Parquet file `{}`: {source}", .path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ParquetError,
+    },
+    /// There is no such run.
+    #[error("there is no run `{wanted}` in `{}`", .results.display())]
+    NoSuchRun {
+        /// What was asked for.
+        wanted: String,
+        /// Where.
+        results: PathBuf,
+        /// The newest runs that exist, newest first.
+        newest: Vec<String>,
+    },
+    /// More than one run fits.
+    #[error("`{wanted}` fits more than one run: {}", .candidates.join(", "))]
+    AmbiguousRun {
+        /// What was asked for.
+        wanted: String,
+        /// Ids of the runs that fit.
+        candidates: Vec<String>,
+    },
+    /// The folder exists and is no run folder.
+    #[error("`{}` is not a run folder: it has no `run.json`", .path.display())]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another host is writing the same run.
+    #[error("another host is writing the run in `{}`", .path.display())]
+    RunLocked {
+        /// The run's folder.
+        path: PathBuf,
+    },
+    /// The recorder was called in an order that makes no sense.
+    #[error("case `{case_id}`: {detail}")]
+    OutOfOrder {
+        /// The case.
+        case_id: String,
+        /// What was expected.
+        detail: &'static str,
+    },
+    /// A metric's value is not a number that can be kept.
+    #[error("metric `{metric}` of case `{case_id}` is {value}, which is not a finite number")]
+    NotFinite {
+        /// The case.
+        case_id: String,
+        /// The metric.
+        metric: String,
+        /// The value.
+        value: f64,
+    },
+    /// Another process has the database open.
+    #[error("the database `{}` is in use by another process: {detail}", .path.display())]
+    Busy {
+        /// The database file.
+        path: PathBuf,
+        /// What DuckDB said; it names the process where it can.
+        detail: String,
+    },
+    /// There is no database file yet.
+    #[error("there is no database `{}` yet", .path.display())]
+    NoDatabase {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// The database has a newer schema than this host knows.
+    #[error(
+        "the database `{}` has schema version {found}, and this host knows versions up to {known}",
+        .path.display()
+    )]
+    NewerDatabase {
+        /// The database file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this host knows.
+        known: u32,
+    },
+    /// The database file cannot be read.
+    #[error("the database `{}` cannot be read: {detail}", .path.display())]
+    Unreadable {
+        /// The database file.
+        path: PathBuf,
+        /// What DuckDB said.
+        detail: String,
+    },
+    /// A query that is not a `SELECT`, or that DuckDB refused.
+    #[error("{detail}")]
+    Query {
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// DuckDB failed at something that this crate asked of it.
+    #[error("cannot {action}: {detail}")]
+    Database {
+        /// What was being done: a verb and its object.
+        action: &'static str,
+        /// What DuckDB said.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// What to do about it, where that can be said in a sentence.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NewerRecord { .. } | Self::NewerDatabase { .. } => {
+                "update this host, or use the newer host that wrote it".into()
+            }
+            Self::NoSuchRun { newest, .. } if newest.is_empty() => {
+                "no run is recorded there yet; `--results` names another folder".into()
+            }
+            Self::NoSuchRun { newest, .. } => format!("the newest are: {}", newest.join(", ")),
+            Self::AmbiguousRun { .. } => "give more of the id".into(),
+            Self::RunLocked { .. } => "wait until it has ended, then try again".into(),
+            Self::Busy { .. } => {
+                "the run folders hold everything; when that process has closed the database, \
+                 `host results sync` brings it up to date"
+                    .into()
+            }
+            Self::NoDatabase { .. } => "`host results sync` makes it from the run folders".into(),
+            Self::Unreadable { .. } => {
+                "nothing is lost: `host results sync --rebuild` makes it anew from the run folders"
+                    .into()
+            }
+            Self::Malformed { .. } => {
+                "the file was changed or damaged after it was written; restore it from a copy, or \
+                 move the run's folder away"
+                    .into()
+            }
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
+        move |source| Self::Parquet { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn database(action: &'static str) -> impl FnOnce(duckdb::Error) -> Self {
+        move |error| Self::Database { action, detail: duckdb_message(&error) }
+    }
+}
+
+/// DuckDB's own words, without what the crate adds around them.
+pub(crate) fn duckdb_message(error: &duckdb::Error) -> String {
+    match error {
+        duckdb::Error::DuckDBFailure(_, Some(message)) => message.clone(),
+        other => other.to_string(),
+    }
+}

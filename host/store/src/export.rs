@@ -1,0 +1,65 @@
+//! Writing what a run holds to files that other tools read.
+
+use std::fs;
+use std::path::Path;
+
+use host_record::Views;
+
+use crate::database::path_literal;
+use crate::error::StoreError;
+use crate::run::RunFolder;
+use crate::views::RunViews;
+
+/// File formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// Comma-separated values with a header.
+    Csv,
+    /// Apache Parquet, zstd.
+    Parquet,
+    /// A JSON object on each line.
+    JsonLines,
+}
+
+/// Writes a view of a run to a file: `samples` (one row a query), `outputs` (one row an example
+/// and output), or one of the fixed views. The rows stream through, so that samples of any number
+/// can be exported; the file is complete or not there.
+///
+/// # Errors
+///
+/// Where there is no such view, the run cannot be read, or the file cannot be written.
+pub fn export(
+    folder: &RunFolder,
+    view: &str,
+    format: ExportFormat,
+    path: &Path,
+) -> Result<(), StoreError> {
+    let views = RunViews::open_unconfined(folder)?;
+    let source = match view {
+        "samples" => "raw_benchmark_data",
+        "outputs" => "outputs",
+        view if views.names().iter().any(|name| name == view) => view,
+        other => {
+            let names = views.names().join(", ");
+            let detail =
+                format!("there is no view `{other}`; there are: samples, outputs, {names}");
+            return Err(StoreError::Query { detail });
+        }
+    };
+    let options = match format {
+        ExportFormat::Csv => "FORMAT csv, HEADER true",
+        ExportFormat::Parquet => "FORMAT parquet, COMPRESSION zstd",
+        ExportFormat::JsonLines => "FORMAT json, ARRAY false",
+    };
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".partial");
+    let beside = Path::new(&beside);
+    let written = views
+        .copy(source, &path_literal(beside), options)
+        .and_then(|()| fs::rename(beside, path).map_err(StoreError::io("write", path)));
+    if written.is_err() {
+        // Whatever is there of it is of no use; that it may not be there at all is no error.
+        let _ = fs::remove_file(beside);
+    }
+    written
+}

@@ -1,0 +1,17 @@
+//! What depends on the operating system: making directory entries durable.
+
+use std::io;
+use std::path::Path;
+
+/// Puts the entries of a folder on stable storage, so that a file created or renamed in it is
+/// found after a power failure.
+#[cfg(unix)]
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// Elsewhere the file system orders entries by itself, and a folder cannot be opened as a file.
+#[cfg(not(unix))]
+pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}

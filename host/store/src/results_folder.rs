@@ -1,0 +1,191 @@
+//! The folder in which run folders and the database lie together.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use host_record::{Cell, Table};
+
+use crate::database::DATABASE_FILE;
+use crate::error::StoreError;
+use crate::run::{Counts, RunFinished, RunFolder, RunHeader, RunWriter};
+
+/// A results folder, such as `./results`: run folders in `runs/`, and one DuckDB file.
+#[derive(Debug, Clone)]
+pub struct ResultsFolder {
+    root: PathBuf,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// Nothing is left to do.
+    Finished,
+    /// A host is writing it now.
+    Running,
+    /// It was interrupted; `host run --resume` does the rest.
+    Interrupted,
+}
+
+impl RunState {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A run, as a list shows it.
+#[derive(Debug, Clone)]
+pub struct RunEntry {
+    /// Its folder.
+    pub path: PathBuf,
+    /// What was known when it began.
+    pub header: RunHeader,
+    /// How far it has come.
+    pub state: RunState,
+    /// When it ended.
+    pub finished: Option<RunFinished>,
+    /// How the cases recorded so far ended.
+    pub counts: Counts,
+}
+
+impl ResultsFolder {
+    /// The results folder at this place; it need not exist yet.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The database file in it.
+    #[must_use]
+    pub fn database_path(&self) -> PathBuf {
+        self.root.join(DATABASE_FILE)
+    }
+
+    /// Folders of all runs, oldest first. What has no `run.json` is not a run.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be read; one that does not exist has no runs.
+    pub fn run_paths(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let runs = self.root.join("runs");
+        let entries = match fs::read_dir(&runs) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("read", &runs)(error)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(StoreError::io("read", &runs))?.path();
+            if path.join("run.json").is_file() {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// The folder of a run, by its id, a part of the id that fits no other run, `latest`, or a
+    /// path to the folder.
+    ///
+    /// # Errors
+    ///
+    /// Where no run or more than one fits.
+    pub fn find(&self, wanted: &str) -> Result<PathBuf, StoreError> {
+        let as_path = Path::new(wanted);
+        if as_path.components().count() > 1 || as_path.is_absolute() {
+            return if as_path.join("run.json").is_file() {
+                Ok(as_path.to_owned())
+            } else {
+                Err(StoreError::NotARun { path: as_path.to_owned() })
+            };
+        }
+        let paths = self.run_paths()?;
+        let name = |path: &PathBuf| match path.components().next_back() {
+            Some(Component::Normal(name)) => name.to_string_lossy().into_owned(),
+            _ => String::new(),
+        };
+        if wanted == "latest"
+            && let Some(path) = paths.last()
+        {
+            return Ok(path.clone());
+        }
+        if let Some(path) = paths.iter().find(|path| name(path) == wanted) {
+            return Ok(path.clone());
+        }
+        let fits = |path: &&PathBuf| !wanted.is_empty() && name(path).contains(wanted);
+        let mut fitting: Vec<_> = paths.iter().filter(fits).collect();
+        match fitting.len() {
+            1 => Ok(fitting.remove(0).clone()),
+            0 if as_path.join("run.json").is_file() => Ok(as_path.to_owned()),
+            0 => Err(StoreError::NoSuchRun {
+                wanted: wanted.into(),
+                results: self.root.clone(),
+                newest: paths.iter().rev().take(5).map(name).collect(),
+            }),
+            _ => Err(StoreError::AmbiguousRun {
+                wanted: wanted.into(),
+                candidates: fitting.into_iter().map(name).collect(),
+            }),
+        }
+    }
+
+    /// All runs, oldest first; a folder that cannot be read is an error of its own and does not
+    /// hide the others.
+    ///
+    /// # Errors
+    ///
+    /// Where the results folder itself cannot be read.
+    pub fn list(&self) -> Result<Vec<Result<RunEntry, StoreError>>, StoreError> {
+        Ok(self.run_paths()?.iter().map(|path| entry(path)).collect())
+    }
+}
+
+fn entry(path: &Path) -> Result<RunEntry, StoreError> {
+    let folder = RunFolder::open(path)?;
+    let finished = folder.finished()?;
+    let (state, counts) = match &finished {
+        Some(finished) => (RunState::Finished, finished.counts),
+        None => {
+            let mut counts = Counts::default();
+            for record in folder.records()? {
+                counts.add(&record?.outcome);
+            }
+            let running = RunWriter::is_locked(&folder)?;
+            (if running { RunState::Running } else { RunState::Interrupted }, counts)
+        }
+    };
+    Ok(RunEntry { path: path.to_owned(), header: folder.header().clone(), state, finished, counts })
+}
+
+/// A list of runs as a table: run, experiment, started, state, cases, finished, failed, gaps.
+#[must_use]
+pub fn list_table(entries: &[RunEntry]) -> Table {
+    let columns =
+        ["run_id", "experiment", "started_at", "state", "cases", "finished", "failed", "gaps"];
+    let count = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let row = |entry: &RunEntry| {
+        vec![
+            Cell::Text(entry.header.run_id.clone()),
+            Cell::Text(entry.header.experiment.clone()),
+            Cell::Text(entry.header.started_at.clone()),
+            Cell::Text(entry.state.name().into()),
+            count(entry.counts.cases()),
+            count(entry.counts.finished),
+            count(entry.counts.failed),
+            count(entry.counts.gaps),
+        ]
+    };
+    Table { columns: columns.map(str::to_owned).into(), rows: entries.iter().map(row).collect() }
+}

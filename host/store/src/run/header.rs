@@ -1,0 +1,276 @@
+//! What a run folder says about itself, besides the cases.
+
+use std::path::PathBuf;
+
+use host_record::{
+    CaseKey, CaseSpec, Environment, Gap, MetricValue, PluginIdentity, RECORD_VERSION,
+    Recommendation,
+};
+use serde::{Deserialize, Serialize};
+
+/// What the host knows of a run before its first case.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// The experiment's name, as the manifest gives it.
+    pub experiment: String,
+    /// The experiment's description; may be empty.
+    pub description: String,
+    /// Version of the host.
+    pub host_version: String,
+    /// Where the manifest was read from.
+    pub manifest_path: PathBuf,
+    /// The manifest's text; kept in the run folder as `manifest.toml`.
+    pub manifest_text: String,
+    /// Every plugin that takes part.
+    pub plugins: Vec<RunPlugin>,
+    /// The machine, and the git commit of the user's repository.
+    pub environment: Environment,
+}
+
+/// What a plugin does in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PluginRole {
+    /// It runs models.
+    Backend,
+    /// It computes metrics.
+    Metric,
+    /// It writes a report.
+    Report,
+    /// It gives advice.
+    Recommender,
+}
+
+/// A plugin that takes part in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunPlugin {
+    /// What it does.
+    pub role: PluginRole,
+    /// Which it is.
+    #[serde(flatten)]
+    pub identity: PluginIdentity,
+}
+
+/// `run.json`: what was known when the run began. Written once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunHeader {
+    /// Version of the folder's layout and of its records.
+    pub record_version: u32,
+    /// The run's id, which is also the folder's name.
+    pub run_id: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The experiment's description; may be empty.
+    #[serde(default)]
+    pub description: String,
+    /// When the run began, RFC 3339 in UTC with milliseconds.
+    pub started_at: String,
+    /// Version of the host.
+    pub host_version: String,
+    /// Where the manifest was read from. Its text is in `manifest.toml`.
+    pub manifest_path: PathBuf,
+    /// SHA-256 of the manifest's text, in hexadecimal.
+    pub manifest_sha256: String,
+    /// Every plugin that takes part.
+    pub plugins: Vec<RunPlugin>,
+    /// The machine, and the git commit of the user's repository.
+    pub environment: Environment,
+}
+
+/// How many cases a journal holds, by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Counts {
+    /// Measured to the end.
+    pub finished: u64,
+    /// Started, and did not finish.
+    pub failed: u64,
+    /// Could not be started.
+    pub gaps: u64,
+}
+
+impl Counts {
+    /// All recorded cases.
+    #[must_use]
+    pub fn cases(&self) -> u64 {
+        self.finished + self.failed + self.gaps
+    }
+
+    pub(crate) fn add(&mut self, outcome: &host_record::Outcome) {
+        *match outcome {
+            host_record::Outcome::Finished(_) => &mut self.finished,
+            host_record::Outcome::Failed { .. } => &mut self.failed,
+            host_record::Outcome::Gap { .. } => &mut self.gaps,
+        } += 1;
+    }
+}
+
+/// `finished.json`: written last, when nothing of the run is left to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunFinished {
+    /// Version of the writer.
+    pub record_version: u32,
+    /// When the run ended, RFC 3339 in UTC with milliseconds.
+    pub finished_at: String,
+    /// How its cases ended.
+    pub counts: Counts,
+}
+
+/// A line of `plan.jsonl`: one planned case, or a gap.
+///
+/// The whole [`CaseSpec`] of a measured case is in the journal. The plan keeps what a reader needs
+/// to see what was not reached, since a plan can have a million lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PlanLine {
+    /// Position in the plan, from 0.
+    pub index: u64,
+    /// The case's id.
+    pub case_id: String,
+    /// Its coordinates.
+    pub key: CaseKey,
+    /// Why it cannot be measured, where that is known beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+}
+
+impl From<&CaseSpec> for PlanLine {
+    fn from(case: &CaseSpec) -> Self {
+        Self { index: case.index, case_id: case.id.clone(), key: case.key.clone(), gap: None }
+    }
+}
+
+/// A line of `results.jsonl`: what one metric plugin, with one set of options, says of one case.
+///
+/// A later line for the same case, plugin id and options takes the place of an earlier one, so
+/// metrics can be computed anew at any time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ResultRecord {
+    /// Version of the writer.
+    pub record_version: u32,
+    /// The case.
+    pub case_id: String,
+    /// The metric plugin.
+    pub plugin: PluginIdentity,
+    /// The options that it was given.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub options: serde_json::Value,
+    /// Its values.
+    pub values: Vec<MetricValue>,
+    /// Why there are none, where the plugin failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl ResultRecord {
+    /// Values that a plugin computed.
+    #[must_use]
+    pub fn new(
+        case_id: impl Into<String>,
+        plugin: PluginIdentity,
+        options: serde_json::Value,
+        values: Vec<MetricValue>,
+    ) -> Self {
+        let case_id = case_id.into();
+        Self { record_version: RECORD_VERSION, case_id, plugin, options, values, error: None }
+    }
+
+    /// A plugin that failed on a case.
+    #[must_use]
+    pub fn failed(
+        case_id: impl Into<String>,
+        plugin: PluginIdentity,
+        options: serde_json::Value,
+        error: impl Into<String>,
+    ) -> Self {
+        let error = Some(error.into());
+        Self { error, ..Self::new(case_id, plugin, options, Vec::new()) }
+    }
+}
+
+/// A line of `recommendations.jsonl`: what one recommender, with one set of options, says.
+///
+/// A later line for the same plugin id and options takes the place of an earlier one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RecommendationRecord {
+    /// Version of the writer.
+    pub record_version: u32,
+    /// The recommender plugin.
+    pub plugin: PluginIdentity,
+    /// The options that it was given.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub options: serde_json::Value,
+    /// Its advice, in its order; possibly none.
+    pub recommendations: Vec<Recommendation>,
+}
+
+impl RecommendationRecord {
+    /// Advice of a plugin.
+    #[must_use]
+    pub fn new(
+        plugin: PluginIdentity,
+        options: serde_json::Value,
+        recommendations: Vec<Recommendation>,
+    ) -> Self {
+        Self { record_version: RECORD_VERSION, plugin, options, recommendations }
+    }
+}
+
+/// The time now, RFC 3339 in UTC with milliseconds.
+pub(crate) fn now() -> jiff::Timestamp {
+    let now = jiff::Timestamp::now();
+    jiff::Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}
+
+/// RFC 3339 in UTC with milliseconds, always.
+pub(crate) fn rfc3339(time: jiff::Timestamp) -> String {
+    format!("{time:.3}")
+}
+
+/// `20260728T091503Z-quickstart-3f9a2c`: sorts by time, and says what it is. `salt` tells runs of
+/// the same second apart; a collision is found when the folder is made.
+pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> String {
+    let mut slug = String::new();
+    for character in experiment.chars() {
+        if slug.len() >= 40 {
+            break;
+        }
+        match character {
+            'a'..='z' | '0'..='9' => slug.push(character),
+            'A'..='Z' => slug.push(character.to_ascii_lowercase()),
+            _ if slug.ends_with('-') || slug.is_empty() => {}
+            _ => slug.push('-'),
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    let slug = if slug.is_empty() { "run" } else { slug };
+    format!("{}-{slug}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), salt & 0xff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_ids_are_readable_and_sort_by_time() {
+        let time = |text: &str| text.parse::<jiff::Timestamp>().expect("a time");
+        let first = run_id(time("2026-07-28T09:15:03.999Z"), "Quick start: digits!", 0x1_003f_9a2c);
+        assert_eq!(first, "20260728T091503Z-quick-start-digits-3f9a2c");
+        assert_eq!(run_id(time("2026-01-02T03:04:05Z"), "../é", 7), "20260102T030405Z-run-000007");
+        assert!(first < run_id(time("2026-07-28T09:15:04Z"), "a", 0));
+        assert!(run_id(time("2026-07-28T09:15:04Z"), &"x".repeat(500), 0).len() < 70);
+    }
+
+    #[test]
+    fn times_always_have_milliseconds() {
+        assert_eq!(
+            rfc3339("2026-01-02T03:04:05Z".parse().expect("a time")),
+            "2026-01-02T03:04:05.000Z"
+        );
+    }
+}

@@ -1,0 +1,306 @@
+/*!
+Files of JSON lines: appended one line at a time, read one line at a time.
+
+A line is written with its newline in one call. A crash can therefore leave a last line without a
+newline, and nothing else: such a *torn* line never reached stable storage as a whole, is left out
+by readers, and is cut off before more is appended. A line that has its newline and cannot be read
+was damaged later, which is an error.
+*/
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use host_record::{CaseRecord, RECORD_VERSION};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::header::{PlanLine, RecommendationRecord, ResultRecord};
+use crate::error::StoreError;
+
+/// A last line that a crash cut short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornLine {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: u64,
+    /// Bytes of it that are there.
+    pub bytes: u64,
+}
+
+/// A record with a version; lines of `plan.jsonl` have that of the run's header.
+pub(crate) trait Line {
+    /// Version of the writer, or none where the line has no version of its own.
+    fn record_version(&self) -> Option<u32>;
+}
+
+impl Line for CaseRecord {
+    fn record_version(&self) -> Option<u32> {
+        Some(self.record_version)
+    }
+}
+
+impl Line for ResultRecord {
+    fn record_version(&self) -> Option<u32> {
+        Some(self.record_version)
+    }
+}
+
+impl Line for RecommendationRecord {
+    fn record_version(&self) -> Option<u32> {
+        Some(self.record_version)
+    }
+}
+
+impl Line for PlanLine {
+    fn record_version(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// Reads a file of JSON lines; a file that does not exist has none.
+#[derive(Debug)]
+pub(crate) struct Lines<T> {
+    reader: Option<BufReader<File>>,
+    path: PathBuf,
+    line: u64,
+    complete_bytes: u64,
+    torn: Option<TornLine>,
+    buffer: Vec<u8>,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T> Lines<T> {
+    pub(crate) fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let reader = match File::open(&path) {
+            Ok(file) => Some(BufReader::with_capacity(1 << 16, file)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(StoreError::io("read", &path)(error)),
+        };
+        Ok(Self {
+            reader,
+            path,
+            line: 0,
+            complete_bytes: 0,
+            torn: None,
+            buffer: Vec::new(),
+            record: PhantomData,
+        })
+    }
+
+    /// The torn last line, once it has been met.
+    pub(crate) fn torn(&self) -> Option<&TornLine> {
+        self.torn.as_ref()
+    }
+
+    /// Number of the line that was read last, from 1.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the complete lines so far.
+    pub(crate) fn complete_bytes(&self) -> u64 {
+        self.complete_bytes
+    }
+}
+
+impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
+    type Item = Result<T, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reader = self.reader.as_mut()?;
+        self.buffer.clear();
+        let read = match reader.read_until(b'\n', &mut self.buffer) {
+            Ok(read) => read,
+            Err(error) => {
+                self.reader = None;
+                return Some(Err(StoreError::io("read", &self.path)(error)));
+            }
+        };
+        if read == 0 {
+            self.reader = None;
+            return None;
+        }
+        self.line += 1;
+        let Some(text) = self.buffer.strip_suffix(b"\n") else {
+            self.reader = None;
+            let torn = TornLine { path: self.path.clone(), line: self.line, bytes: read as u64 };
+            tracing::warn!(
+                file = %torn.path.display(), line = torn.line, bytes = torn.bytes,
+                "the last line was cut short by a crash and is left out"
+            );
+            self.torn = Some(torn);
+            return None;
+        };
+        self.complete_bytes += read as u64;
+        Some(parse(&self.path, self.line, text))
+    }
+}
+
+/// Parses one record, and tells a newer version from damage.
+pub(crate) fn parse<T: DeserializeOwned + Line>(
+    path: &Path,
+    line: u64,
+    text: &[u8],
+) -> Result<T, StoreError> {
+    match serde_json::from_slice::<T>(text) {
+        Ok(record) => {
+            check_version(path, record.record_version())?;
+            Ok(record)
+        }
+        Err(error) => {
+            check_version(path, declared_version(text))?;
+            Err(StoreError::Malformed { path: path.to_owned(), line, detail: error.to_string() })
+        }
+    }
+}
+
+/// The version that a record gives itself, even if the rest of it cannot be understood.
+pub(crate) fn declared_version(text: &[u8]) -> Option<u32> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Version {
+        record_version: u32,
+    }
+    serde_json::from_slice::<Version>(text).ok().map(|version| version.record_version)
+}
+
+pub(crate) fn check_version(path: &Path, version: Option<u32>) -> Result<(), StoreError> {
+    match version {
+        Some(found) if found > RECORD_VERSION => {
+            Err(StoreError::NewerRecord { path: path.to_owned(), found, known: RECORD_VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Appends lines to a file.
+#[derive(Debug)]
+pub(crate) struct Appender {
+    file: File,
+    path: PathBuf,
+    length: u64,
+    buffer: Vec<u8>,
+}
+
+impl Appender {
+    /// Opens or creates the file, and cuts it to its `complete_bytes`, after the last whole line.
+    pub(crate) fn open(path: PathBuf, complete_bytes: u64) -> Result<Self, StoreError> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(StoreError::io("open", &path))?;
+        file.set_len(complete_bytes)
+            .and_then(|()| file.seek(SeekFrom::End(0)))
+            .map_err(StoreError::io("write", &path))?;
+        Ok(Self { file, path, length: complete_bytes, buffer: Vec::new() })
+    }
+
+    /// Appends one line. Where that fails, what was written of it is cut off again, so that a full
+    /// disk leaves no torn line in the middle of the file.
+    pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), StoreError> {
+        self.buffer.clear();
+        serde_json::to_writer(&mut self.buffer, record)
+            .map_err(|error| StoreError::io("write", &self.path)(error.into()))?;
+        self.buffer.push(b'\n');
+        if let Err(error) = self.file.write_all(&self.buffer) {
+            let cut = self.file.set_len(self.length);
+            let cut = cut.and_then(|()| self.file.seek(SeekFrom::End(0)));
+            if let Err(error) = cut {
+                tracing::error!(file = %self.path.display(), %error, "cannot cut off a torn line");
+            }
+            return Err(StoreError::io("write", &self.path)(error));
+        }
+        self.length += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Puts everything appended so far on stable storage.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(StoreError::io("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host_record::PluginIdentity;
+
+    fn record(case_id: &str) -> ResultRecord {
+        let plugin = PluginIdentity { id: "m".into(), version: "1.0.0".into(), sha256: "0".into() };
+        ResultRecord::new(case_id, plugin, serde_json::Value::Null, Vec::new())
+    }
+
+    #[test]
+    fn a_torn_end_is_left_out_and_cut_off_before_more_is_appended() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lines.jsonl");
+        let mut appender = Appender::open(path.clone(), 0).expect("a new file");
+        appender.append(&record("a")).expect("an append");
+        appender.append(&record("b")).expect("an append");
+        drop(appender);
+        let whole = std::fs::read(&path).expect("the file");
+        let first = whole.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+
+        // Every possible place at which a crash can cut the file.
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).expect("a cut file");
+            let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
+            let read: Vec<_> = lines.by_ref().map(|line| line.expect("a record")).collect();
+            let expected = usize::from(cut >= first) + usize::from(cut == whole.len());
+            assert_eq!(read.len(), expected, "cut at {cut}");
+            let clean = cut == 0 || cut == first || cut == whole.len();
+            assert_eq!(lines.torn().is_none(), clean, "cut at {cut}");
+
+            let mut appender =
+                Appender::open(path.clone(), lines.complete_bytes()).expect("a file to append to");
+            appender.append(&record("c")).expect("an append");
+            let read: Result<Vec<_>, _> =
+                Lines::<ResultRecord>::open(path.clone()).expect("an open file").collect();
+            assert_eq!(read.expect("whole lines").last().expect("a line").case_id, "c");
+        }
+    }
+
+    #[test]
+    fn damage_in_the_middle_names_file_and_line() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lines.jsonl");
+        let good = serde_json::to_string(&record("a")).expect("json");
+        std::fs::write(&path, format!("{good}\n{}\n{good}\n", &good[..20])).expect("a file");
+        let lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
+        let error = lines.last().expect("a last item").map(|_| ());
+        assert!(error.is_ok(), "reading goes on after a damaged line");
+        let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
+        let error = lines.nth(1).expect("a second item").expect_err("a damaged line");
+        assert!(matches!(&error, StoreError::Malformed { line: 2, path: at, .. } if *at == path));
+        assert!(error.to_string().contains("lines.jsonl`, line 2: "), "{error}");
+    }
+
+    #[test]
+    fn a_newer_record_is_refused_even_if_it_cannot_be_understood() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lines.jsonl");
+        for text in [r#"{"record-version":99,"new":[1]}"#.to_owned(), {
+            let mut record = record("a");
+            record.record_version = 99;
+            serde_json::to_string(&record).expect("json")
+        }] {
+            std::fs::write(&path, format!("{text}\n")).expect("a file");
+            let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
+            let error = lines.next().expect("an item").expect_err("a newer record");
+            assert!(
+                matches!(error, StoreError::NewerRecord { found: 99, known: 1, .. }),
+                "{error}"
+            );
+            assert!(error.hint().expect("a hint").contains("update"));
+        }
+    }
+}

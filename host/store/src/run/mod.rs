@@ -1,0 +1,138 @@
+//! One run's folder: what lies in it, who writes it and who reads it.
+
+mod folder;
+mod header;
+mod lines;
+mod outputs;
+mod samples;
+mod writer;
+
+pub use folder::{Records, RunFolder};
+pub use header::{
+    Counts, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultRecord, RunFinished,
+    RunHeader, RunPlugin,
+};
+pub use lines::TornLine;
+pub use writer::{PlanWriter, RunWriter};
+
+pub(crate) use folder::hexadecimal;
+pub(crate) use samples::SampleColumn;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+use crate::platform::sync_folder;
+
+/// Where things lie in a run folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub(crate) root: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn header(&self) -> PathBuf {
+        self.root.join("run.json")
+    }
+
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.root.join("manifest.toml")
+    }
+
+    pub(crate) fn plan(&self) -> PathBuf {
+        self.root.join("plan.jsonl")
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.root.join("journal.jsonl")
+    }
+
+    pub(crate) fn results(&self) -> PathBuf {
+        self.root.join("results.jsonl")
+    }
+
+    pub(crate) fn recommendations(&self) -> PathBuf {
+        self.root.join("recommendations.jsonl")
+    }
+
+    pub(crate) fn finished(&self) -> PathBuf {
+        self.root.join("finished.json")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    pub(crate) fn reports(&self) -> PathBuf {
+        self.root.join("reports")
+    }
+
+    pub(crate) fn samples(&self, case_id: &str) -> PathBuf {
+        self.root.join("samples").join(format!("{case_id}.parquet"))
+    }
+
+    pub(crate) fn outputs(&self, case_id: &str) -> PathBuf {
+        self.root.join("outputs").join(format!("{case_id}.parquet"))
+    }
+
+    pub(crate) fn labels(&self, case_id: &str) -> PathBuf {
+        self.root.join("labels").join(format!("{case_id}.parquet"))
+    }
+
+    pub(crate) fn standard_error(&self, case_id: &str) -> PathBuf {
+        self.root.join("stderr").join(format!("{case_id}.txt"))
+    }
+
+    /// The files that belong to one case.
+    pub(crate) fn case_files(&self, case_id: &str) -> [PathBuf; 4] {
+        [
+            self.samples(case_id),
+            self.outputs(case_id),
+            self.labels(case_id),
+            self.standard_error(case_id),
+        ]
+    }
+}
+
+/// The folders of [`Layout::case_files`].
+pub(crate) const CASE_FOLDERS: [&str; 4] = ["samples", "outputs", "labels", "stderr"];
+
+/// The name under which a file is written before it is complete.
+pub(crate) fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// Puts a complete `.partial` file on stable storage and in its place.
+pub(crate) fn settle(path: &Path) -> Result<(), StoreError> {
+    let beside = partial(path);
+    fs::File::open(&beside)
+        .and_then(|file| file.sync_all())
+        .map_err(StoreError::io("write", &beside))?;
+    fs::rename(&beside, path).map_err(StoreError::io("write", path))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    sync_folder(folder).map_err(StoreError::io("write", folder))
+}
+
+/// Writes a small file so that it is either there whole or not at all.
+pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
+    let beside = partial(path);
+    fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(contents))
+        .map_err(StoreError::io("write", &beside))?;
+    settle(path)
+}
+
+/// Makes a folder of a run folder, durably; it may exist.
+pub(crate) fn make_folder(path: &Path) -> Result<(), StoreError> {
+    match fs::create_dir(path) {
+        Ok(()) => {
+            let parent = path.parent().unwrap_or(Path::new("."));
+            sync_folder(parent).map_err(StoreError::io("write", parent))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(StoreError::io("create", path)(error)),
+    }
+}

@@ -1,0 +1,287 @@
+/*!
+Samples as Parquet.
+
+# What it costs, and when
+
+While a worker measures, the host shares the machine with it. So a block of samples is only copied
+to memory, eight bytes a query, and encoded when its case has ended and nothing is being timed.
+Only a case with more than [`BUFFER_QUERIES`] queries is encoded in between, a buffer at a time: a
+burst of about a second of the other core every four million queries, during which the worker
+waits, if at all, where it sends blocks, which is outside the timed part. Memory is bounded by the
+buffer and one row group, whatever the number of samples.
+
+# Layout
+
+One row a query, in the order in which they came. A row group holds queries of one phase only, so
+that a reader finds the measured ones by the row group's statistics, without decoding the phase.
+Times are integer nanoseconds since the worker's origin.
+*/
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::types::Int8Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use host_record::{SampleBlock, SamplePhase};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::reader::ColumnReader;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnPath;
+
+use super::{make_folder, partial, settle};
+use crate::error::StoreError;
+
+/// Queries that are kept in memory before any is encoded: 32 MiB.
+const BUFFER_QUERIES: usize = 4 << 20;
+/// Rows of a row group: a few megabytes while it is being made.
+const ROW_GROUP_ROWS: usize = 1 << 20;
+/// Rows that are encoded at a time.
+const BATCH_ROWS: usize = 1 << 16;
+
+const PHASE: &str = "phase";
+const START: &str = "start_ns";
+const LATENCY: &str = "latency_ns";
+const ITEMS: &str = "items";
+
+pub(super) type FileWriter = ArrowWriter<BufWriter<File>>;
+
+/// What every Parquet file of a run folder has in common.
+pub(super) fn properties() -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_created_by(concat!("tare ", env!("CARGO_PKG_VERSION")).into())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+}
+
+/// Opens a file to be written beside its place.
+pub(super) fn create(
+    path: &Path,
+    schema: SchemaRef,
+    properties: WriterProperties,
+) -> Result<FileWriter, StoreError> {
+    make_folder(path.parent().unwrap_or(Path::new(".")))?;
+    let beside = partial(path);
+    let file = File::create(&beside).map_err(StoreError::io("create", &beside))?;
+    let writer = BufWriter::with_capacity(1 << 18, file);
+    ArrowWriter::try_new(writer, schema, Some(properties)).map_err(StoreError::parquet(path))
+}
+
+fn schema() -> SchemaRef {
+    let phase = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    Arc::new(Schema::new(vec![
+        Field::new(PHASE, phase, false),
+        Field::new(START, DataType::UInt64, false),
+        Field::new(LATENCY, DataType::UInt64, false),
+        Field::new(ITEMS, DataType::UInt64, false),
+    ]))
+}
+
+/// Collects the samples of one case.
+#[derive(Debug)]
+pub(super) struct SampleWriter {
+    path: PathBuf,
+    blocks: Vec<SampleBlock>,
+    queries: usize,
+    writer: Option<(FileWriter, SamplePhase)>,
+}
+
+impl SampleWriter {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, blocks: Vec::new(), queries: 0, writer: None }
+    }
+
+    pub(super) fn push(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
+        if block.is_empty() {
+            return Ok(());
+        }
+        self.blocks.push(block.clone());
+        // A block has a cost of its own, so that many tiny ones are bounded too.
+        self.queries += block.len() + 8;
+        if self.queries >= BUFFER_QUERIES { self.encode() } else { Ok(()) }
+    }
+
+    /// Encodes what is buffered.
+    fn encode(&mut self) -> Result<(), StoreError> {
+        self.queries = 0;
+        let blocks = std::mem::take(&mut self.blocks);
+        let mut batch = Batch::default();
+        for block in &blocks {
+            if batch.phase.is_some_and(|phase| phase != block.phase) {
+                self.write(&mut batch)?;
+            }
+            batch.phase = Some(block.phase);
+            for (start, latency) in block.queries() {
+                batch.start.push(start);
+                batch.latency.push(latency);
+                batch.items.push(block.items_per_query);
+                if batch.start.len() == BATCH_ROWS {
+                    self.write(&mut batch)?;
+                    batch.phase = Some(block.phase);
+                }
+            }
+        }
+        self.write(&mut batch)
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        let Some(phase) = batch.phase.take().filter(|_| !batch.start.is_empty()) else {
+            return Ok(());
+        };
+        let (writer, last) = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let column = |name: &str| ColumnPath::from(name);
+                let properties = properties()
+                    .set_column_dictionary_enabled(column(START), false)
+                    .set_column_encoding(column(START), Encoding::DELTA_BINARY_PACKED)
+                    .set_column_dictionary_enabled(column(LATENCY), false)
+                    .set_column_encoding(column(LATENCY), Encoding::DELTA_BINARY_PACKED)
+                    .build();
+                none.insert((create(&self.path, schema(), properties)?, phase))
+            }
+        };
+        let failed = || StoreError::parquet(&self.path);
+        if *last != phase {
+            writer.flush().map_err(failed())?;
+            *last = phase;
+        }
+        let names: ArrayRef = Arc::new(StringArray::from(vec![phase.name()]));
+        let keys = Int8Array::from(vec![0; batch.start.len()]);
+        let phases = DictionaryArray::<Int8Type>::try_new(keys, names);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(phases.map_err(|error| failed()(error.into()))?),
+            Arc::new(UInt64Array::from(std::mem::take(&mut batch.start))),
+            Arc::new(UInt64Array::from(std::mem::take(&mut batch.latency))),
+            Arc::new(UInt64Array::from(std::mem::take(&mut batch.items))),
+        ];
+        RecordBatch::try_new(schema(), columns)
+            .map_err(parquet::errors::ParquetError::from)
+            .and_then(|rows| writer.write(&rows))
+            .map_err(failed())
+    }
+
+    /// Encodes the rest and puts the file in its place; a case without samples has no file.
+    pub(super) fn finish(mut self) -> Result<(), StoreError> {
+        self.encode()?;
+        let Some((writer, _)) = self.writer.take() else { return Ok(()) };
+        writer.close().map_err(StoreError::parquet(&self.path))?;
+        settle(&self.path)
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    phase: Option<SamplePhase>,
+    start: Vec<u64>,
+    latency: Vec<u64>,
+    items: Vec<u64>,
+}
+
+/// A column of the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SampleColumn {
+    Start,
+    Latency,
+    Items,
+}
+
+impl SampleColumn {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => START,
+            Self::Latency => LATENCY,
+            Self::Items => ITEMS,
+        }
+    }
+}
+
+/// A file of samples, open for reading.
+pub(crate) struct SampleReader {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+    measured: Vec<usize>,
+    rows: usize,
+}
+
+impl SampleReader {
+    /// Opens the file and finds the measured row groups; `None` where there is no file.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(StoreError::io("read", path)(error)),
+        };
+        let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
+        let (mut measured, mut rows) = (Vec::new(), 0);
+        for (index, group) in file.metadata().row_groups().iter().enumerate() {
+            let phase = group_phase(group).ok_or_else(|| {
+                let detail = format!("row group {index} does not say which phase it holds");
+                StoreError::parquet(path)(parquet::errors::ParquetError::General(detail))
+            })?;
+            if phase == SamplePhase::Measured {
+                measured.push(index);
+                rows += usize::try_from(group.num_rows()).unwrap_or(0);
+            }
+        }
+        Ok(Some(Self { path: path.to_owned(), file, measured, rows }))
+    }
+
+    /// Number of measured queries.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// A column of the measured queries, in order.
+    pub(crate) fn read(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
+        self.read_all(column).map_err(StoreError::parquet(&self.path))
+    }
+
+    fn read_all(&self, column: SampleColumn) -> parquet::errors::Result<Vec<u64>> {
+        let unexpected = || {
+            let detail = format!("there is no column `{}` of whole numbers", column.name());
+            parquet::errors::ParquetError::General(detail)
+        };
+        let schema = self.file.metadata().file_metadata().schema_descr_ptr();
+        let index = schema.columns().iter().position(|leaf| leaf.name() == column.name());
+        let index = index.ok_or_else(unexpected)?;
+        let mut values: Vec<i64> = Vec::with_capacity(self.rows);
+        for group in &self.measured {
+            let group = self.file.get_row_group(*group)?;
+            let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(index)?
+            else {
+                return Err(unexpected());
+            };
+            let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            let end = values.len() + rows;
+            while values.len() < end {
+                let (read, ..) =
+                    reader.read_records(end - values.len(), None, None, &mut values)?;
+                if read == 0 {
+                    let detail = format!("a row group ends before its {rows} rows");
+                    return Err(parquet::errors::ParquetError::EOF(detail));
+                }
+            }
+        }
+        // The same bits: Parquet keeps unsigned numbers in signed ones. The memory is reused.
+        Ok(values.into_iter().map(i64::cast_unsigned).collect())
+    }
+}
+
+/// The one phase that a row group holds.
+fn group_phase(group: &RowGroupMetaData) -> Option<SamplePhase> {
+    let phase = group.columns().iter().find(|column| column.column_path().string() == PHASE)?;
+    let Statistics::ByteArray(statistics) = phase.statistics()? else { return None };
+    let low = statistics.min_opt()?;
+    if low != statistics.max_opt()? {
+        return None;
+    }
+    std::str::from_utf8(low.data()).ok()?.parse().ok()
+}

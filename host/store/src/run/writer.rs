@@ -1,0 +1,352 @@
+//! Writing a run folder.
+
+use std::collections::HashSet;
+use std::fs::{self, File, TryLockError};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use host_record::{
+    CaseRecord, CaseSpec, Outcome, OutputBlock, RECORD_VERSION, Recorder, SampleBlock,
+};
+
+use super::folder::{Records, RunFolder, stems, write_json};
+use super::header::{
+    Counts, PlanLine, RecommendationRecord, ResultRecord, RunFinished, now, rfc3339,
+};
+use super::lines::{Appender, Lines, TornLine};
+use super::outputs::{OutputWriter, write_labels};
+use super::samples::SampleWriter;
+use super::{CASE_FOLDERS, make_folder, partial, settle, write_whole};
+use crate::error::StoreError;
+
+/// A run folder, open for writing; the one writer, since it holds the folder's lock.
+///
+/// It is the real [`Recorder`]. Of a case that ends, its files reach stable storage first and its
+/// journal line last: a case in the journal has all its files.
+#[derive(Debug)]
+pub struct RunWriter {
+    folder: RunFolder,
+    journal: Appender,
+    recorded: HashSet<String>,
+    counts: Counts,
+    torn: Option<TornLine>,
+    current: Option<Current>,
+    results: Option<Appender>,
+    recommendations: Option<Appender>,
+    /// Held until the writer is dropped; the operating system frees it if the process dies.
+    _lock: File,
+}
+
+#[derive(Debug)]
+struct Current {
+    case_id: String,
+    samples: SampleWriter,
+    outputs: OutputWriter,
+}
+
+impl RunWriter {
+    pub(super) fn lock(folder: RunFolder) -> Result<Self, StoreError> {
+        let path = folder.layout.lock();
+        let lock = File::create(&path).map_err(StoreError::io("create", &path))?;
+        // A list of runs holds the lock for a moment to see whether it is free.
+        let mut attempts = 0;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if attempts < 5 => {
+                    attempts += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::RunLocked { path: folder.path().to_owned() });
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(StoreError::io("lock", &path)(error));
+                }
+            }
+        }
+        let mut records = Records::open(&folder.layout)?;
+        let (mut recorded, mut counts) = (HashSet::new(), Counts::default());
+        for record in records.by_ref() {
+            let record = record?;
+            counts.add(&record.outcome);
+            recorded.insert(record.case_id);
+        }
+        let journal = Appender::open(folder.layout.journal(), records.complete_bytes())?;
+        Ok(Self {
+            journal,
+            recorded,
+            counts,
+            torn: records.torn().cloned(),
+            current: None,
+            results: None,
+            recommendations: None,
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Whether a host is writing the run now.
+    pub(crate) fn is_locked(folder: &RunFolder) -> Result<bool, StoreError> {
+        let path = folder.layout.lock();
+        let lock = match File::open(&path) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(StoreError::io("open", &path)(error)),
+        };
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
+        }
+    }
+
+    /// The folder, for reading what has been written so far.
+    #[must_use]
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// Whether the case is in the journal.
+    #[must_use]
+    pub fn is_recorded(&self, case_id: &str) -> bool {
+        self.recorded.contains(case_id)
+    }
+
+    /// How the recorded cases ended.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The line of the journal that a crash had cut short, and that was cut off on resuming.
+    #[must_use]
+    pub fn torn(&self) -> Option<&TornLine> {
+        self.torn.as_ref()
+    }
+
+    /// Starts writing the plan, a line at a time.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be made.
+    pub fn plan_writer(&self) -> Result<PlanWriter, StoreError> {
+        let path = self.folder.layout.plan();
+        let beside = partial(&path);
+        let file = File::create(&beside).map_err(StoreError::io("create", &beside))?;
+        Ok(PlanWriter { writer: BufWriter::with_capacity(1 << 16, file), path })
+    }
+
+    /// Keeps what a metric said of a case. It is on stable storage after [`RunWriter::finish`];
+    /// until then a crash can lose it, since it can be computed again.
+    ///
+    /// # Errors
+    ///
+    /// Where a value is not a finite number, or the file cannot be written.
+    pub fn record_result(&mut self, result: &ResultRecord) -> Result<(), StoreError> {
+        for value in &result.values {
+            let bounds = value.interval.map_or([0.0; 2], |(low, high)| [low, high]);
+            let point = *value.value.as_ref().unwrap_or(&0.0);
+            if let Some(odd) = [point, bounds[0], bounds[1]].iter().find(|x| !x.is_finite()) {
+                return Err(StoreError::NotFinite {
+                    case_id: result.case_id.clone(),
+                    metric: value.metric.clone(),
+                    value: *odd,
+                });
+            }
+        }
+        let path = self.folder.layout.results();
+        opened::<ResultRecord>(&mut self.results, path)?.append(result)
+    }
+
+    /// Keeps what a recommender said, in the same way.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written.
+    pub fn record_recommendations(
+        &mut self,
+        record: &RecommendationRecord,
+    ) -> Result<(), StoreError> {
+        let path = self.folder.layout.recommendations();
+        opened::<RecommendationRecord>(&mut self.recommendations, path)?.append(record)
+    }
+
+    /// Says that nothing of the run is left to do: puts results and recommendations on stable
+    /// storage and writes `finished.json`.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be written.
+    pub fn finish(&mut self) -> Result<RunFinished, StoreError> {
+        self.abandon()?;
+        for appender in [&self.results, &self.recommendations].into_iter().flatten() {
+            appender.sync()?;
+        }
+        let finished = RunFinished {
+            record_version: RECORD_VERSION,
+            finished_at: rfc3339(now()),
+            counts: self.counts,
+        };
+        write_json(&self.folder.layout.finished(), &finished)?;
+        Ok(finished)
+    }
+
+    /// Removes what belongs to no recorded case.
+    pub(super) fn drop_leftovers(&self) -> Result<(), StoreError> {
+        for name in CASE_FOLDERS {
+            for case_id in stems(&self.folder.path().join(name))? {
+                if !self.is_recorded(&case_id) {
+                    tracing::info!(%case_id, "dropping what an unfinished case left behind");
+                    self.drop_case(&case_id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_case(&self, case_id: &str) -> Result<(), StoreError> {
+        for path in self.folder.layout.case_files(case_id) {
+            for path in [partial(&path), path] {
+                match fs::remove_file(&path) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => return Err(StoreError::io("remove", &path)(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the case in progress, which did not end.
+    fn abandon(&mut self) -> Result<(), StoreError> {
+        match self.current.take() {
+            Some(current) => self.drop_case(&current.case_id),
+            None => Ok(()),
+        }
+    }
+
+    fn check_new(&self, case_id: &str) -> Result<(), StoreError> {
+        let wrong = |detail| Err(StoreError::OutOfOrder { case_id: case_id.into(), detail });
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if case_id.is_empty() || case_id.len() > 64 || !case_id.bytes().all(plain) {
+            return wrong("an id is up to 64 letters, digits, `-` and `_`, since it names files");
+        }
+        if self.is_recorded(case_id) {
+            return wrong("it is already in the journal");
+        }
+        Ok(())
+    }
+
+    fn current(&mut self) -> Result<&mut Current, StoreError> {
+        self.current.as_mut().ok_or(StoreError::OutOfOrder {
+            case_id: String::new(),
+            detail: "samples and outputs belong to a case that has started and not ended",
+        })
+    }
+}
+
+impl Recorder for RunWriter {
+    type Error = StoreError;
+
+    fn case_started(&mut self, case: &CaseSpec) -> Result<(), StoreError> {
+        self.abandon()?;
+        self.check_new(&case.id)?;
+        self.drop_case(&case.id)?;
+        let layout = &self.folder.layout;
+        self.current = Some(Current {
+            case_id: case.id.clone(),
+            samples: SampleWriter::new(layout.samples(&case.id)),
+            outputs: OutputWriter::new(layout.outputs(&case.id)),
+        });
+        Ok(())
+    }
+
+    fn samples(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
+        self.current()?.samples.push(block)
+    }
+
+    fn outputs(&mut self, block: &OutputBlock) -> Result<(), StoreError> {
+        self.current()?.outputs.push(block)
+    }
+
+    fn case_finished(&mut self, record: &CaseRecord) -> Result<(), StoreError> {
+        let case_id = record.case_id.as_str();
+        self.check_new(case_id)?;
+        if let Some(current) = self.current.take_if(|current| current.case_id == case_id) {
+            current.samples.finish()?;
+            current.outputs.finish()?;
+        } else {
+            self.abandon()?;
+        }
+
+        // What is long lies beside the journal, so that a journal stays quick to read.
+        let mut record = record.clone();
+        if let Outcome::Finished(report) = &mut record.outcome {
+            let labels = std::mem::take(&mut report.labels);
+            if !labels.is_empty() {
+                write_labels(&self.folder.layout.labels(case_id), &labels)?;
+            }
+        }
+        let standard_error = std::mem::take(&mut record.standard_error);
+        if !standard_error.is_empty() {
+            let path = self.folder.layout.standard_error(case_id);
+            make_folder(path.parent().unwrap_or(Path::new(".")))?;
+            write_whole(&path, standard_error.as_bytes())?;
+        }
+
+        self.journal.append(&record)?;
+        self.journal.sync()?;
+        self.counts.add(&record.outcome);
+        self.recorded.insert(record.case_id);
+        Ok(())
+    }
+}
+
+/// Opens a file of lines for appending when it is first needed.
+fn opened<T: serde::de::DeserializeOwned + super::lines::Line>(
+    appender: &mut Option<Appender>,
+    path: PathBuf,
+) -> Result<&mut Appender, StoreError> {
+    Ok(match appender {
+        Some(appender) => appender,
+        none => {
+            let mut lines = Lines::<T>::open(path.clone())?;
+            for line in lines.by_ref() {
+                line?;
+            }
+            none.insert(Appender::open(path, lines.complete_bytes())?)
+        }
+    })
+}
+
+/// Writes `plan.jsonl`, a line at a time: a million lines need no memory.
+#[derive(Debug)]
+pub struct PlanWriter {
+    writer: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl PlanWriter {
+    /// Writes a line.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written.
+    pub fn write(&mut self, line: &PlanLine) -> Result<(), StoreError> {
+        serde_json::to_writer(&mut self.writer, line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.writer.write_all(b"\n"))
+            .map_err(StoreError::io("write", &self.path))
+    }
+
+    /// Puts the plan in its place, on stable storage.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written.
+    pub fn finish(mut self) -> Result<(), StoreError> {
+        self.writer.flush().map_err(StoreError::io("write", &self.path))?;
+        settle(&self.path)
+    }
+}

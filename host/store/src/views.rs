@@ -1,0 +1,215 @@
+/*!
+The fixed views that reports and recommenders read; `docs/reference/views.md` lists their columns.
+
+They come from a DuckDB in memory that holds one run, with the same tables as the database file,
+filled by the same import. So a report needs no database file, waits for no lock, and what a view
+says of a run is what the database says of it.
+*/
+
+use std::cell::Cell as Flag;
+use std::time::Instant;
+
+use duckdb::{Appender, Connection, params};
+use host_record::{Cell, Outcome, Table, Views};
+
+use crate::database::{
+    MIGRATIONS, confine, has_parquet, import, in_memory, migrate, pattern_literal, samples_view,
+    table, user_query,
+};
+use crate::distribution;
+use crate::error::StoreError;
+use crate::run::{RunFolder, SampleColumn};
+
+/// Names of the views, in the order of the reference page.
+const NAMES: [&str; 8] = [
+    "run",
+    "cases",
+    "results",
+    "warnings",
+    "hardware",
+    "latency_quantiles",
+    "latency_histogram",
+    "recommendations",
+];
+
+/// The views over one run.
+pub struct RunViews {
+    connection: Connection,
+    folder: RunFolder,
+    /// The latencies' distributions take reading all samples, so they wait until someone asks.
+    distributions: Flag<bool>,
+}
+
+impl RunViews {
+    /// Reads a run folder into memory, except its samples. Can be read from while the run goes on;
+    /// it then shows the run as it was at this moment.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be read.
+    pub fn open(folder: &RunFolder) -> Result<Self, StoreError> {
+        let views = Self::open_unconfined(folder)?;
+        confine(&views.connection, views.folder.path())?;
+        Ok(views)
+    }
+
+    /// The same, on a connection that may write files. For queries of ours only.
+    pub(crate) fn open_unconfined(folder: &RunFolder) -> Result<Self, StoreError> {
+        let started = Instant::now();
+        let path = folder.path();
+        let path = path.canonicalize().map_err(StoreError::io("read", path))?;
+        let folder = RunFolder::open(&path)?;
+        let mut connection = in_memory()?;
+        migrate(&mut connection, &path, MIGRATIONS)?;
+        import(&mut connection, &folder)?;
+        let samples = samples_view(
+            "parse_path(filename)[-3]",
+            &pattern_literal(&path, "samples/*.parquet"),
+            has_parquet(&path.join("samples"))?,
+        );
+        let outputs = if has_parquet(&path.join("outputs"))? {
+            format!(
+                "SELECT parse_filename(filename, true) AS case_id, example::BIGINT AS example, \
+                 output::VARCHAR AS output, values FROM read_parquet({}, filename = true)",
+                pattern_literal(&path, "outputs/*.parquet")
+            )
+        } else {
+            "SELECT NULL::VARCHAR AS case_id, NULL::BIGINT AS example, NULL::VARCHAR AS output, \
+             NULL::FLOAT[] AS values WHERE false"
+                .into()
+        };
+        connection
+            .execute_batch(&format!(
+                "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; {}",
+                include_str!("views.sql")
+            ))
+            .map_err(StoreError::database("make the views"))?;
+        tracing::debug!(run = folder.run_id(), elapsed = ?started.elapsed(), "views opened");
+        Ok(Self { connection, folder, distributions: Flag::new(false) })
+    }
+
+    /// The run that they show.
+    #[must_use]
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// Answers a query that a user wrote, over the views and over `raw_benchmark_data` and
+    /// `outputs`, the run's samples and outputs.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not a query that reads, or DuckDB refuses it.
+    pub fn query(&self, sql: &str) -> Result<Table, StoreError> {
+        if sql.to_ascii_lowercase().contains("latency_") {
+            self.fill_distributions()?;
+        }
+        user_query(&self.connection, sql)
+    }
+
+    /// One row for each case: its coordinates, how it ended, a column for each metric (NULL for a
+    /// gap), and the kinds of its warnings. Values are in the units that the `results` view gives.
+    ///
+    /// # Errors
+    ///
+    /// Where DuckDB fails.
+    pub fn summary(&self) -> Result<Table, StoreError> {
+        let failed = || StoreError::database("read the views");
+        let metrics = table(
+            &self.connection,
+            "SELECT metric FROM main.benchmark_results WHERE unit IS NOT NULL \
+             GROUP BY metric ORDER BY min(rowid)",
+        )
+        .map_err(failed())?;
+        let mut sql = String::from(
+            "SELECT case_id, model, backend, device, precision, batch, sequence_length, scenario, \
+             outcome",
+        );
+        for row in &metrics.rows {
+            if let [Cell::Text(metric)] = row.as_slice() {
+                let text = metric.replace('\'', "''");
+                let name = metric.replace('"', "\"\"");
+                sql.push_str(&format!(
+                    ", (SELECT any_value(value) FROM results AS r \
+                     WHERE r.case_id = c.case_id AND r.metric = '{text}') AS \"{name}\""
+                ));
+            }
+        }
+        sql.push_str(
+            ", (SELECT string_agg(DISTINCT kind, ', ' ORDER BY kind) FROM warnings AS w \
+             WHERE w.case_id = c.case_id) AS warnings, reason \
+             FROM cases AS c ORDER BY case_index NULLS LAST",
+        );
+        table(&self.connection, &sql).map_err(failed())
+    }
+
+    /// Writes a view, `raw_benchmark_data` or `outputs` to a file in one of DuckDB's formats.
+    pub(crate) fn copy(&self, name: &str, file: &str, options: &str) -> Result<(), StoreError> {
+        if name.starts_with("latency_") {
+            self.fill_distributions()?;
+        }
+        self.connection
+            .execute_batch(&format!("COPY (SELECT * FROM \"{name}\") TO {file} ({options})"))
+            .map_err(StoreError::database("export"))
+    }
+
+    fn appender(&self, name: &str) -> Result<Appender<'_>, StoreError> {
+        self.connection
+            .appender_to_db(name, "views")
+            .map_err(StoreError::database("make the views"))
+    }
+
+    /// Computes the latencies' distributions, a case at a time, so that memory holds the samples
+    /// of one case at most.
+    fn fill_distributions(&self) -> Result<(), StoreError> {
+        if self.distributions.get() {
+            return Ok(());
+        }
+        let failed = || StoreError::database("make the views");
+        let fill = || {
+            let mut quantiles = self.appender("latency_quantiles")?;
+            let mut histogram = self.appender("latency_histogram")?;
+            for record in self.folder.records()? {
+                let record = record?;
+                let Outcome::Finished(_) = &record.outcome else { continue };
+                let Some(samples) = self.folder.samples(&record.case_id)? else { continue };
+                let latencies = samples.read(SampleColumn::Latency)?;
+                for (quantile, latency) in distribution::quantiles(&latencies) {
+                    quantiles
+                        .append_row(params![record.case_id, quantile, latency])
+                        .map_err(failed())?;
+                }
+                for bin in distribution::histogram(&latencies) {
+                    histogram
+                        .append_row(params![record.case_id, bin.low_ns, bin.high_ns, bin.queries])
+                        .map_err(failed())?;
+                }
+            }
+            quantiles.flush().and_then(|()| histogram.flush()).map_err(failed())
+        };
+        // All or nothing: a second try must not find half of it.
+        self.connection.execute_batch("BEGIN").map_err(failed())?;
+        let filled = fill();
+        let end = if filled.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        self.connection.execute_batch(end).map_err(failed())?;
+        self.distributions.set(filled.is_ok());
+        filled
+    }
+}
+
+impl Views for RunViews {
+    fn names(&self) -> Vec<String> {
+        NAMES.map(str::to_owned).into()
+    }
+
+    fn read(&self, name: &str) -> Result<Table, String> {
+        if !NAMES.contains(&name) {
+            return Err(format!("there is no view `{name}`; there are: {}", NAMES.join(", ")));
+        }
+        if name.starts_with("latency_") {
+            self.fill_distributions().map_err(|error| error.to_string())?;
+        }
+        table(&self.connection, &format!("SELECT * FROM views.{name}"))
+            .map_err(|error| crate::error::duckdb_message(&error))
+    }
+}
