@@ -1,0 +1,126 @@
+//! The example backends in C, C++ and Rust conform, and so does what the guide shows of them.
+
+mod common;
+
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use common::{FOLDER, build};
+use plugin_api::abi;
+use plugin_api::client::{Backend, LoadRequest};
+use plugin_testkit::{Fixture, Suite};
+
+/// The example in Rust.
+#[path = "../../native/examples/scale.rs"]
+pub mod rust_example;
+
+fn fixture() -> Fixture {
+    Fixture::read(&Path::new(FOLDER).join("fixture.toml")).expect("a good fixture")
+}
+
+/// The suite measures memory, so the tests that use it take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn conforms(source: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = build(source, folder.path(), &[]);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: it is our own, and nobody else has loaded this copy.
+    let suite = unsafe { Suite::open(&path) }.expect("a backend");
+    suite.check(&fixture()).assert();
+    drop(suite);
+    refuses_a_file_that_is_no_model(&path);
+}
+
+#[test]
+fn the_example_in_c_conforms() {
+    conforms("scale.c");
+}
+
+#[test]
+fn the_example_in_cpp_conforms() {
+    conforms("scale.cpp");
+}
+
+#[test]
+fn the_example_in_rust_conforms() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: it is our own, and no other test opens it.
+    let suite = unsafe { Suite::from_entry(rust_example::tare_backend_v1) };
+    suite.check(&fixture()).assert();
+}
+
+/// `example_factor` of `scale.c`.
+#[repr(C)]
+struct Factor {
+    struct_size: usize,
+    factor: Option<unsafe extern "C" fn(model: *const abi::Model) -> f32>,
+}
+
+#[test]
+fn an_extension_of_the_example_in_c_is_found_by_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = build("scale.c", folder.path(), &[]);
+    // SAFETY: it is our own, and nobody else has loaded this copy.
+    let library = unsafe { libloading::Library::new(library) }.expect("a library");
+    // SAFETY: this is the entry point's type.
+    let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
+    // SAFETY: it keeps the ABI, and the library outlives the backend.
+    let backend = unsafe { Backend::open(*entry) }.expect("a backend");
+    let table = backend.extension("example/factor/1").expect("the extension").cast::<Factor>();
+    // SAFETY: the extension of this name is such a table.
+    let table = unsafe { table.as_ref() };
+    assert_eq!((table.struct_size, table.factor.is_some()), (size_of::<Factor>(), true));
+    for name in ["example/factor/2", "example/factor/", "", "example/factor/1 "] {
+        assert_eq!(backend.extension(name).map(|table| table.cast::<c_void>()), None, "{name}");
+    }
+}
+
+fn refuses_a_file_that_is_no_model(library: &Path) {
+    // SAFETY: it is our own, and nobody else has loaded this copy.
+    let library = unsafe { libloading::Library::new(library) }.expect("a library");
+    // SAFETY: this is the entry point's type.
+    let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
+    // SAFETY: it keeps the ABI, and the library outlives the backend.
+    let backend = unsafe { Backend::open(*entry) }.expect("a backend");
+    let path = Path::new(FOLDER).join("fixture.toml");
+    let path = path.to_str().expect("UTF-8");
+    let request = LoadRequest { path, device: "scale:0", threads: None, options: &[] };
+    let error = backend.load(&request).expect_err("not a model");
+    assert_eq!(error.code.name(), "invalid-model");
+    assert!(error.message.ends_with("fixture.toml: does not begin with `scale FACTOR`"));
+}
+
+/// Code blocks of a page in one language.
+fn code_blocks(page: &str, language: &str) -> Vec<String> {
+    let path = Path::new(FOLDER).join("../../docs/guide").join(page);
+    let text = std::fs::read_to_string(&path).expect("the page");
+    let mut blocks = Vec::new();
+    for part in text.split("\n```").skip(1).step_by(2) {
+        let (info, code) = part.split_once('\n').unwrap_or((part, ""));
+        if info.trim() == language {
+            blocks.push(code.to_owned() + "\n");
+        }
+    }
+    blocks
+}
+
+#[test]
+fn the_guide_shows_the_code_that_is_tested() {
+    let native = concat!(env!("CARGO_MANIFEST_DIR"), "/../native");
+    let files = [
+        ("backend-c.md", "c", format!("{FOLDER}/scale.c"), 5),
+        ("backend-c.md", "cpp", format!("{FOLDER}/scale.cpp"), 2),
+        ("backend-c.md", "toml", format!("{FOLDER}/plugin.toml"), 1),
+        ("backend-rust.md", "rust", format!("{native}/examples/scale.rs"), 4),
+    ];
+    for (page, language, file, least) in files {
+        let blocks = code_blocks(page, language);
+        assert!(blocks.len() >= least, "{page} shows {} blocks of {language}", blocks.len());
+        let tested = std::fs::read_to_string(&file).expect("the tested file");
+        for block in blocks {
+            assert!(tested.contains(&block), "{page} shows code that is not in {file}:\n{block}");
+        }
+    }
+}
