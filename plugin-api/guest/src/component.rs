@@ -10,7 +10,6 @@ use crate::{
     Recommendation, Recommender, Report, Table, Views, parse_options,
 };
 
-#[expect(missing_docs, reason = "generated")]
 #[doc(hidden)]
 pub mod metric {
     wit_bindgen::generate!({
@@ -21,7 +20,6 @@ pub mod metric {
     });
 }
 
-#[expect(missing_docs, reason = "generated")]
 #[doc(hidden)]
 pub mod report {
     wit_bindgen::generate!({
@@ -36,7 +34,6 @@ pub mod report {
     });
 }
 
-#[expect(missing_docs, reason = "generated")]
 #[doc(hidden)]
 pub mod recommender {
     wit_bindgen::generate!({
@@ -146,7 +143,6 @@ pub(crate) fn log_line(level: Level, text: &str) {
     log::line(level, text);
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
 fn text(error: Error) -> String {
     error.to_string()
 }

@@ -210,7 +210,6 @@ impl<'a> Row<'a> {
         match self.cell(column)? {
             Cell::Null => Ok(None),
             Cell::Real(value) => Ok(Some(*value)),
-            #[expect(clippy::cast_precision_loss, reason = "asked for as a real number")]
             Cell::Integer(value) => Ok(Some(*value as f64)),
             other => Err(self.mismatch(column, "a number", other)),
         }

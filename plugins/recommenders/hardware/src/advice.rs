@@ -1,0 +1,607 @@
+//! From verdicts to sentences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plugin_guest::{Error, Recommendation};
+use report_common::{
+    Case, Configuration, Gap, Labels, Outcome, Run, configurations, humanise_metric,
+};
+
+use crate::judge::{Candidate, Reading, Verdict, differ, front};
+use crate::options::{Limit, Objective, Options, limits, metric_name, objectives};
+
+/// The advice about a run.
+pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>, Error> {
+    let configurations = configurations(run);
+    let defaults = Options::default();
+    let any_metric = !run.metrics().is_empty();
+    let (limits, objectives, considered) = if any_metric {
+        (
+            limits(options, run)?,
+            objectives(
+                &options.objectives,
+                options.objectives == defaults.objectives,
+                "objectives",
+                run,
+            )?,
+            objectives(
+                &options.considered,
+                options.considered == defaults.considered,
+                "considered",
+                run,
+            )?,
+        )
+    } else {
+        // Nothing was measured, so there is nothing to check the options against.
+        (Vec::new(), Vec::new(), Vec::new())
+    };
+
+    let mut advice = Vec::new();
+    for workload in workloads(run) {
+        let of_workload =
+            configurations.iter().filter(|it| workload.contains(it.first())).cloned().collect();
+        let group =
+            Group::new(run, workload, of_workload, &limits, objectives.clone(), &considered);
+        group.advise(&mut advice);
+    }
+    Ok(advice)
+}
+
+/// What is given and not chosen: model, mode and sequence length.
+#[derive(Debug, Clone, PartialEq)]
+struct Workload<'a> {
+    model: &'a str,
+    mode: &'a str,
+    sequence_length: Option<i64>,
+}
+
+impl Workload<'_> {
+    fn contains(&self, case: &Case) -> bool {
+        (self.model, self.mode, self.sequence_length)
+            == (&*case.model, &*case.mode, case.sequence_length)
+    }
+
+    fn name(&self) -> String {
+        match self.sequence_length {
+            Some(length) => format!("{} at sequence length {length}", self.model),
+            None => self.model.to_owned(),
+        }
+    }
+}
+
+fn workloads(run: &Run) -> Vec<Workload<'_>> {
+    let mut workloads: Vec<Workload<'_>> = Vec::new();
+    for case in &run.cases {
+        let Case { model, mode, sequence_length, .. } = case;
+        let workload = Workload { model, mode, sequence_length: *sequence_length };
+        if !workloads.contains(&workload) {
+            workloads.push(workload);
+        }
+    }
+    workloads
+}
+
+/// One workload, and what can be said about its configurations.
+struct Group<'a, 'o> {
+    name: String,
+    candidates: Vec<Candidate<'a>>,
+    /// Cases that did not finish, with their names.
+    unfinished: Vec<(String, &'a Case, &'a Gap)>,
+    limits: &'o [Limit],
+    objectives: Vec<Objective>,
+    considered: &'o [Objective],
+    /// Objectives that no configuration has a value for.
+    dropped: Vec<Objective>,
+}
+
+impl<'a, 'o> Group<'a, 'o> {
+    fn new(
+        run: &'a Run,
+        workload: Workload<'_>,
+        configurations: Vec<Configuration<'a>>,
+        limits: &'o [Limit],
+        objectives: Vec<Objective>,
+        considered: &'o [Objective],
+    ) -> Self {
+        let cases = || run.cases.iter().filter(|case| workload.contains(case));
+        let labels = Labels::new(cases());
+        let unfinished = cases()
+            .filter_map(|case| match &case.outcome {
+                Outcome::Finished => None,
+                Outcome::Failed(gap) | Outcome::Gap(gap) => Some((labels.label(case), case, gap)),
+            })
+            .collect();
+        let labels = labels.without_scenario();
+        let has_value = |objective: &Objective| {
+            configurations.iter().any(|it| Reading::new(it, &objective.metric).is_ok())
+        };
+        let (objectives, dropped): (Vec<_>, Vec<_>) = objectives.into_iter().partition(has_value);
+        let candidates = configurations
+            .into_iter()
+            .map(|configuration| {
+                let label = name(configuration.first(), &labels);
+                Candidate::new(label, configuration, limits, &objectives, considered)
+            })
+            .collect();
+        let name = workload.name();
+        Self { name, candidates, unfinished, limits, objectives, considered, dropped }
+    }
+
+    fn advise(&self, advice: &mut Vec<Recommendation>) {
+        let comparable: Vec<_> =
+            self.candidates.iter().filter(|candidate| candidate.unknown().is_none()).collect();
+        let judged = || {
+            comparable
+                .iter()
+                .copied()
+                .filter(|candidate| !matches!(candidate.verdict(), Verdict::Unknown(_)))
+        };
+        let with = |verdict: Verdict| -> Vec<_> {
+            judged().filter(|candidate| candidate.verdict() == verdict).collect()
+        };
+        let (sure, perhaps) = (with(Verdict::Kept), with(Verdict::KeptPerhaps));
+        if !sure.is_empty() {
+            self.choices(&sure, &perhaps, true, advice);
+        } else if !perhaps.is_empty() {
+            self.choices(&perhaps, &[], false, advice);
+        } else if judged().next().is_some() {
+            advice.push(self.closest(&judged().collect::<Vec<_>>()));
+        }
+        if comparable.len() > 1 && self.objectives.len() > 1 {
+            advice.push(self.front(&comparable));
+        }
+        advice.extend(self.not_judged());
+    }
+
+    /// Objectives that are still open: those that no limit settles, or all if there is none.
+    fn open(&self) -> Vec<usize> {
+        let settled = |objective: &Objective| {
+            self.limits.iter().any(|limit| limit.metric == objective.metric)
+        };
+        let all = 0..self.objectives.len();
+        let open: Vec<_> = all.clone().filter(|it| !settled(&self.objectives[*it])).collect();
+        if open.is_empty() { all.collect() } else { open }
+    }
+
+    /// The limits in words, with the word that joins them to what goes before.
+    fn within(&self) -> String {
+        if self.limits.is_empty() {
+            return String::new();
+        }
+        let limits: Vec<_> = self.limits.iter().map(Limit::text).collect();
+        format!(" with {}", join(&limits))
+    }
+
+    /// The best in each open objective. One that is best in several is named once.
+    fn choices(
+        &self,
+        feasible: &[&Candidate<'a>],
+        perhaps: &[&Candidate<'a>],
+        sure: bool,
+        advice: &mut Vec<Recommendation>,
+    ) {
+        let eligible = front(feasible, &self.objectives, self.considered);
+        let mut winners: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for objective in self.open() {
+            let best = best(&eligible, objective, &self.objectives[objective]);
+            match winners.iter_mut().find(|(_, known)| *known == best) {
+                Some((objectives, _)) => objectives.push(objective),
+                None => winners.push((vec![objective], best)),
+            }
+        }
+        for (objectives, winners) in winners {
+            let winners: Vec<_> = winners.iter().map(|winner| eligible[*winner]).collect();
+            advice.push(self.choice(&objectives, &winners, feasible, perhaps, sure));
+        }
+    }
+
+    fn choice(
+        &self,
+        objectives: &[usize],
+        winners: &[&Candidate<'a>],
+        feasible: &[&Candidate<'a>],
+        perhaps: &[&Candidate<'a>],
+        sure: bool,
+    ) -> Recommendation {
+        let best: Vec<_> = objectives.iter().map(|it| self.objectives[*it].best()).collect();
+        let labels: Vec<_> = winners.iter().map(|winner| winner.label.clone()).collect();
+        let tie = winners.len() > 1;
+        let alone = self.candidates.len() == 1;
+        let title = match (alone, tie) {
+            (true, _) => format!(
+                "{}: {} is all that was measured{}",
+                self.name,
+                labels[0],
+                self.limits
+                    .first()
+                    .map_or(String::new(), |_| format!(", and it runs{}", self.within())),
+            ),
+            (_, true) => {
+                format!("{}: {} tie for {}{}", self.name, join(&labels), join(&best), self.within())
+            }
+            _ => format!("{}: {} has {}{}", self.name, labels[0], join(&best), self.within()),
+        };
+        let title = if sure { title } else { format!("{title}, which is not certain") };
+
+        let mut sentences = Vec::new();
+        let mut rests_on = Cases::default();
+        for winner in winners {
+            sentences.push(format!("{}: {}.", capital(&winner.label), winner.figures()));
+            rests_on.candidate(winner);
+        }
+        if !sure {
+            for winner in winners {
+                sentences.extend(self.doubts(winner));
+            }
+        }
+        if tie {
+            sentences.push(self.tie_break(objectives, winners));
+        }
+        let others = feasible.len() - winners.len();
+        if others > 0 {
+            let noun = if others == 1 { "configuration" } else { "configurations" };
+            let meet = if self.limits.is_empty() { "compared" } else { "within the limits" };
+            sentences.push(format!("{others} other {noun} {meet} did not do better."));
+        }
+        for winner in winners {
+            sentences.extend(self.accuracy_cost(winner, &mut rests_on));
+        }
+        for objective in objectives {
+            sentences.extend(self.perhaps_better(*objective, winners[0], perhaps, &mut rests_on));
+        }
+        for winner in winners {
+            sentences.extend(doubtful(winner));
+        }
+        for objective in &self.dropped {
+            let metric = metric_name(&objective.metric);
+            sentences.push(format!("No configuration has a {metric}, so it was not compared."));
+        }
+        let kind = if tie { "tie" } else { "choice" };
+        // A line for each that is named, and one for all that is to be said of them.
+        let mut lines = sentences;
+        let remarks = lines.split_off(winners.len()).join(" ");
+        lines.extend((!remarks.is_empty()).then_some(remarks));
+        let mut recommendation =
+            recommendation(kind, title, &lines, rests_on, &[("model", &self.name)]);
+        recommendation
+            .attributes
+            .insert("certain".to_owned(), if sure { "yes" } else { "no" }.to_owned());
+        let compared = self.candidates.iter().flat_map(|it| &it.configuration.cases);
+        let compared: Vec<_> = compared.map(|case| case.id.as_str()).collect();
+        recommendation.attributes.insert("compared".to_owned(), compared.join(" "));
+        recommendation
+    }
+
+    /// Which limits a configuration may miss after all.
+    fn doubts(&self, candidate: &Candidate<'_>) -> Vec<String> {
+        let doubtful =
+            |verdict: &Verdict| matches!(verdict, Verdict::KeptPerhaps | Verdict::BrokenPerhaps);
+        let pairs = self.limits.iter().zip(&candidate.limits);
+        pairs
+            .filter_map(|(limit, (verdict, reading))| {
+                let reading = reading.as_ref().ok().filter(|_| doubtful(verdict))?;
+                Some(format!(
+                    "Whether {} keeps to {} is not certain: the interval around its {} crosses the limit.",
+                    candidate.label,
+                    limit.text(),
+                    reading.text(),
+                ))
+            })
+            .collect()
+    }
+
+    /// What still tells apart those that tie.
+    fn tie_break(&self, objectives: &[usize], winners: &[&Candidate<'_>]) -> String {
+        let same: Vec<_> =
+            objectives.iter().map(|it| metric_name(&self.objectives[*it].metric)).collect();
+        let how = if winners.iter().all(|winner| {
+            objectives
+                .iter()
+                .all(|it| matches!(&winner.objectives[*it], Ok(Reading { interval: Some(_), .. })))
+        }) {
+            "their intervals overlap"
+        } else {
+            "they differ by no more than 5 %"
+        };
+        let mut text = format!("Their {} does not differ clearly: {how}.", join(&same));
+        let others = (0..self.objectives.len()).filter(|it| !objectives.contains(it));
+        for other in others {
+            let objective = &self.objectives[other];
+            if let [best] = best(winners, other, objective)[..] {
+                let label = &winners[best].label;
+                text.push_str(&format!(" Of these, {label} has {}.", objective.best()));
+            }
+        }
+        text
+    }
+
+    /// What a configuration gives away in accuracy, if that is more than noise.
+    fn accuracy_cost(&self, candidate: &Candidate<'a>, cases: &mut Cases) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for (position, objective) in self.considered.iter().enumerate() {
+            if !objective.metric.starts_with("accuracy.") {
+                continue;
+            }
+            let Ok(reading) = &candidate.considered[position] else {
+                sentences.push(format!(
+                    "Nothing is known of the {} of {}.",
+                    metric_name(&objective.metric),
+                    candidate.label
+                ));
+                continue;
+            };
+            let readings = || {
+                self.candidates
+                    .iter()
+                    .filter_map(|other| Some((other, other.considered[position].as_ref().ok()?)))
+            };
+            let most = readings().map(|(_, reading)| reading).reduce(|best, other| {
+                if objective.better(other.value, best.value) { other } else { best }
+            });
+            let Some(most) = most else { continue };
+            if !objective.better(most.value, reading.value) || !differ(most, reading) {
+                continue;
+            }
+            // Of those that are as accurate as any, the one that is most like this one otherwise.
+            let equals =
+                readings().filter(|(_, other)| !differ(other, most) && differ(other, reading));
+            let alike = equals.max_by_key(|(other, reading)| {
+                (candidate.alike(other), reading.case.id == most.case.id)
+            });
+            let Some((other, accurate)) = alike else { continue };
+            let points = (accurate.value - reading.value) * 100.0;
+            sentences.push(format!(
+                "{} is {points:.1} points less accurate than {}, which has {}.",
+                capital(&candidate.label),
+                other.label,
+                accurate.text(),
+            ));
+            cases.add(accurate.case);
+        }
+        sentences
+    }
+
+    /// Something that would be better, if only it were certain that it keeps to the limits.
+    fn perhaps_better(
+        &self,
+        objective: usize,
+        winner: &Candidate<'_>,
+        perhaps: &[&Candidate<'_>],
+        cases: &mut Cases,
+    ) -> Vec<String> {
+        let Ok(winning) = &winner.objectives[objective] else { return Vec::new() };
+        let better = perhaps.iter().filter_map(|candidate| {
+            let reading = candidate.objectives[objective].as_ref().ok()?;
+            let better = self.objectives[objective].better(reading.value, winning.value);
+            (better && differ(reading, winning)).then_some((candidate, reading))
+        });
+        let mut sentences = Vec::new();
+        for (candidate, reading) in better {
+            sentences.push(format!(
+                "{} would do better: {}.",
+                capital(&candidate.label),
+                reading.text()
+            ));
+            sentences.extend(self.doubts(candidate));
+            cases.candidate(candidate);
+        }
+        sentences
+    }
+
+    fn closest(&self, judged: &[&Candidate<'_>]) -> Recommendation {
+        let closest = judged
+            .iter()
+            .min_by(|one, other| one.excess(self.limits).total_cmp(&other.excess(self.limits)));
+        let closest = closest.expect("called with at least one");
+        let limits: Vec<_> = self.limits.iter().map(Limit::text).collect();
+        let missed: Vec<_> = self
+            .limits
+            .iter()
+            .zip(&closest.limits)
+            .filter(|(_, (verdict, _))| *verdict != Verdict::Kept)
+            .filter_map(|(_, (_, reading))| {
+                let Reading { metric, value, unit, .. } = reading.as_ref().ok()?;
+                let value = humanise_metric(metric, *value, unit);
+                Some(format!("{} {value}", metric_name(metric)))
+            })
+            .collect();
+        let title = format!(
+            "{}: nothing that was measured keeps to {}; the closest is {} with {}",
+            self.name,
+            join(&limits),
+            closest.label,
+            join(&missed),
+        );
+        let mut sentences = vec![format!("{}: {}.", capital(&closest.label), closest.figures())];
+        sentences.extend(self.doubts(closest));
+        sentences.extend(doubtful(closest));
+        let mut rests_on = Cases::default();
+        rests_on.candidate(closest);
+        recommendation(
+            "closest",
+            title,
+            &sentences,
+            rests_on,
+            &[("model", &self.name), ("certain", "yes")],
+        )
+    }
+
+    fn front(&self, comparable: &[&Candidate<'a>]) -> Recommendation {
+        let front = front(comparable, &self.objectives, self.considered);
+        let labels: Vec<_> = front.iter().map(|candidate| candidate.label.clone()).collect();
+        let metrics: Vec<_> =
+            self.objectives.iter().map(|objective| metric_name(&objective.metric)).collect();
+        let title = format!("{}: the Pareto front is {}", self.name, join(&labels));
+        let dominated = comparable.len() - front.len();
+        let others = match dominated {
+            0 => "no other configuration is".to_owned(),
+            1 => "1 other configuration is".to_owned(),
+            _ => format!("{dominated} other configurations are"),
+        };
+        let considered: Vec<_> =
+            self.considered.iter().map(|objective| metric_name(&objective.metric)).collect();
+        let considered = match considered.is_empty() {
+            true => String::new(),
+            false => format!(", and by {} where it differs clearly", join(&considered)),
+        };
+        let mut lines = vec![format!(
+            "Nothing beats one of these without a loss elsewhere, by {}{considered}; {others} dominated.",
+            join(&metrics),
+        )];
+        let mut rests_on = Cases::default();
+        for candidate in &front {
+            let verdict = match candidate.verdict() {
+                _ if self.limits.is_empty() => "",
+                Verdict::Kept => " Within the limits.",
+                Verdict::KeptPerhaps => " Within the limits, which is not certain.",
+                Verdict::BrokenPerhaps => " Outside the limits, which is not certain.",
+                Verdict::Broken => " Outside the limits.",
+                Verdict::Unknown(_) => " Not judged by the limits.",
+            };
+            rests_on.candidate(candidate);
+            let figures = candidate.figures();
+            let mut line = format!("{}: {figures}.{verdict}", capital(&candidate.label));
+            for sentence in self.accuracy_cost(candidate, &mut rests_on) {
+                line.push(' ');
+                line.push_str(&sentence);
+            }
+            lines.push(line);
+        }
+        recommendation("front", title, &lines, rests_on, &[("model", &self.name)])
+    }
+
+    /// What could not be judged, and why. Cases with the same reason share a sentence.
+    fn not_judged(&self) -> Option<Recommendation> {
+        let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut rests_on = Cases::default();
+        let mut count = 0;
+        for candidate in &self.candidates {
+            let reason = match (candidate.unknown(), candidate.verdict()) {
+                (Some(reason), _) => reason.to_owned(),
+                (None, Verdict::Unknown(reason)) => reason,
+                _ => continue,
+            };
+            count += 1;
+            reasons.entry(reason).or_default().push(candidate.label.clone());
+            rests_on.candidate(candidate);
+        }
+        for (label, case, gap) in &self.unfinished {
+            count += 1;
+            reasons.entry(gap.reason.clone()).or_default().push(label.clone());
+            rests_on.add(case);
+        }
+        if count == 0 {
+            return None;
+        }
+        let title = if self.candidates.is_empty() {
+            format!("{}: nothing could be measured", self.name)
+        } else {
+            format!("{}: {count} could not be judged", self.name)
+        };
+        let sentences: Vec<_> = reasons
+            .iter()
+            .map(|(reason, labels)| {
+                format!("{}: {}.", capital(&labels.join("; ")), reason.trim_end_matches('.'))
+            })
+            .collect();
+        Some(recommendation("not-judged", title, &sentences, rests_on, &[("model", &self.name)]))
+    }
+}
+
+/// Positions of the best candidates in an objective: the best by value, and those that do not
+/// differ clearly from it.
+fn best(candidates: &[&Candidate<'_>], position: usize, objective: &Objective) -> Vec<usize> {
+    let readings: Vec<_> = candidates
+        .iter()
+        .enumerate()
+        .filter_map(|(index, candidate)| {
+            Some((index, candidate.objectives[position].as_ref().ok()?))
+        })
+        .collect();
+    let best = readings.iter().copied().reduce(|best, other| {
+        if objective.better(other.1.value, best.1.value) { other } else { best }
+    });
+    let Some((winner, best)) = best else { return Vec::new() };
+    let ties =
+        readings.iter().filter(|(index, reading)| *index == winner || !differ(reading, best));
+    ties.map(|(index, _)| *index).collect()
+}
+
+/// The name of a configuration among those of its workload; where nothing differs, all of it.
+fn name(case: &Case, labels: &Labels) -> String {
+    let label = labels.label(case);
+    if label != case.model {
+        return label;
+    }
+    let Case { backend, device, precision, batch, .. } = case;
+    format!("{backend} · {device} · {precision} · batch {batch}")
+}
+
+fn doubtful(candidate: &Candidate<'_>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let cases = candidate.readings().into_iter().map(|reading| reading.case);
+    cases
+        .filter(|case| seen.insert(&case.id))
+        .flat_map(|case| &case.warnings)
+        .map(|warning| {
+            let evidence = warning.evidence.trim_end_matches('.');
+            format!("Take {} with care ({}): {evidence}.", candidate.label, warning.kind)
+        })
+        .collect()
+}
+
+/// Ids of cases, each once, in the order in which they were named.
+#[derive(Debug, Default)]
+struct Cases(Vec<String>);
+
+impl Cases {
+    fn add(&mut self, case: &Case) {
+        if !self.0.contains(&case.id) {
+            self.0.push(case.id.clone());
+        }
+    }
+
+    fn candidate(&mut self, candidate: &Candidate<'_>) {
+        let readings = candidate.readings();
+        readings.iter().for_each(|reading| self.add(reading.case));
+        if readings.is_empty() {
+            candidate.configuration.cases.iter().for_each(|case| self.add(case));
+        }
+    }
+}
+
+fn recommendation(
+    kind: &str,
+    title: String,
+    lines: &[String],
+    cases: Cases,
+    attributes: &[(&str, &str)],
+) -> Recommendation {
+    let kind = [("kind", kind)];
+    let attributes = attributes.iter().chain(&kind);
+    Recommendation {
+        title,
+        explanation: lines.join("\n"),
+        cases: cases.0,
+        attributes: attributes
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+fn join(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [word] => word.clone(),
+        [words @ .., last] => format!("{} and {last}", words.join(", ")),
+    }
+}
+
+/// The same text with a capital at its start, where it is a word of ours; names of models and
+/// backends are left as their owners write them.
+fn capital(text: &str) -> String {
+    match text.strip_prefix("batch ") {
+        Some(rest) => format!("Batch {rest}"),
+        None => text.to_owned(),
+    }
+}

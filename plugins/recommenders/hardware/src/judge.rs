@@ -1,0 +1,257 @@
+//! What the figures say, and how surely.
+
+use report_common::{Case, Configuration, humanise_metric};
+
+use crate::options::{Limit, Objective, Side, metric_name};
+
+/// Without intervals there is no telling noise from difference. Values closer than this are then
+/// called the same.
+const CLEAR_WITHOUT_INTERVALS: f64 = 0.05;
+
+/// A metric of a configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading<'a> {
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) value: f64,
+    pub(crate) interval: Option<(f64, f64)>,
+    pub(crate) case: &'a Case,
+    /// Where the case is an offline one: what single-stream gave.
+    pub(crate) single_stream: Option<f64>,
+}
+
+impl<'a> Reading<'a> {
+    /// The value, or why there is none.
+    pub(crate) fn new(configuration: &Configuration<'a>, metric: &str) -> Result<Self, String> {
+        let Some((case, result)) = configuration.result(metric) else {
+            let all = configuration.cases.iter().any(|case| case.result(metric).is_some());
+            let why = if all {
+                "was not measured in the single-stream scenario"
+            } else {
+                "was not measured"
+            };
+            return Err(format!("{} {why}", metric_name(metric)));
+        };
+        let value = *result
+            .value
+            .as_ref()
+            .map_err(|gap| format!("{} is a gap: {}", metric_name(metric), gap.reason))?;
+        let mut others = configuration.cases.iter().filter(|other| other.scenario != case.scenario);
+        let single_stream = others.find_map(|other| other.value(metric));
+        Ok(Self {
+            metric: metric.to_owned(),
+            unit: result.unit.clone(),
+            value,
+            interval: result.interval,
+            case,
+            single_stream: single_stream.filter(|_| metric.starts_with("throughput.")),
+        })
+    }
+
+    /// `p99 latency 118 µs (117 µs to 119 µs)`.
+    pub(crate) fn text(&self) -> String {
+        let written = |value| humanise_metric(&self.metric, value, &self.unit);
+        let mut text = format!("{} {}", metric_name(&self.metric), written(self.value));
+        if let Some((low, high)) = self.interval {
+            text.push_str(&format!(" ({} to {})", written(low), written(high)));
+        }
+        if let Some(other) = self.single_stream {
+            text.push_str(&format!(" {}, {} single-stream", self.case.scenario, written(other)));
+        }
+        text
+    }
+}
+
+/// Whether two values differ by more than noise: their intervals are apart; or where either has
+/// none, they differ by 5 % of the larger.
+pub(crate) fn differ(one: &Reading<'_>, other: &Reading<'_>) -> bool {
+    match (one.interval, other.interval) {
+        (Some((low, high)), Some((other_low, other_high))) => high < other_low || other_high < low,
+        _ => {
+            let larger = one.value.abs().max(other.value.abs());
+            (one.value - other.value).abs() > CLEAR_WITHOUT_INTERVALS * larger
+        }
+    }
+}
+
+/// Whether a limit is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    /// By the value, and by its whole interval where it has one.
+    Kept,
+    /// By the value, yet its interval crosses the limit.
+    KeptPerhaps,
+    /// Not by the value, yet its interval crosses the limit.
+    BrokenPerhaps,
+    /// Neither by the value nor by anything in its interval.
+    Broken,
+    /// There is no value.
+    Unknown(String),
+}
+
+impl Verdict {
+    pub(crate) fn new(limit: &Limit, reading: &Result<Reading<'_>, String>) -> Self {
+        let reading = match reading {
+            Ok(reading) => reading,
+            Err(reason) => return Self::Unknown(reason.clone()),
+        };
+        let (low, high) = reading.interval.unwrap_or((reading.value, reading.value));
+        let (best, worst) = if limit.side == Side::AtMost { (low, high) } else { (high, low) };
+        let keeps = |value: f64| match limit.side {
+            Side::AtMost => value <= limit.bound,
+            Side::AtLeast => value >= limit.bound,
+        };
+        match (keeps(reading.value), keeps(worst), keeps(best)) {
+            (true, true, _) => Self::Kept,
+            (true, false, _) => Self::KeptPerhaps,
+            (false, _, true) => Self::BrokenPerhaps,
+            (false, _, false) => Self::Broken,
+        }
+    }
+
+    /// How sure it is that the limit is kept, the surest first.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Kept => 0,
+            Self::KeptPerhaps => 1,
+            Self::BrokenPerhaps => 2,
+            Self::Broken => 3,
+            Self::Unknown(_) => 4,
+        }
+    }
+}
+
+/// A configuration with all that is asked about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) label: String,
+    pub(crate) configuration: Configuration<'a>,
+    /// A verdict and the reading that it is about, for each limit.
+    pub(crate) limits: Vec<(Verdict, Result<Reading<'a>, String>)>,
+    /// A reading for each objective.
+    pub(crate) objectives: Vec<Result<Reading<'a>, String>>,
+    /// A reading for each metric that is considered.
+    pub(crate) considered: Vec<Result<Reading<'a>, String>>,
+}
+
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(
+        label: String,
+        configuration: Configuration<'a>,
+        limits: &[Limit],
+        objectives: &[Objective],
+        considered: &[Objective],
+    ) -> Self {
+        let read = |metric: &str| Reading::new(&configuration, metric);
+        let judge = |limit: &Limit| {
+            let reading = read(&limit.metric);
+            (Verdict::new(limit, &reading), reading)
+        };
+        Self {
+            label,
+            limits: limits.iter().map(judge).collect(),
+            objectives: objectives.iter().map(|objective| read(&objective.metric)).collect(),
+            considered: considered.iter().map(|objective| read(&objective.metric)).collect(),
+            configuration,
+        }
+    }
+
+    /// The least sure verdict over all limits.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let verdicts = self.limits.iter().map(|(verdict, _)| verdict);
+        verdicts.max_by_key(|verdict| verdict.rank()).cloned().unwrap_or(Verdict::Kept)
+    }
+
+    /// How far the limits are from being kept: the largest factor by which one is missed.
+    pub(crate) fn excess(&self, limits: &[Limit]) -> f64 {
+        let factors = limits.iter().zip(&self.limits).map(|(limit, (_, reading))| match reading {
+            Ok(reading) if limit.side == Side::AtMost => reading.value / limit.bound,
+            Ok(reading) => limit.bound / reading.value,
+            Err(_) => f64::INFINITY,
+        });
+        factors
+            .map(|factor| if factor.is_nan() { f64::INFINITY } else { factor })
+            .fold(0.0, f64::max)
+    }
+
+    /// Why it cannot be compared, if it cannot.
+    pub(crate) fn unknown(&self) -> Option<&str> {
+        self.objectives.iter().find_map(|reading| reading.as_ref().err()).map(String::as_str)
+    }
+
+    /// Every reading, each metric once.
+    pub(crate) fn readings(&self) -> Vec<&Reading<'a>> {
+        let limits = self.limits.iter().filter_map(|(_, reading)| reading.as_ref().ok());
+        let others =
+            self.objectives.iter().chain(&self.considered).filter_map(|it| it.as_ref().ok());
+        let mut readings: Vec<&Reading<'a>> = Vec::new();
+        for reading in others.chain(limits) {
+            if !readings.iter().any(|known| known.metric == reading.metric) {
+                readings.push(reading);
+            }
+        }
+        readings
+    }
+
+    /// In how many coordinates two are the same.
+    pub(crate) fn alike(&self, other: &Self) -> usize {
+        let (this, that) = (self.configuration.first(), other.configuration.first());
+        [
+            this.backend == that.backend,
+            this.device == that.device,
+            this.precision == that.precision,
+            this.batch == that.batch,
+        ]
+        .into_iter()
+        .filter(|same| *same)
+        .count()
+    }
+
+    /// All figures in one line.
+    pub(crate) fn figures(&self) -> String {
+        self.readings().iter().map(|reading| reading.text()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Whether `one` makes `other` pointless.
+///
+/// It does where it is at least as good in every objective and better in one, by the values
+/// themselves; unless `other` is clearly better in something that is considered, or has a value
+/// there where `one` has none. The first part alone is a strict order, and the exceptions only
+/// take pairs out of it, so there is always a configuration that nothing dominates.
+pub(crate) fn dominates(
+    one: &Candidate<'_>,
+    other: &Candidate<'_>,
+    objectives: &[Objective],
+    considered: &[Objective],
+) -> bool {
+    let mut better_in_one = false;
+    for (objective, readings) in objectives.iter().zip(one.objectives.iter().zip(&other.objectives))
+    {
+        let (Ok(this), Ok(that)) = readings else { return false };
+        if objective.better(that.value, this.value) {
+            return false;
+        }
+        better_in_one |= objective.better(this.value, that.value);
+    }
+    let gives_away = considered.iter().zip(one.considered.iter().zip(&other.considered)).any(
+        |(objective, readings)| match readings {
+            (Ok(this), Ok(that)) => objective.better(that.value, this.value) && differ(this, that),
+            (Err(_), Ok(_)) => true,
+            (_, Err(_)) => false,
+        },
+    );
+    better_in_one && !gives_away
+}
+
+/// Those that nothing among them dominates, in their order.
+pub(crate) fn front<'c, 'a>(
+    candidates: &[&'c Candidate<'a>],
+    objectives: &[Objective],
+    considered: &[Objective],
+) -> Vec<&'c Candidate<'a>> {
+    let dominated = |candidate: &Candidate<'_>| {
+        candidates.iter().any(|other| dominates(other, candidate, objectives, considered))
+    };
+    candidates.iter().filter(|candidate| !dominated(candidate)).copied().collect()
+}

@@ -1,0 +1,67 @@
+/*!
+Which backend, device, batch and precision to use, from what was measured.
+
+# What is compared
+
+What a person chooses is a *configuration*: backend, device, precision and batch size, for one
+model, mode and sequence length. The same configuration is measured in several scenarios, each a
+case, and each metric is taken from the scenario that answers for it:
+
+- A **latency** is that of `single-stream`, one batch after another. A latency of `offline` is that
+  of a whole data set and is never held against a limit.
+- A **throughput** is that of `offline` where there is one, else that of `single-stream`. Offline is
+  what the configuration can do when nobody waits; the single-stream figure is named beside it, as
+  that is what it does while the latency holds.
+- **Anything else**, such as memory or accuracy, is the worse of its scenarios, since it must hold
+  in all.
+
+# What meeting a limit means
+
+A configuration meets a limit if its value does. Where the metric has an interval and the limit is
+inside it, the limit is met *perhaps*, and the advice says that it is not certain; a configuration
+that surely meets the limits goes before one that perhaps does. A gap meets no limit and breaks
+none: that configuration is not judged, and the advice says why.
+
+# What is best
+
+The default objectives are a low `latency.p99` and a high `throughput.samples`. Advice is given
+about the objectives on which no limit is set, as that one is settled by its limit. Nothing is
+recommended that another configuration *dominates*: one that is at least as good in every objective
+and better in one, without being clearly worse in what is considered (`memory.peak` and
+`accuracy.top1`). Two values differ *clearly* where their intervals are apart, or, where either has
+none, by more than 5 %. Candidates that do not differ clearly from the best are named together, as a
+tie.
+*/
+
+mod advice;
+mod judge;
+mod options;
+
+use plugin_guest::{Description, Error, Recommendation, Recommender, Views};
+use report_common::Run;
+
+pub use options::{LimitOption, Options, Quantity};
+
+/// The recommender.
+pub struct Hardware;
+
+impl Recommender for Hardware {
+    type Options = Options;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("hardware", {
+            "limits" => "What must be kept to: objects of `metric` and `at-most` or `at-least`, a number in the metric's unit or text such as \"5ms\".",
+            "objectives" => "Metrics to be best in; by default latency.p99 and throughput.samples.",
+            "considered" => "Metrics that count against a configuration where it is clearly worse; by default memory.peak and accuracy.top1.",
+        })
+    }
+
+    fn recommend(views: &dyn Views, options: Options) -> Result<Vec<Recommendation>, Error> {
+        advice::advise(&Run::read(views)?, &options)
+    }
+}
+
+plugin_guest::export_recommender!(Hardware);
+
+#[cfg(test)]
+mod tests;

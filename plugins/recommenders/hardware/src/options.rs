@@ -1,0 +1,179 @@
+//! What the recommender is asked.
+
+use plugin_guest::Error;
+use report_common::{Direction, Run, humanise_metric, parse_quantity};
+use serde::Deserialize;
+
+/// The options, as the manifest's `[[recommend]]` table gives them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Options {
+    /// What a configuration must keep to.
+    pub limits: Vec<LimitOption>,
+    /// Metrics to be best in; each has a direction of its own.
+    pub objectives: Vec<String>,
+    /// Metrics in which nothing may be clearly given away unsaid.
+    pub considered: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        Self {
+            limits: Vec::new(),
+            objectives: names(["latency.p99", "throughput.samples"]),
+            considered: names(["memory.peak", "accuracy.top1"]),
+        }
+    }
+}
+
+/// A limit as it is written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LimitOption {
+    /// The metric.
+    pub metric: String,
+    /// The highest value that will do.
+    #[serde(default)]
+    pub at_most: Option<Quantity>,
+    /// The lowest value that will do.
+    #[serde(default)]
+    pub at_least: Option<Quantity>,
+}
+
+/// A number in the metric's own unit, or text with a unit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "a number in the metric's unit, or text such as \"5ms\"")]
+pub enum Quantity {
+    /// In the metric's own unit.
+    Number(f64),
+    /// With a unit.
+    Text(String),
+}
+
+/// A limit that is understood: one bound on one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Limit {
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) bound: f64,
+    pub(crate) side: Side,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    AtMost,
+    AtLeast,
+}
+
+impl Limit {
+    /// `p99 latency at most 5 ms`.
+    pub(crate) fn text(&self) -> String {
+        let side = if self.side == Side::AtMost { "at most" } else { "at least" };
+        let bound = humanise_metric(&self.metric, self.bound, &self.unit);
+        // A bound is exact: zeros that stand for precision would be out of place.
+        let (number, rest) = bound.split_at(
+            bound.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(bound.len()),
+        );
+        let number = match number.contains('.') {
+            true => number.trim_end_matches('0').trim_end_matches('.'),
+            false => number,
+        };
+        format!("{} {side} {number}{rest}", metric_name(&self.metric))
+    }
+}
+
+/// A metric to be best in.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Objective {
+    pub(crate) metric: String,
+    pub(crate) direction: Direction,
+}
+
+impl Objective {
+    /// Whether `one` is better than `other`.
+    pub(crate) fn better(&self, one: f64, other: f64) -> bool {
+        if self.direction == Direction::Higher { one > other } else { one < other }
+    }
+
+    /// `the lowest p99 latency`.
+    pub(crate) fn best(&self) -> String {
+        let word = if self.direction == Direction::Higher { "highest" } else { "lowest" };
+        format!("the {word} {}", metric_name(&self.metric))
+    }
+}
+
+/// What people call the metrics that come with the host; others go by their own name.
+pub(crate) fn metric_name(metric: &str) -> String {
+    match metric.split_once('.') {
+        Some(("latency", statistic)) => format!("{statistic} latency"),
+        Some(("throughput", "samples")) => "throughput".to_owned(),
+        Some(("memory", "peak")) => "peak memory".to_owned(),
+        Some(("accuracy", "top1")) => "accuracy".to_owned(),
+        _ => metric.to_owned(),
+    }
+}
+
+/// The limits of the options, in the units of the run's metrics.
+pub(crate) fn limits(options: &Options, run: &Run) -> Result<Vec<Limit>, Error> {
+    let mut limits = Vec::new();
+    for option in &options.limits {
+        let metric = option.metric.clone();
+        let (unit, _) = known(run, "limits", &metric)?;
+        let bounds = [(Side::AtMost, &option.at_most), (Side::AtLeast, &option.at_least)];
+        let before = limits.len();
+        for (side, quantity) in bounds {
+            let bound = match quantity {
+                None => continue,
+                Some(Quantity::Number(number)) => *number,
+                Some(Quantity::Text(text)) => parse_quantity(text, &unit)
+                    .map_err(|reason| Error::Options(format!("limits: `{metric}`: {reason}")))?,
+            };
+            limits.push(Limit { metric: metric.clone(), unit: unit.clone(), bound, side });
+        }
+        if limits.len() == before {
+            return Err(Error::Options(format!(
+                "limits: `{metric}` has neither `at-most` nor `at-least`"
+            )));
+        }
+    }
+    Ok(limits)
+}
+
+/// The objectives of the options, with the directions of the run's metrics. What is asked for by
+/// default and was not measured is left out; what was asked for by name must exist.
+pub(crate) fn objectives(
+    names: &[String],
+    by_default: bool,
+    option: &str,
+    run: &Run,
+) -> Result<Vec<Objective>, Error> {
+    let mut objectives = Vec::new();
+    for name in names {
+        let direction = match known(run, option, name) {
+            Ok((_, direction)) => direction,
+            Err(_) if by_default => continue,
+            Err(error) => return Err(error),
+        };
+        if direction == Direction::Neutral {
+            return Err(Error::Options(format!(
+                "{option}: neither a low nor a high `{name}` is better, so nothing can be best in it"
+            )));
+        }
+        objectives.push(Objective { metric: name.clone(), direction });
+    }
+    Ok(objectives)
+}
+
+/// Unit and direction of a metric of this run.
+fn known(run: &Run, option: &str, metric: &str) -> Result<(String, Direction), Error> {
+    let result = run.cases.iter().filter_map(|case| case.result(metric));
+    let mut described = result.filter(|result| !result.unit.is_empty());
+    described.next().map(|result| (result.unit.clone(), result.direction)).ok_or_else(|| {
+        let names: Vec<_> = run.metrics().iter().map(|name| format!("`{name}`")).collect();
+        Error::Options(format!(
+            "{option}: this run has no metric `{metric}`; it has: {}",
+            names.join(", ")
+        ))
+    })
+}

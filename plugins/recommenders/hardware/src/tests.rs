@@ -1,0 +1,377 @@
+//! The advice on made-up runs, word for word, and the laws that it keeps.
+
+use plugin_guest::{Cell, Recommendation, Recommender};
+use proptest::prelude::*;
+use report_common::made_up::{self, COMPARISON, QUICKSTART, SINGLE, Shape, Tables};
+
+use crate::{Hardware, LimitOption, Options, Quantity};
+
+const SINGLE_STREAM: [u64; 3] = [0, 2, 4];
+const OFFLINE: [u64; 3] = [1, 3, 5];
+
+/// The quickstart's three configurations, with these figures: p99 with its interval in
+/// milliseconds, and offline throughput.
+fn three(figures: [(f64, (f64, f64), f64); 3]) -> Tables {
+    let mut tables = made_up::tables(&QUICKSTART);
+    for (position, (p99, (low, high), throughput)) in figures.into_iter().enumerate() {
+        let nanoseconds = |milliseconds: f64| milliseconds * 1e6;
+        let interval = Some((nanoseconds(low), nanoseconds(high)));
+        let (single, offline) = (SINGLE_STREAM[position], OFFLINE[position]);
+        made_up::set_value(&mut tables, single, "latency.p99", Some(nanoseconds(p99)), interval);
+        made_up::set_value(&mut tables, single, "throughput.samples", Some(throughput * 0.8), None);
+        made_up::set_value(&mut tables, offline, "throughput.samples", Some(throughput), None);
+        for case in [single, offline] {
+            made_up::set_value(&mut tables, case, "memory.peak", Some(4e7), None);
+        }
+    }
+    tables
+}
+
+fn at_most(metric: &str, quantity: &str) -> Options {
+    let at_most = Some(Quantity::Text(quantity.to_owned()));
+    let limit = LimitOption { metric: metric.to_owned(), at_most, at_least: None };
+    Options { limits: vec![limit], ..Options::default() }
+}
+
+fn advice(tables: &Tables, options: Options) -> Vec<Recommendation> {
+    Hardware::recommend(tables, options).expect("advice")
+}
+
+/// What a reader sees, without the spaces that keep numbers and units together.
+fn text(advice: &[Recommendation]) -> String {
+    let lines = advice.iter().map(|advice| {
+        format!("# {}\n{}\n[{}]", advice.title, advice.explanation, advice.cases.join(" "))
+    });
+    lines.collect::<Vec<_>>().join("\n").replace('\u{202f}', " ")
+}
+
+#[test]
+fn the_best_within_a_limit_is_named() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))), @r"
+    # digits: batch 8 has the highest throughput with p99 latency at most 5 ms
+    Batch 8: p99 latency 1.00 ms (900 µs to 1.10 ms), throughput 11 000/s offline, 8800/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    1 other configuration within the limits did not do better.
+    [5eed000000000002 5eed000000000003]
+    # digits: the Pareto front is batch 1, batch 8 and batch 64
+    Going from one to another gives something in p99 latency and throughput and takes something in another; no other configuration is dominated.
+    Batch 1: p99 latency 120 µs (110 µs to 130 µs), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Within the limits.
+    Batch 8: p99 latency 1.00 ms (900 µs to 1.10 ms), throughput 11 000/s offline, 8800/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Within the limits.
+    Batch 64: p99 latency 6.40 ms (6.20 ms to 6.60 ms), throughput 13 000/s offline, 10 400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Outside the limits.
+    [5eed000000000000 5eed000000000001 5eed000000000002 5eed000000000003 5eed000000000004 5eed000000000005]
+    ");
+}
+
+#[test]
+fn a_limit_inside_an_interval_is_not_certain() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (4.9, (4.7, 5.2), 13_000.0),
+    ]);
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
+    # digits: batch 8 has the highest throughput with p99 latency at most 5 ms
+    Batch 8: p99 latency 1.00 ms (900 µs to 1.10 ms), throughput 11 000/s offline, 8800/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    1 other configuration within the limits did not do better. Batch 64 would do better: throughput 13 000/s offline, 10 400/s single-stream. Whether batch 64 keeps to p99 latency at most 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 ms to 5.20 ms) crosses the limit.
+    [5eed000000000002 5eed000000000003 5eed000000000004 5eed000000000005]
+    ");
+    let tables = three([
+        (4.9, (4.7, 5.2), 8_000.0),
+        (6.0, (5.9, 6.1), 11_000.0),
+        (9.0, (8.9, 9.2), 13_000.0),
+    ]);
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
+    # digits: batch 1 has the highest throughput with p99 latency at most 5 ms, which is not certain
+    Batch 1: p99 latency 4.90 ms (4.70 ms to 5.20 ms), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    Whether batch 1 keeps to p99 latency at most 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 ms to 5.20 ms) crosses the limit.
+    [5eed000000000000 5eed000000000001]
+    ");
+}
+
+#[test]
+fn what_does_not_differ_clearly_is_a_tie() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 12_800.0),
+        (3.0, (2.9, 3.1), 13_000.0),
+    ]);
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
+    # digits: batch 8 and batch 64 tie for the highest throughput with p99 latency at most 5 ms
+    Batch 8: p99 latency 1.00 ms (900 µs to 1.10 ms), throughput 12 800/s offline, 10 240/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    Batch 64: p99 latency 3.00 ms (2.90 ms to 3.10 ms), throughput 13 000/s offline, 10 400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, batch 8 has the lowest p99 latency. 1 other configuration within the limits did not do better.
+    [5eed000000000002 5eed000000000003 5eed000000000004 5eed000000000005]
+    ");
+}
+
+#[test]
+fn where_nothing_meets_the_limit_the_closest_is_named() {
+    let tables = three([
+        (6.0, (5.9, 6.1), 8_000.0),
+        (7.0, (6.9, 7.1), 11_000.0),
+        (9.0, (8.9, 9.2), 13_000.0),
+    ]);
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
+    # digits: nothing that was measured keeps to p99 latency at most 5 ms; the closest is batch 1 with p99 latency 6.00 ms
+    Batch 1: p99 latency 6.00 ms (5.90 ms to 6.10 ms), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    [5eed000000000000 5eed000000000001]
+    ");
+}
+
+#[test]
+fn without_limits_each_objective_has_its_best() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    insta::assert_snapshot!(text(&advice(&tables, Options::default())[..2]), @r"
+    # digits: batch 1 has the lowest p99 latency
+    Batch 1: p99 latency 120 µs (110 µs to 130 µs), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    2 other configurations compared did not do better.
+    [5eed000000000000 5eed000000000001]
+    # digits: batch 64 has the highest throughput
+    Batch 64: p99 latency 6.40 ms (6.20 ms to 6.60 ms), throughput 13 000/s offline, 10 400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    2 other configurations compared did not do better.
+    [5eed000000000004 5eed000000000005]
+    ");
+}
+
+#[test]
+fn a_gap_is_not_a_zero() {
+    let mut tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    made_up::set_value(&mut tables, 4, "latency.p99", None, None);
+    let advice = advice(&tables, at_most("latency.p99", "5ms"));
+    assert!(advice[0].title.contains("batch 8 has the highest throughput"), "{}", advice[0].title);
+    insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r"
+    # digits: 1 could not be judged
+    Batch 64: p99 latency is a gap: made up to be missing.
+    [5eed000000000005 5eed000000000004]
+    ");
+}
+
+#[test]
+fn a_real_loss_of_accuracy_is_said() {
+    let advice = advice(&made_up::tables(&COMPARISON), at_most("latency.p99", "50ms"));
+    insta::assert_snapshot!(text(&advice), @r"
+    # resnet-50: gpu · int8 · batch 16 has the highest throughput with p99 latency at most 50 ms
+    gpu · int8 · batch 16: p99 latency 386 µs (386 µs to 398 µs), throughput 56 005/s offline, 53 861/s single-stream, peak memory 39.4 MiB, accuracy 96.48 % (96.05 % to 96.87 %).
+    12 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 % to 98.05 %). Take gpu · int8 · batch 16 with care (drift): the median of the last fifth is 6.1 % above that of the first fifth.
+    [5eed00000000001c 5eed00000000001d 5eed000000000014]
+    # resnet-50: the Pareto front is cpu · fp32 · batch 1, cpu · int8 · batch 1, gpu · fp32 · batch 4, gpu · fp32 · batch 16, gpu · fp32 · batch 64, gpu · int8 · batch 4 and gpu · int8 · batch 16
+    Going from one to another gives something in p99 latency and throughput and takes something in another; 6 other configurations are dominated.
+    cpu · fp32 · batch 1: p99 latency 174 µs (174 µs to 183 µs), throughput 9305/s offline, 8621/s single-stream, peak memory 36.4 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Within the limits.
+    cpu · int8 · batch 1: p99 latency 80.7 µs (80.7 µs to 83.5 µs), throughput 16 993/s offline, 15 874/s single-stream, peak memory 36.4 MiB, accuracy 96.48 % (96.05 % to 96.87 %). Within the limits. cpu · int8 · batch 1 is 1.2 points less accurate than cpu · fp32 · batch 1, which has accuracy 97.66 % (97.23 % to 98.05 %).
+    gpu · fp32 · batch 4: p99 latency 534 µs (534 µs to 559 µs), throughput 11 560/s offline, 10 699/s single-stream, peak memory 37.0 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Within the limits.
+    gpu · fp32 · batch 16: p99 latency 654 µs (654 µs to 674 µs), throughput 30 582/s offline, 29 696/s single-stream, peak memory 39.4 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Within the limits.
+    gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 ms to 2.41 ms), throughput 49 498/s offline, 52 103/s single-stream, peak memory 49.1 MiB, accuracy 97.66 % (97.23 % to 98.05 %). Within the limits.
+    gpu · int8 · batch 4: p99 latency 251 µs (251 µs to 256 µs), throughput 21 006/s offline, 19 707/s single-stream, peak memory 37.0 MiB, accuracy 96.48 % (96.05 % to 96.87 %). Within the limits. gpu · int8 · batch 4 is 1.2 points less accurate than gpu · fp32 · batch 4, which has accuracy 97.66 % (97.23 % to 98.05 %).
+    gpu · int8 · batch 16: p99 latency 386 µs (386 µs to 398 µs), throughput 56 005/s offline, 53 861/s single-stream, peak memory 39.4 MiB, accuracy 96.48 % (96.05 % to 96.87 %). Within the limits. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 % to 98.05 %).
+    [5eed000000000000 5eed000000000001 5eed000000000008 5eed000000000009 5eed000000000012 5eed000000000013 5eed000000000014 5eed000000000015 5eed000000000016 5eed000000000017 5eed00000000001a 5eed00000000001b 5eed00000000001c 5eed00000000001d]
+    # resnet-50: 5 could not be judged
+    gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: gpu:0 computes in fp32 and fp16, not in int8.
+    gpu · int8 · batch 64 · single-stream; gpu · int8 · batch 64 · offline: out of memory in phase prepare: the worker used 8.0 GiB of 8.0 GiB.
+    cpu · fp32 · batch 64: p99 latency is a gap: needs 368 queries, has 203.
+    [5eed000000000007 5eed000000000006 5eed000000000018 5eed000000000019 5eed00000000001e 5eed00000000001f]
+    ");
+}
+
+#[test]
+fn one_case_is_not_crowned() {
+    insta::assert_snapshot!(text(&advice(&made_up::tables(&SINGLE), at_most("latency.p99", "5ms"))), @r"
+    # digits: cpu · cpu:0 · fp32 · batch 1 is all that was measured, and it runs with p99 latency at most 5 ms
+    cpu · cpu:0 · fp32 · batch 1: p99 latency 174 µs (174 µs to 183 µs), throughput 8621/s, peak memory 36.4 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    [5eed000000000000]
+    ");
+}
+
+#[test]
+fn without_single_stream_there_is_no_latency_to_judge() {
+    let shape = Shape { scenarios: &["offline"], ..QUICKSTART };
+    insta::assert_snapshot!(text(&advice(&made_up::tables(&shape), Options::default())[..1]), @r"
+    # digits: batch 8 has the highest throughput
+    Batch 8: throughput 11 040/s, peak memory 37.8 MiB, accuracy 97.66 % (97.23 % to 98.05 %).
+    2 other configurations compared did not do better. No configuration has a p99 latency, so it was not compared.
+    [5eed000000000001]
+    ");
+    let limited = advice(&made_up::tables(&shape), at_most("latency.p99", "5ms"));
+    insta::assert_snapshot!(text(&limited), @r"
+    # digits: 3 could not be judged
+    Batch 1; batch 8; batch 64: p99 latency was not measured in the single-stream scenario.
+    [5eed000000000000 5eed000000000001 5eed000000000002]
+    ");
+}
+
+#[test]
+fn where_nothing_finished_the_reasons_are_given() {
+    let mut tables = made_up::tables(&SINGLE);
+    for view in ["results", "latency_quantiles", "latency_histogram"] {
+        tables.get_mut(view).expect("a view").rows.clear();
+    }
+    let case = &mut tables.get_mut("cases").expect("a view").rows[0];
+    case[10] = "failed".into();
+    case[12] = "the worker was ended by signal 11 (SIGSEGV) while in phase load".into();
+    let advice = advice(&tables, at_most("latency.p99", "5ms"));
+    insta::assert_snapshot!(text(&advice), @r"
+    # digits: nothing could be measured
+    digits: the worker was ended by signal 11 (SIGSEGV) while in phase load.
+    [5eed000000000000]
+    ");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let tables = made_up::tables(&QUICKSTART);
+    let error = |options: &str| {
+        let options = plugin_guest::parse_options(&Hardware::describe(), options);
+        let error = options.and_then(|options| Hardware::recommend(&tables, options));
+        error.expect_err("options that make no sense").to_string()
+    };
+    insta::assert_snapshot!(error(r#"{"limits": [{"metric": "latency.p98", "at-most": 1}]}"#), @"options: limits: this run has no metric `latency.p98`; it has: `latency.p50`, `latency.p90`, `latency.p99`, `latency.p99.9`, `throughput.samples`, `memory.peak`, `accuracy.top1`");
+    insta::assert_snapshot!(error(r#"{"limits": [{"metric": "latency.p99"}]}"#), @"options: limits: `latency.p99` has neither `at-most` nor `at-least`");
+    insta::assert_snapshot!(error(r#"{"limits": [{"metric": "latency.p99", "at-most": "5MiB"}]}"#), @"options: limits: `latency.p99`: `5MiB` does not fit a value in `ns`");
+    insta::assert_snapshot!(error(r#"{"limits": [{"metric": "latency.p99", "at-msot": "5ms"}]}"#), @"options: unknown field `at-msot`, expected one of `metric`, `at-most`, `at-least`");
+    insta::assert_snapshot!(error(r#"{"limits": [{"metric": "latency.p99", "at-most": [5]}]}"#), @r#"options: a number in the metric's unit, or text such as "5ms""#);
+    insta::assert_snapshot!(error(r#"{"objectives": ["price"]}"#), @"options: objectives: this run has no metric `price`; it has: `latency.p50`, `latency.p90`, `latency.p99`, `latency.p99.9`, `throughput.samples`, `memory.peak`, `accuracy.top1`");
+}
+
+/// Up to twelve configurations with figures that often tie, and gaps among them.
+fn runs() -> impl Strategy<Value = Vec<(Option<u8>, u8, Option<u8>)>> {
+    let figures = (prop::option::weighted(0.9, 1..20_u8), 1..20_u8, prop::option::of(0..4_u8));
+    prop::collection::vec(figures, 1..12)
+}
+
+const BATCHES: [i64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+
+/// The tables of such a run: latency, throughput and, where given, the width of the latency's
+/// interval, all in arbitrary steps.
+fn arbitrary(figures: &[(Option<u8>, u8, Option<u8>)]) -> Tables {
+    let shape =
+        Shape { batches: &BATCHES[..figures.len()], scenarios: &["single-stream"], ..QUICKSTART };
+    let mut tables = made_up::tables(&shape);
+    for (index, (latency, throughput, width)) in (0..).zip(figures) {
+        let latency = latency.map(|latency| f64::from(latency) * 1e6);
+        let interval = latency.zip(*width).map(|(latency, width)| {
+            let width = f64::from(width) * 1e6;
+            (latency - width, latency + width)
+        });
+        made_up::set_value(&mut tables, index, "latency.p99", latency, interval);
+        let throughput = Some(f64::from(*throughput) * 100.0);
+        made_up::set_value(&mut tables, index, "throughput.samples", throughput, None);
+    }
+    tables
+}
+
+fn index_of(id: &str) -> usize {
+    let number = u64::from_str_radix(id, 16).expect("a made-up id");
+    usize::try_from(number - u64::from_str_radix(&made_up::case_id(0), 16).expect("an id"))
+        .expect("small")
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_recommended_is_dominated_or_breaks_the_limit(
+        figures in runs(),
+        limit in prop::option::of(1..20_u8),
+    ) {
+        let tables = arbitrary(&figures);
+        let limits = limit.map(|limit| LimitOption {
+            metric: "latency.p99".into(),
+            at_most: Some(Quantity::Number(f64::from(limit) * 1e6)),
+            at_least: None,
+        });
+        let options = Options {
+            limits: limits.into_iter().collect(),
+            considered: Vec::new(),
+            ..Options::default()
+        };
+        let measured = figures.iter().filter(|(latency, _, _)| latency.is_some()).count();
+        let advice = match Hardware::recommend(&tables, options) {
+            Ok(advice) => advice,
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        };
+        let bound = limit.unwrap_or(u8::MAX);
+        // Surely within the limit: all of the interval is. If none is, those that perhaps are.
+        let value_is_in = |index: usize| figures[index].0.is_some_and(|latency| latency <= bound);
+        let surely_in = |index: usize| {
+            let (latency, _, width) = figures[index];
+            latency.is_some_and(|latency| latency + width.unwrap_or(0) <= bound)
+        };
+        let all = 0..figures.len();
+        let any_sure = all.clone().any(surely_in);
+        let feasible = |index: usize| if any_sure { surely_in(index) } else { value_is_in(index) };
+        let dominates = |one: usize, other: usize| {
+            let (Some(this), Some(that)) = (figures[one].0, figures[other].0) else { return false };
+            let (fast, faster) = (figures[other].1, figures[one].1);
+            this <= that && faster >= fast && (this < that || faster > fast)
+        };
+        for advice in &advice {
+            let named: Vec<_> = advice.cases.iter().map(|id| index_of(id)).collect();
+            prop_assert!(!named.is_empty());
+            match advice.attributes["kind"].as_str() {
+                // Latency is not compared where no configuration has one.
+                "choice" | "tie" if measured == 0 => prop_assert!(limit.is_none()),
+                "choice" | "tie" => {
+                    // The best is named first; what would do better if it were certain comes after.
+                    let chosen = named[0];
+                    prop_assert!(feasible(chosen));
+                    prop_assert!(!all.clone().any(|other| feasible(other) && dominates(other, chosen)));
+                    prop_assert_eq!(advice.attributes["certain"] == "yes", surely_in(chosen));
+                }
+                "closest" => prop_assert!(!all.clone().any(value_is_in)),
+                "front" => {
+                    for chosen in &named {
+                        prop_assert!(!all.clone().any(|other| dominates(other, *chosen)));
+                    }
+                    // What is left out is left out for a reason.
+                    for other in all.clone().filter(|it| figures[*it].0.is_some() && !named.contains(it)) {
+                        prop_assert!(all.clone().any(|one| dominates(one, other)));
+                    }
+                }
+                "not-judged" => {
+                    prop_assert!(measured == 0 || named.iter().all(|index| figures[*index].0.is_none()));
+                }
+                other => return Err(TestCaseError::fail(format!("an unknown kind `{other}`"))),
+            }
+        }
+        if measured > 0 && all.clone().any(feasible) {
+            prop_assert!(matches!(advice[0].attributes["kind"].as_str(), "choice" | "tie"));
+        }
+    }
+
+    #[test]
+    fn considering_more_never_takes_anything_from_the_front(figures in runs(), memory in prop::collection::vec(1..9_u8, 12)) {
+        let mut tables = arbitrary(&figures);
+        for (index, bytes) in (0..).zip(&memory[..figures.len()]) {
+            made_up::set_value(&mut tables, index, "memory.peak", Some(f64::from(*bytes) * 1e6), None);
+        }
+        let front = |considered: &[&str]| {
+            let considered = considered.iter().map(|name| (*name).to_owned()).collect();
+            let advice = advice(&tables, Options { considered, ..Options::default() });
+            let front = advice.into_iter().find(|advice| advice.attributes["kind"] == "front");
+            front.map(|advice| advice.cases).unwrap_or_default()
+        };
+        let (without, with) = (front(&[]), front(&["memory.peak"]));
+        prop_assert!(without.iter().all(|id| with.contains(id)));
+    }
+}
+
+#[test]
+fn empty_tables_are_an_error_that_says_so() {
+    let mut tables = made_up::tables(&SINGLE);
+    tables.get_mut("run").expect("a view").rows.clear();
+    let error = Hardware::recommend(&tables, Options::default()).expect_err("no run").to_string();
+    insta::assert_snapshot!(error, @"the view `run` is empty: there is no run to speak of");
+    let mut tables = made_up::tables(&SINGLE);
+    tables.get_mut("cases").expect("a view").rows[0][6] = Cell::Null;
+    let error = Hardware::recommend(&tables, Options::default()).expect_err("no batch").to_string();
+    insta::assert_snapshot!(error, @"view `cases`, row 1, column `batch`: expected an integer, found nothing");
+}

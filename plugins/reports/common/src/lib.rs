@@ -1,0 +1,25 @@
+/*!
+What reports and recommenders share: a run as typed values, what cases are called, and how numbers
+are written.
+
+The host's views are tables of text and numbers. [`Run::read`] turns them into cases with their
+results, warnings and distributions once, so that every plugin reads them the same way, and a view
+that lacks something fails here, by name, and not in the middle of a page. This is an ordinary
+library and no plugin.
+*/
+
+mod configuration;
+mod label;
+#[cfg(feature = "made-up")]
+pub mod made_up;
+mod number;
+mod run;
+mod summary;
+
+pub use configuration::{Configuration, configurations};
+pub use label::{Labels, case_label};
+pub use number::{Scale, humanise, humanise_metric, parse_quantity, significant};
+pub use run::{
+    Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
+};
+pub use summary::{SummaryCell, SummaryColumn, summary_columns};

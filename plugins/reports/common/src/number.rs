@@ -1,0 +1,283 @@
+//! How numbers are written: three digits that matter, in a unit that a person would choose.
+
+/// Digits that are written of a measured value. More would be noise in nearly every case.
+const DIGITS: i32 = 3;
+
+/// A non-breaking narrow space, between groups of three digits and before a unit.
+const THIN: char = '\u{202f}';
+
+/// What a unit's symbol measures, and how many of the smallest unit it holds.
+fn known(unit: &str) -> Option<(Family, f64)> {
+    Some(match unit {
+        "ns" => (Family::Time, 1.0),
+        "us" | "µs" => (Family::Time, 1e3),
+        "ms" => (Family::Time, 1e6),
+        "s" => (Family::Time, 1e9),
+        "B" => (Family::Bytes, 1.0),
+        "KiB" => (Family::Bytes, 1024.0),
+        "MiB" => (Family::Bytes, 1024.0 * 1024.0),
+        "GiB" => (Family::Bytes, 1024.0 * 1024.0 * 1024.0),
+        "1/s" => (Family::Rate, 1.0),
+        _ => return None,
+    })
+}
+
+/// A number that a person wrote, such as `5ms` or `95%`, in a metric's unit. A bare number is in
+/// that unit already.
+///
+/// # Errors
+///
+/// Says what could not be read, or that the units do not measure the same thing.
+pub fn parse_quantity(text: &str, unit: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let is_number = |character: char| character.is_ascii_digit() || "+-.eE_".contains(character);
+    // The longest start that is a number; `e` can begin an exponent as well as a unit.
+    let end = (0..=text.len())
+        .rev()
+        .filter(|end| text.is_char_boundary(*end) && text[..*end].chars().all(is_number))
+        .find(|end| text[..*end].replace('_', "").parse::<f64>().is_ok())
+        .ok_or_else(|| format!("`{text}` does not begin with a number; write one such as `5ms`"))?;
+    let number: f64 = text[..end].replace('_', "").parse().map_err(|_| format!("`{text}`"))?;
+    let suffix = text[end..].trim_start();
+    let (written, wanted) = match suffix {
+        "" => return Ok(number),
+        "%" if unit == "1" => return Ok(number / 100.0),
+        "/s" => (known("1/s"), known(unit)),
+        "μs" => (known("µs"), known(unit)),
+        suffix => (known(suffix), known(unit)),
+    };
+    match (written, wanted) {
+        (Some((family, size)), Some((same, unit_size))) if family == same => {
+            Ok(number * size / unit_size)
+        }
+        (Some(_), _) => Err(format!("`{text}` does not fit a value in `{unit}`")),
+        (None, _) => Err(format!(
+            "`{suffix}` is no unit known here; there are ns, us, ms, s, B, KiB, MiB, GiB, 1/s and %"
+        )),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Time,
+    Bytes,
+    Rate,
+}
+
+impl Family {
+    fn steps(self) -> &'static [(f64, &'static str)] {
+        match self {
+            Self::Time => &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")],
+            Self::Bytes => &[
+                (1.0, "B"),
+                (1024.0, "KiB"),
+                (1024.0 * 1024.0, "MiB"),
+                (1024.0 * 1024.0 * 1024.0, "GiB"),
+                (1024.0 * 1024.0 * 1024.0 * 1024.0, "TiB"),
+            ],
+            Self::Rate => &[(1.0, "/s")],
+        }
+    }
+}
+
+/// A unit to write values in, so that those which are compared are written alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale<'a> {
+    divisor: f64,
+    symbol: &'a str,
+}
+
+impl<'a> Scale<'a> {
+    /// The scale for one value of a unit: the largest step that leaves at least one before the
+    /// point. A unit that is not known is written as it is.
+    #[must_use]
+    pub fn for_value(unit: &'a str, value: f64) -> Self {
+        let Some((family, size)) = known(unit) else {
+            return Self { divisor: 1.0, symbol: if unit == "1" { "" } else { unit } };
+        };
+        let base = value.abs() * size;
+        let steps = family.steps();
+        // What would round up to the next step is written in the next step.
+        let step = steps.iter().rev().find(|(step, _)| base * 1.0005 >= *step);
+        let (step, symbol) = step.unwrap_or(&steps[0]);
+        Self { divisor: step / size, symbol }
+    }
+
+    /// The scale for values that are compared with each other: the one that suits their median.
+    #[must_use]
+    pub fn for_values(unit: &'a str, values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> =
+            values.into_iter().filter(|value| value.is_finite()).map(f64::abs).collect();
+        values.sort_by(f64::total_cmp);
+        Self::for_value(unit, values.get(values.len() / 2).copied().unwrap_or(0.0))
+    }
+
+    /// The unit's symbol; empty for a plain number.
+    #[must_use]
+    pub fn symbol(&self) -> &'a str {
+        self.symbol
+    }
+
+    /// A value in this scale, as a bare number.
+    #[must_use]
+    pub fn apply(&self, value: f64) -> f64 {
+        value / self.divisor
+    }
+
+    /// A value in this scale, without its unit.
+    #[must_use]
+    pub fn number(&self, value: f64) -> String {
+        significant(self.apply(value), DIGITS)
+    }
+
+    /// A value in this scale, with its unit.
+    #[must_use]
+    pub fn with_unit(&self, value: f64) -> String {
+        let number = self.number(value);
+        match self.symbol {
+            "" => number,
+            per if per.starts_with('/') => format!("{number}{per}"),
+            symbol => format!("{number}{THIN}{symbol}"),
+        }
+    }
+}
+
+/// A value with its unit, in the scale that suits it: `45.2 µs`.
+#[must_use]
+pub fn humanise(value: f64, unit: &str) -> String {
+    Scale::for_value(unit, value).with_unit(value)
+}
+
+/// A value of a metric with its unit. Accuracies are ratios, and are written as percentages with
+/// two digits after the point, since what is compared there is how far they are from each other.
+#[must_use]
+pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
+    if unit == "1" && metric.starts_with("accuracy.") {
+        return format!("{:.2}{THIN}%", value * 100.0);
+    }
+    humanise(value, unit)
+}
+
+/// A number with so many significant digits. Digits before the point are never replaced by zeros,
+/// and are grouped from five on.
+#[must_use]
+pub fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    let decimals = |value: f64| (digits - 1 - value.abs().log10().floor() as i32).max(0);
+    let round = |value: f64| {
+        let power = 10_f64.powi(decimals(value));
+        let rounded = (value * power).round() / power;
+        if rounded.is_finite() && rounded != 0.0 { rounded } else { value }
+    };
+    let rounded = round(value);
+    let decimals = usize::try_from(decimals(rounded)).unwrap_or(0);
+    group(&format!("{rounded:.decimals$}"))
+}
+
+fn group(text: &str) -> String {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let sign = if whole.starts_with('-') { 1 } else { 0 };
+    let digits = whole.len() - sign;
+    let mut grouped = String::with_capacity(text.len() + 8);
+    for (position, character) in whole.chars().enumerate() {
+        let left = whole.len() - position;
+        if digits >= 5 && position > sign && left % 3 == 0 {
+            grouped.push(THIN);
+        }
+        grouped.push(character);
+    }
+    if !fraction.is_empty() {
+        grouped.push('.');
+        grouped.push_str(fraction);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_are_written_as_a_person_would() {
+        let written: Vec<_> = [
+            (0.0, "ns"),
+            (7.0, "ns"),
+            (999.6, "ns"),
+            (45_234.0, "ns"),
+            (12_345_678.0, "ns"),
+            (3.2e9, "ns"),
+            (4.5e12, "ns"),
+            (0.5, "s"),
+            (512.0, "B"),
+            (1023.9, "B"),
+            (7.0 * 1024.0 * 1024.0, "B"),
+            (123.456, "1/s"),
+            (152_340.4, "1/s"),
+            (0.971, "1"),
+            (1234.0, "1"),
+            (2.5, "J"),
+            (f64::NAN, "ns"),
+            (-45_234.0, "ns"),
+        ]
+        .iter()
+        .map(|(value, unit)| humanise(*value, unit).replace(THIN, " "))
+        .collect();
+        insta::assert_snapshot!(written.join("; "), @"0 ns; 7.00 ns; 1.00 µs; 45.2 µs; 12.3 ms; 3.20 s; 4500 s; 500 ms; 512 B; 1.00 KiB; 7.00 MiB; 123/s; 152 340/s; 0.971; 1234; 2.50 J; NaN ns; -45.2 µs");
+    }
+
+    #[test]
+    fn accuracies_are_percentages() {
+        insta::assert_snapshot!(humanise_metric("accuracy.top1", 0.97219, "1").replace(THIN, " "), @"97.22 %");
+        insta::assert_snapshot!(humanise_metric("latency.count", 0.97219, "1"), @"0.972");
+    }
+
+    #[test]
+    fn compared_values_share_a_unit() {
+        let values = [45_234.0, 1_234_567.0, 9_870_000.0];
+        let scale = Scale::for_values("ns", values);
+        let written: Vec<_> = values.iter().map(|value| scale.number(*value)).collect();
+        insta::assert_snapshot!(format!("{} in {}", written.join(", "), scale.symbol()), @"0.0452, 1.23, 9.87 in ms");
+    }
+
+    #[test]
+    fn quantities_are_read_in_the_metrics_unit() {
+        for (text, unit, expected) in [
+            ("5ms", "ns", 5e6),
+            ("5 ms", "ns", 5e6),
+            ("2.5e-3s", "ns", 2.5e6),
+            ("1_000", "ns", 1000.0),
+            ("64MiB", "B", 67_108_864.0),
+            ("95%", "1", 0.95),
+            ("1000/s", "1/s", 1000.0),
+            ("12µs", "ns", 12_000.0),
+        ] {
+            let read = parse_quantity(text, unit).expect("a quantity");
+            assert!((read - expected).abs() < 1e-9 * expected, "{text} as {read}");
+        }
+        insta::assert_snapshot!(parse_quantity("5ms", "B").unwrap_err(), @"`5ms` does not fit a value in `B`");
+        insta::assert_snapshot!(parse_quantity("5 parsecs", "ns").unwrap_err(), @"`parsecs` is no unit known here; there are ns, us, ms, s, B, KiB, MiB, GiB, 1/s and %");
+        insta::assert_snapshot!(parse_quantity("fast", "ns").unwrap_err(), @"`fast` does not begin with a number; write one such as `5ms`");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_close_to_what_was_measured(value in 1e-6..1e15_f64) {
+            let written: String =
+                significant(value, 3).chars().filter(|character| *character != THIN).collect();
+            let read: f64 = written.parse().expect("a number");
+            prop_assert!((read - value).abs() <= value * 0.005_001, "{value} as {written}");
+        }
+
+        #[test]
+        fn no_unit_is_written_with_four_digits_that_the_next_would_shorten(value in 1.0..1e11_f64) {
+            let scale = Scale::for_value("ns", value);
+            prop_assert!(scale.apply(value) < 1000.0 || scale.symbol() == "s");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The table that every report opens with: a row for each case, a column for what most readers
+//! want to know first.
+
+use crate::{Case, Outcome, Run, humanise_metric};
+
+/// A column of the summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryColumn {
+    /// What stands above it.
+    pub heading: &'static str,
+    /// The metric that it shows.
+    pub metric: String,
+}
+
+/// A cell of the summary.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SummaryCell<'a> {
+    /// A value, and the interval around it where there is one.
+    Value {
+        /// The value with its unit.
+        value: String,
+        /// The interval in words.
+        interval: Option<String>,
+    },
+    /// Why there is no value.
+    Gap(&'a str),
+    /// The metric says nothing about this case, which did not finish or was not asked about.
+    Nothing,
+}
+
+/// Wanted columns: heading, the metric's name, and the prefix of a name that will do as well.
+const COLUMNS: [(&str, &str, &str); 6] = [
+    ("p50", "latency.p50", ""),
+    ("p90", "latency.p90", ""),
+    ("p99", "latency.p99", ""),
+    ("throughput", "throughput.samples", ""),
+    ("peak memory", "memory.peak", "memory.peak"),
+    ("accuracy", "accuracy.top1", "accuracy."),
+];
+
+/// The columns for which some case has a value or a gap.
+#[must_use]
+pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
+    let metrics = run.metrics();
+    let find = |name: &str, prefix: &str| {
+        let exact = metrics.iter().find(|metric| **metric == name);
+        let close =
+            || metrics.iter().find(|metric| !prefix.is_empty() && metric.starts_with(prefix));
+        exact.or_else(close).map(|metric| (*metric).to_owned())
+    };
+    COLUMNS
+        .iter()
+        .filter_map(|(heading, name, prefix)| {
+            Some(SummaryColumn { heading, metric: find(name, prefix)? })
+        })
+        .collect()
+}
+
+impl SummaryColumn {
+    /// The cell for a case.
+    #[must_use]
+    pub fn cell<'a>(&self, case: &'a Case) -> SummaryCell<'a> {
+        let Some(result) = case.result(&self.metric).filter(|_| case.outcome == Outcome::Finished)
+        else {
+            return SummaryCell::Nothing;
+        };
+        match &result.value {
+            Ok(value) => SummaryCell::Value {
+                value: humanise_metric(&result.metric, *value, &result.unit),
+                interval: result.interval.map(|(low, high)| {
+                    let bound = |value| humanise_metric(&result.metric, value, &result.unit);
+                    format!("{} to {}", bound(low), bound(high))
+                }),
+            },
+            Err(gap) => SummaryCell::Gap(&gap.reason),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+/*!
+Every value of the run as CSV, a row each: `results.csv`, as RFC 4180 has it, in UTF-8.
+
+The long form: a row holds the coordinates of a case, the name of one metric and its value, or why
+there is none. A case that failed or was a gap has one row without a metric, so that it cannot go
+missing unseen. Numbers are written in full, in the metric's own unit; an empty field is a missing
+value and never a zero.
+*/
+
+use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
+use report_common::{Case, Gap, MetricResult, Outcome, Run};
+
+/// The report.
+pub struct Csv;
+
+const FILE: &str = "results.csv";
+
+const HEADER: [&str; 19] = [
+    "run_id",
+    "case_id",
+    "model",
+    "backend",
+    "device",
+    "precision",
+    "batch",
+    "sequence_length",
+    "mode",
+    "scenario",
+    "outcome",
+    "metric",
+    "value",
+    "unit",
+    "direction",
+    "interval_low",
+    "interval_high",
+    "gap_kind",
+    "gap_reason",
+];
+
+impl Report for Csv {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("csv")
+    }
+
+    fn render(
+        views: &dyn Views,
+        output: &mut dyn Output,
+        _: NoOptions,
+    ) -> Result<Vec<String>, Error> {
+        let run = Run::read(views)?;
+        let contents = table(&run).map_err(|error| error.to_string())?;
+        output.write(FILE, &contents)?;
+        Ok(vec![FILE.to_owned()])
+    }
+}
+
+fn table(run: &Run) -> Result<Vec<u8>, csv::Error> {
+    let mut writer =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(HEADER)?;
+    for case in &run.cases {
+        let (outcome, reason) = match &case.outcome {
+            Outcome::Finished => ("finished", None),
+            Outcome::Failed(gap) => ("failed", Some(gap)),
+            Outcome::Gap(gap) => ("gap", Some(gap)),
+        };
+        let coordinates = coordinates(run, case, outcome);
+        if reason.is_some() || case.results.is_empty() {
+            writer.write_record(coordinates.iter().chain(&value(None, reason)))?;
+        }
+        for result in &case.results {
+            writer.write_record(coordinates.iter().chain(&value(Some(result), None)))?;
+        }
+    }
+    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+}
+
+fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 11] {
+    [
+        run.id.clone(),
+        case.id.clone(),
+        case.model.clone(),
+        case.backend.clone(),
+        case.device.clone(),
+        case.precision.clone(),
+        case.batch.to_string(),
+        case.sequence_length.map(|length| length.to_string()).unwrap_or_default(),
+        case.mode.clone(),
+        case.scenario.clone(),
+        outcome.to_owned(),
+    ]
+}
+
+fn value(result: Option<&MetricResult>, reason: Option<&Gap>) -> [String; 8] {
+    let gap = reason.or_else(|| result?.value.as_ref().err());
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let interval = result.and_then(|result| result.interval);
+    [
+        result.map(|result| result.metric.clone()).unwrap_or_default(),
+        number(result.and_then(|result| result.value.as_ref().ok().copied())),
+        result.map(|result| result.unit.clone()).unwrap_or_default(),
+        result.map(|result| result.direction.name().to_owned()).unwrap_or_default(),
+        number(interval.map(|(low, _)| low)),
+        number(interval.map(|(_, high)| high)),
+        gap.map(|gap| gap.kind.clone()).unwrap_or_default(),
+        gap.map(|gap| gap.reason.clone()).unwrap_or_default(),
+    ]
+}
+
+plugin_guest::export_report!(Csv);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use report_common::made_up::{self, COMPARISON, SINGLE, Shape};
+
+    fn rendered(shape: &Shape<'_>) -> String {
+        let mut files = BTreeMap::new();
+        let names =
+            Csv::render(&made_up::tables(shape), &mut files, NoOptions {}).expect("a report");
+        assert_eq!(names, [FILE]);
+        String::from_utf8(files.remove(FILE).expect("the named file")).expect("UTF-8")
+    }
+
+    #[test]
+    fn values_are_rows() {
+        let text = rendered(&SINGLE).replace("\r\n", "\n");
+        insta::assert_snapshot!(text, @r"
+        run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,outcome,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p50,115996,ns,lower,113234,118712,,
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p90,130436,ns,lower,127471,135002,,
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p99,174228,ns,lower,174228,183282,,
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p99.9,240049,ns,lower,240049,260390,,
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,throughput.samples,8620.986930583815,1/s,higher,,,,
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,memory.peak,38210000,B,lower,,,,
+        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,
+        ");
+    }
+
+    #[test]
+    fn whatever_a_name_holds_comes_back() {
+        let hostile = "a,\"b\"\r\nc|<script>";
+        let text = rendered(&Shape { models: &[hostile], ..COMPARISON });
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("valid CSV");
+        assert!(rows.iter().all(|row| row.len() == HEADER.len() && &row[2] == hostile));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_there_and_empty() {
+        let text = rendered(&COMPARISON);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("valid CSV");
+        for outcome in ["failed", "gap"] {
+            let missing: Vec<_> = rows.iter().filter(|row| &row[10] == outcome).collect();
+            assert_eq!(missing.len(), 2);
+            assert!(missing.iter().all(|row| row[12].is_empty() && !row[18].is_empty()));
+        }
+        let gaps: Vec<_> =
+            rows.iter().filter(|row| &row[10] == "finished" && row[12].is_empty()).collect();
+        assert!(!gaps.is_empty());
+        assert!(gaps.iter().all(|row| !row[11].is_empty() && !row[18].is_empty()));
+    }
+}

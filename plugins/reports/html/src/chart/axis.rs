@@ -1,0 +1,176 @@
+//! Axes: from values to pixels, and the values worth a line and a number.
+
+use maud::{Markup, html};
+use report_common::{Scale, significant};
+
+use super::{Plot, px};
+
+/// From values to pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Axis {
+    logarithmic: bool,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// A logarithmic axis around values, with a little room at either end. Values that are not
+    /// above zero have no place on it and must have been left out.
+    pub(crate) fn logarithmic(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
+        let (low, high) = bounds(values);
+        // At least a fifth between the ends, so that equal values are not blown up.
+        let room = ((high / low).powf(0.06)).max(1.1);
+        Self { logarithmic: true, low: low / room, high: high * room, from, to }
+    }
+
+    /// A linear axis from zero.
+    pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
+        let (_, high) = bounds(values);
+        Self { logarithmic: false, low: 0.0, high: high * 1.08, from, to }
+    }
+
+    /// From zero where the values are of one size; logarithmic where small ones would vanish.
+    pub(crate) fn fitting(values: &[f64], from: f64, to: f64) -> Self {
+        let (low, high) = bounds(values.iter().copied());
+        if high > low * 20.0 {
+            Self::logarithmic(values.iter().copied(), from, to)
+        } else {
+            Self::from_zero(values.iter().copied(), from, to)
+        }
+    }
+
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.logarithmic
+    }
+
+    /// The pixel of a value.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        let share = if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.from + share * (self.to - self.from)
+    }
+
+    /// Round values along the axis, as seen in a scale.
+    fn ticks(&self, scale: &Scale<'_>) -> Vec<f64> {
+        let unit = scale.apply(1.0);
+        let (low, high) = (self.low * unit, self.high * unit);
+        let ticks =
+            if self.logarithmic { logarithmic_ticks(low, high) } else { linear_ticks(low, high) };
+        ticks.into_iter().map(|tick| tick / unit).collect()
+    }
+
+    /// Grid lines and numbers of a vertical axis.
+    pub(crate) fn rows(&self, plot: Plot, scale: &Scale<'_>, title: &str) -> Markup {
+        html! {
+            @for tick in self.ticks(scale) {
+                @let y = px(self.at(tick));
+                line.grid x1=(px(plot.left)) x2=(px(plot.right)) y1=(y) y2=(y) {}
+                text.tick x=(px(plot.left - 8.0)) y=(y) dy="0.32em" text-anchor="end" {
+                    (tick_label(scale.apply(tick)))
+                }
+            }
+            text.axis x="0" y="12" { (title) }
+        }
+    }
+
+    /// Grid lines and numbers of a horizontal axis.
+    pub(crate) fn columns(&self, plot: Plot, scale: &Scale<'_>, title: &str) -> Markup {
+        html! {
+            @for tick in self.ticks(scale) {
+                (column(plot, self.at(tick), &tick_label(scale.apply(tick))))
+            }
+            (column_title(plot, title))
+        }
+    }
+}
+
+/// One grid line with its number.
+pub(crate) fn column(plot: Plot, x: f64, label: &str) -> Markup {
+    html! {
+        line.grid x1=(px(x)) x2=(px(x)) y1=(px(plot.top)) y2=(px(plot.bottom)) {}
+        text.tick x=(px(x)) y=(px(plot.bottom + 18.0)) text-anchor="middle" { (label) }
+    }
+}
+
+pub(crate) fn column_title(plot: Plot, title: &str) -> Markup {
+    html! {
+        line.frame x1=(px(plot.left)) x2=(px(plot.right)) y1=(px(plot.bottom)) y2=(px(plot.bottom)) {}
+        text.axis x=(px(plot.right)) y=(px(plot.bottom + 38.0)) text-anchor="end" { (title) }
+    }
+}
+
+fn bounds(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
+}
+
+fn tick_label(value: f64) -> String {
+    let text = significant(value, 3);
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The coarsest steps that give at least four lines: decades; 1 and 3; 1, 2 and 5; all digits;
+/// and where the axis spans less than that, even steps.
+fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
+    const STEPS: [&[f64]; 3] = [&[1.0], &[1.0, 3.0], &[1.0, 2.0, 5.0]];
+    for digits in STEPS {
+        let mut ticks = Vec::new();
+        let mut decade = low.log10().floor() as i32;
+        while 10_f64.powi(decade) <= high {
+            let values = digits.iter().map(|digit| digit * 10_f64.powi(decade));
+            ticks.extend(values.filter(|tick| *tick >= low && *tick <= high));
+            decade += 1;
+        }
+        if ticks.len() >= 4 {
+            let every = ticks.len().div_ceil(9);
+            return ticks.into_iter().step_by(every).collect();
+        }
+    }
+    linear_ticks(low, high)
+}
+
+/// Multiples of 1, 2 or 5 times a power of ten: four to nine of them.
+fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
+    let rough = (high - low) / 6.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power);
+    let step = step.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(10.0 * power);
+    let mut ticks = Vec::new();
+    let mut count = (low / step).ceil();
+    while count * step <= high && ticks.len() < 20 {
+        ticks.push(count * step);
+        count += 1.0;
+    }
+    ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let labels =
+            |ticks: Vec<f64>| ticks.into_iter().map(tick_label).collect::<Vec<_>>().join(" ");
+        insta::assert_snapshot!(labels(logarithmic_ticks(0.01, 900.0)), @"");
+        insta::assert_snapshot!(labels(logarithmic_ticks(0.9, 60.0)), @"");
+        insta::assert_snapshot!(labels(logarithmic_ticks(105.0, 260.0)), @"");
+        insta::assert_snapshot!(labels(linear_ticks(0.0, 13_400.0)), @"");
+    }
+
+    #[test]
+    fn an_axis_of_one_value_has_a_middle() {
+        let axis = Axis::logarithmic([5.0, 5.0], 100.0, 0.0);
+        assert!((axis.at(5.0) - 50.0).abs() < 1e-9);
+        assert!(axis.ticks(&Scale::for_value("ns", 5.0)).len() >= 3);
+    }
+}

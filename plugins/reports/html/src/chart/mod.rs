@@ -1,0 +1,113 @@
+/*!
+Charts as SVG.
+
+Coordinates are pixels of the SVG's own size: a chart does not shrink on a narrow screen, where its
+text would become unreadable, but scrolls. Colours are classes, so that the page's style sheet gives
+them for light and for dark; they stay apart for colour-blind readers, and no chart tells series
+apart by colour alone.
+*/
+
+mod axis;
+mod batch;
+mod distribution;
+mod mark;
+mod trade;
+
+pub(crate) use batch::{Series, batch};
+pub(crate) use distribution::distribution;
+pub(crate) use trade::{Point, trade};
+
+use maud::{Markup, html};
+
+/// Series that one chart can show so that they can be told apart.
+pub(crate) const MAXIMUM_SERIES: usize = 8;
+
+/// The plot's rectangle inside its SVG.
+#[derive(Debug, Clone, Copy)]
+struct Plot {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// Text and grid of an SVG around its marks.
+fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Markup {
+    let (width, height) = size;
+    html! {
+        div.scroll tabindex="0" role="group" aria-label=(title) {
+            svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label=(title)
+                width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
+                title { (title) }
+                desc { (description) }
+                (content)
+            }
+        }
+    }
+}
+
+/// A pixel position, with as many digits as can be seen.
+fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// The `d` of a path through points.
+fn path(points: &[(f64, f64)]) -> String {
+    let mut text = String::new();
+    for (index, (x, y)) in points.iter().enumerate() {
+        text.push(if index == 0 { 'M' } else { 'L' });
+        text.push_str(&format!("{} {}", px(*x), px(*y)));
+    }
+    text
+}
+
+/// Text cut to a number of characters.
+fn short(text: &str, length: usize) -> String {
+    if text.chars().count() <= length {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(length - 1).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Positions for labels that want to be at the given heights, moved apart so that none covers
+/// another, and kept inside the plot where there is room.
+fn spread(wanted: &[f64], plot: Plot, distance: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));
+    let mut placed = wanted.to_vec();
+    let mut free = plot.top;
+    for &index in &order {
+        placed[index] = placed[index].max(free);
+        free = placed[index] + distance;
+    }
+    let mut ceiling = plot.bottom;
+    for &index in order.iter().rev() {
+        placed[index] = placed[index].min(ceiling);
+        ceiling = placed[index] - distance;
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_do_not_cover_each_other() {
+        let plot = Plot { left: 0.0, right: 100.0, top: 10.0, bottom: 100.0 };
+        let placed = spread(&[50.0, 51.0, 99.0, 98.0, 5.0], plot, 14.0);
+        let mut sorted = placed.clone();
+        sorted.sort_by(f64::total_cmp);
+        assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= 13.999), "{placed:?}");
+        assert!(sorted[0] >= 10.0 && sorted[4] <= 100.0);
+        assert!(placed[0] < placed[1] && placed[3] < placed[2]);
+    }
+
+    #[test]
+    fn long_names_are_cut_at_a_character() {
+        assert_eq!(short("grün · blau", 5), "grün…");
+        assert_eq!(short("grün", 5), "grün");
+    }
+}

@@ -1,0 +1,42 @@
+/*!
+One self-contained HTML file, `report.html`: what to use, every case, the charts, and how it was
+measured.
+
+The file asks nothing of a network and runs no script, and its own content security policy holds it
+to that. Text reaches the page through `maud`, which escapes it, so that a model's name is a name
+and never markup. Charts are SVG made here; they show what the tables say, and the tables say all.
+*/
+
+mod chart;
+mod page;
+
+use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
+use report_common::Run;
+
+/// The report.
+pub struct Html;
+
+const FILE: &str = "report.html";
+
+impl Report for Html {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("html")
+    }
+
+    fn render(
+        views: &dyn Views,
+        output: &mut dyn Output,
+        _: NoOptions,
+    ) -> Result<Vec<String>, Error> {
+        let run = Run::read(views)?;
+        output.write(FILE, page::page(&run).into_string().as_bytes())?;
+        Ok(vec![FILE.to_owned()])
+    }
+}
+
+plugin_guest::export_report!(Html);
+
+#[cfg(test)]
+mod tests;

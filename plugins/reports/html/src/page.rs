@@ -1,0 +1,783 @@
+//! The page: what is said, and in which order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report_common::{
+    Advice, Case, Configuration, Gap, Labels, Outcome, Run, SummaryCell, case_label,
+    configurations, humanise, humanise_metric, summary_columns,
+};
+
+use crate::chart::{self, MAXIMUM_SERIES};
+
+/// Models for which charts are drawn.
+const MAXIMUM_MODELS: usize = 6;
+
+/// Cases that advice rests on, shown without being asked.
+const MAXIMUM_LINKS: usize = 12;
+
+/// What the page may load and do: its own style, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+pub(crate) fn page(run: &Run) -> Markup {
+    let labels = Labels::new(&run.cases);
+    let sections: Vec<(&str, &str, Markup)> = [
+        ("recommendations", "Recommendations", recommendations(run, &labels)),
+        ("results", "Results", results(run)),
+        ("missing", "Not measured", missing(run, &labels)),
+        ("distribution", "Latency distribution", distributions(run)),
+        ("batch", "Latency and throughput against batch size", batches(run)),
+        ("trade", "Throughput against latency", trades(run)),
+        ("warnings", "Warnings", warnings(run, &labels)),
+        ("method", "How it was measured", method(run)),
+        ("values", "All values", values(run, &labels)),
+        ("machine", "Machine", machine(run)),
+        ("plugins", "Plugins", plugins(run)),
+    ]
+    .into_iter()
+    .filter_map(|(id, heading, content)| Some((id, heading, content?)))
+    .collect();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (run.experiment) " · Tare" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                (header(run))
+                nav aria-label="Sections" {
+                    ul { @for (id, heading, _) in &sections { li { a href={ "#" (id) } { (heading) } } } }
+                }
+                main {
+                    @for (id, heading, content) in &sections {
+                        section id=(id) aria-labelledby={ (id) "-heading" } {
+                            h2 id={ (id) "-heading" } { (heading) }
+                            (content)
+                        }
+                    }
+                }
+                footer {
+                    "Written by the report plugin html " (env!("CARGO_PKG_VERSION"))
+                    " for Tare " (run.host_version) ". This file is self-contained and runs no script."
+                }
+            }
+        }
+    }
+}
+
+fn header(run: &Run) -> Markup {
+    let count = |wanted: fn(&Outcome) -> bool| {
+        run.cases.iter().filter(|case| wanted(&case.outcome)).count()
+    };
+    let finished = count(|outcome| *outcome == Outcome::Finished);
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let gaps = count(|outcome| matches!(outcome, Outcome::Gap(_)));
+    html! {
+        header {
+            p.eyebrow { "Benchmark report" }
+            h1 { (run.experiment) }
+            @if !run.description.is_empty() { p.lead { (run.description) } }
+            dl {
+                dt { "Measured" } dd {
+                    (run.started())
+                    @if run.finished_at.is_none() { " · " span.tag { "not finished" } }
+                }
+                dt { "Machine" } dd { (run.machine()) }
+                dt { "Cases" } dd {
+                    (finished) " finished"
+                    @if failed > 0 { " · " (failed) " failed" }
+                    @if gaps > 0 { " · " (gaps) " not possible here" }
+                }
+                dt { "Host" } dd { "Tare " (run.host_version) }
+                @if let Some(commit) = &run.git_commit { dt { "Commit" } dd.mono { (commit) } }
+                dt { "Run" } dd.mono { (run.id) }
+            }
+        }
+    }
+}
+
+/// The anchor of a case: an identifier whatever the id holds.
+fn anchor(case: &Case) -> String {
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+    format!("case-{}", case.id.chars().map(plain).collect::<String>())
+}
+
+fn link(case: &Case, labels: &Labels) -> Markup {
+    html! { a href={ "#" (anchor(case)) } { (labels.label(case)) } }
+}
+
+fn links(cases: &[&Case], labels: &Labels) -> Markup {
+    html! {
+        @for (index, case) in cases.iter().enumerate() {
+            @if index > 0 { "; " }
+            (link(case, labels))
+        }
+    }
+}
+
+fn recommendations(run: &Run, labels: &Labels) -> Option<Markup> {
+    let first = run.advice.first()?;
+    let several = run.advice.iter().any(|advice| advice.plugin != first.plugin);
+    Some(html! {
+        @for advice in &run.advice { (recommendation(run, advice, labels, several)) }
+    })
+}
+
+fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) -> Markup {
+    let attribute = |name: &str| advice.attributes.get(name).map(String::as_str);
+    let kind = match attribute("kind") {
+        Some("front") => " front",
+        Some("closest") => " closest",
+        Some("not-judged") => " not-judged",
+        _ if attribute("certain") == Some("no") => " uncertain",
+        _ => "",
+    };
+    let cases: Vec<_> = advice.cases.iter().filter_map(|id| run.case(id)).collect();
+    let lines: Vec<_> = advice.explanation.lines().collect();
+    html! {
+        article class={ "advice" (kind) } {
+            h3 { (advice.title) }
+            @match lines.as_slice() {
+                [] => {}
+                [line] => p { (line) },
+                lines => ul { @for line in lines { li { (line) } } },
+            }
+            @if !cases.is_empty() {
+                @if cases.len() <= MAXIMUM_LINKS {
+                    p.rests { span.quiet { "Rests on: " } (links(&cases, labels)) }
+                } @else {
+                    details.rests {
+                        summary { "Rests on " (cases.len()) " cases" }
+                        p { (links(&cases, labels)) }
+                    }
+                }
+            }
+            @if several { p.rests.quiet { "From the recommender " (advice.plugin) } }
+        }
+    }
+}
+
+/// A coordinate of cases: what stands above its column, and how to write it.
+type Coordinate = (&'static str, fn(&Case) -> String);
+
+const COORDINATES: [Coordinate; 8] = [
+    ("model", |case| case.model.clone()),
+    ("backend", |case| case.backend.clone()),
+    ("device", |case| case.device.clone()),
+    ("precision", |case| case.precision.clone()),
+    ("batch", |case| case.batch.to_string()),
+    ("sequence", |case| case.sequence_length.map_or("—".to_owned(), |it| it.to_string())),
+    ("mode", |case| case.mode.clone()),
+    ("scenario", |case| case.scenario.clone()),
+];
+
+fn numeric(coordinate: &str) -> bool {
+    matches!(coordinate, "batch" | "sequence")
+}
+
+/// The coordinates that differ among cases get columns; the others are said once.
+fn coordinates(cases: &[Case]) -> (Vec<Coordinate>, Vec<(&'static str, String)>) {
+    let (mut columns, mut same) = (Vec::new(), Vec::new());
+    for coordinate in COORDINATES {
+        let values: BTreeSet<_> = cases.iter().map(coordinate.1).collect();
+        match values.len() {
+            0 => {}
+            1 => same.extend(values.into_iter().map(|value| (coordinate.0, value))),
+            _ => columns.push(coordinate),
+        }
+    }
+    same.retain(|(name, value)| *name != "sequence" || value != "—");
+    if columns.is_empty() {
+        columns.push(COORDINATES[0]);
+        same.retain(|(name, _)| *name != "model");
+    }
+    (columns, same)
+}
+
+fn results(run: &Run) -> Option<Markup> {
+    if run.cases.is_empty() {
+        return Some(html! { p { "The plan has no case." } });
+    }
+    let (coordinates, same) = coordinates(&run.cases);
+    let columns = summary_columns(run);
+    let offline = run.cases.iter().any(|case| case.scenario == "offline");
+    Some(html! {
+        div.scroll tabindex="0" role="group" aria-label="Table of results" {
+            table.wide {
+                caption {
+                    @if !same.is_empty() {
+                        "In every case: "
+                        @for (index, (name, value)) in same.iter().enumerate() {
+                            @if index > 0 { ", " }
+                            (name) " " b { (value) }
+                        }
+                        ". "
+                    }
+                    "Below a value: its 95 % interval, where the metric states one."
+                }
+                thead { tr {
+                    @for (name, _) in &coordinates {
+                        th scope="col" class=[numeric(name).then_some("number")] { (name) }
+                    }
+                    @for column in &columns { th.number scope="col" { (column.heading) } }
+                    th scope="col" { "warnings" }
+                } }
+                tbody { @for case in &run.cases { (result_row(case, &coordinates, &columns)) } }
+            }
+        }
+        @if offline {
+            p.quiet {
+                "A single-stream query is one batch. An offline query is a whole data set, so its latency is not that of a batch, and its throughput is what the backend does when nobody waits."
+            }
+        }
+    })
+}
+
+fn result_row(
+    case: &Case,
+    coordinates: &[Coordinate],
+    columns: &[report_common::SummaryColumn],
+) -> Markup {
+    let (class, reason) = match &case.outcome {
+        Outcome::Finished => (None, None),
+        Outcome::Failed(gap) => (Some("failed"), Some(("Failed", gap))),
+        Outcome::Gap(gap) => (Some("gap"), Some(("Not possible", gap))),
+    };
+    html! {
+        tr id=(anchor(case)) class=[class] {
+            @for (index, (name, write)) in coordinates.iter().enumerate() {
+                @let class = if numeric(name) { "number" } else { "name" };
+                @if index == 0 { th scope="row" class=(class) { (write(case)) } }
+                @else { td class=(class) { (write(case)) } }
+            }
+            @if let Some((word, gap)) = reason {
+                td.reason colspan=(columns.len() + 1) { b { (word) } " (" (gap.kind) "): " (gap.reason) }
+            } @else {
+                @for column in columns {
+                    td.number { @match column.cell(case) {
+                        SummaryCell::Value { value, interval } => {
+                            (value)
+                            @if let Some(interval) = interval { span.interval { (interval) } }
+                        }
+                        SummaryCell::Gap(reason) => span.missing title=(reason) { "not measured" },
+                        SummaryCell::Nothing => span.missing { "—" },
+                    } }
+                }
+                td {
+                    @for kind in case.warnings.iter().map(|it| &it.kind).collect::<BTreeSet<_>>() {
+                        a.tag href="#warnings" { (kind) } " "
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why values of the table above are missing. Cases with the same reasons share a line.
+fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
+    let columns = summary_columns(run);
+    let mut reasons: Vec<(String, Vec<&Case>)> = Vec::new();
+    for case in &run.cases {
+        let reason = match &case.outcome {
+            Outcome::Failed(Gap { reason, .. }) => format!("Failed: {reason}"),
+            Outcome::Gap(Gap { reason, .. }) => format!("Not possible: {reason}"),
+            Outcome::Finished => {
+                let gaps = columns.iter().filter_map(|column| match column.cell(case) {
+                    SummaryCell::Gap(reason) => Some(format!("{}: {reason}", column.heading)),
+                    _ => None,
+                });
+                gaps.collect::<Vec<_>>().join("; ")
+            }
+        };
+        if reason.is_empty() {
+            continue;
+        }
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, cases)) => cases.push(case),
+            None => reasons.push((reason, vec![case])),
+        }
+    }
+    if reasons.is_empty() {
+        return None;
+    }
+    Some(html! {
+        p { "A missing value is not a zero. These are the reasons:" }
+        ul.plain { @for (reason, cases) in &reasons {
+            li { (reason) " " span.quiet { "— " (links(cases, labels)) } }
+        } }
+    })
+}
+
+/// The models of a run, in the order of the plan, as far as charts are drawn for them, and how
+/// many there are.
+fn models(run: &Run) -> (Vec<&str>, usize) {
+    let mut models: Vec<&str> = Vec::new();
+    for case in &run.cases {
+        if !models.contains(&&*case.model) {
+            models.push(&case.model);
+        }
+    }
+    let count = models.len();
+    models.truncate(MAXIMUM_MODELS);
+    (models, count)
+}
+
+fn left_out(count: usize) -> Markup {
+    html! {
+        @if count > MAXIMUM_MODELS {
+            p.quiet { "Charts are drawn for the first " (MAXIMUM_MODELS) " of " (count) " models; the tables have them all." }
+        }
+    }
+}
+
+/// Ids of the cases that a recommender chose.
+fn chosen(run: &Run) -> BTreeSet<&str> {
+    let choices = run.advice.iter().filter(|advice| {
+        matches!(advice.attributes.get("kind").map(String::as_str), Some("choice" | "tie"))
+    });
+    choices.flat_map(|advice| &advice.cases).map(String::as_str).collect()
+}
+
+fn distributions(run: &Run) -> Option<Markup> {
+    let drawable = |case: &&Case| {
+        case.outcome == Outcome::Finished && case.quantiles.iter().any(|(_, latency)| *latency > 0)
+    };
+    let cases: Vec<_> = run.cases.iter().filter(drawable).collect();
+    let queries_are_batches = |case: &&Case| case.scenario != "offline";
+    let any_batches = cases.iter().any(queries_are_batches);
+    let of_batches: Vec<_> =
+        cases.iter().copied().filter(|case| !any_batches || queries_are_batches(case)).collect();
+    if of_batches.is_empty() {
+        return None;
+    }
+    let (models, count) = models(run);
+    let chosen = chosen(run);
+    let charts = models.iter().filter_map(|model| {
+        let of_model: Vec<_> =
+            of_batches.iter().copied().filter(|case| case.model == *model).collect();
+        let labels = Labels::new(of_model.iter().copied());
+        let shown = select(&of_model, &chosen);
+        let named: Vec<_> = shown.iter().map(|case| (*case, labels.label(case))).collect();
+        (!named.is_empty()).then(|| (model, of_model.len(), named))
+    });
+    Some(html! {
+        p {
+            "How long a query takes, from the fastest to the slowest. Every step to the right leaves a tenth as many queries above: the flatter a line stays, the steadier the case. Points mark the stated percentiles, bars their 95 % intervals, and each line ends where its sample ends."
+            @if any_batches && of_batches.len() < cases.len() {
+                " Offline cases are left out, since their query is a whole data set."
+            }
+        }
+        @for (model, all, named) in charts {
+            figure {
+                @if count > 1 { h3 { (model) } }
+                (chart::distribution(&format!("Latency distribution of {model}"), &named))
+                @if named.len() < all {
+                    figcaption {
+                        (named.len()) " of " (all) " cases: those that a recommendation rests on first, then those with the lowest median."
+                    }
+                }
+            }
+        }
+        (left_out(count))
+    })
+}
+
+/// The cases that one chart shows, in the order of the plan.
+fn select<'a>(cases: &[&'a Case], chosen: &BTreeSet<&str>) -> Vec<&'a Case> {
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    let median = |case: &Case| {
+        let above = case.quantiles.iter().find(|(quantile, _)| *quantile >= 0.5);
+        above.map_or(i64::MAX, |(_, latency)| *latency)
+    };
+    order.sort_by_key(|index| {
+        let case = cases[*index];
+        (!chosen.contains(&*case.id), median(case))
+    });
+    order.truncate(MAXIMUM_SERIES);
+    order.sort_unstable();
+    order.into_iter().map(|index| cases[index]).collect()
+}
+
+/// What of a configuration a series of a chart has in common: all but the batch size.
+fn series_key(case: &Case) -> (&str, &str, &str, Option<i64>, &str) {
+    (&case.backend, &case.device, &case.precision, case.sequence_length, &case.mode)
+}
+
+/// A model's finished cases in series, as far as one chart can show them, and how many there are.
+fn series<'a>(run: &'a Run, model: &str) -> (Vec<chart::Series<'a>>, usize) {
+    let finished =
+        run.cases.iter().filter(|case| case.model == model && case.outcome == Outcome::Finished);
+    let mut groups: Vec<Vec<&Case>> = Vec::new();
+    for case in finished {
+        match groups.iter_mut().find(|group| series_key(group[0]) == series_key(case)) {
+            Some(group) => group.push(case),
+            None => groups.push(vec![case]),
+        }
+    }
+    let labels =
+        Labels::new(groups.iter().map(|group| group[0])).without_batch().without_scenario();
+    let count = groups.len();
+    groups.truncate(MAXIMUM_SERIES);
+    let series = groups
+        .into_iter()
+        .map(|cases| chart::Series { name: labels.label(cases[0]), cases })
+        .collect();
+    (series, count)
+}
+
+fn series_left_out(shown: usize, count: usize) -> Markup {
+    html! {
+        @if shown < count {
+            figcaption { "The first " (shown) " of " (count) " series, in the order of the plan; the table of results has them all." }
+        }
+    }
+}
+
+fn batches(run: &Run) -> Option<Markup> {
+    let (models, count) = models(run);
+    let charts: Vec<_> = models
+        .into_iter()
+        .filter_map(|model| {
+            let (series, all) = series(run, model);
+            let chart = chart::batch(model, &series)?;
+            Some((model, chart, series.len(), all))
+        })
+        .collect();
+    if charts.is_empty() {
+        return None;
+    }
+    Some(html! {
+        p {
+            "Latency is that of single-stream queries, one batch each: p99 solid, p50 dashed, with 95 % intervals. Throughput is offline solid, single-stream dashed."
+        }
+        @for (model, chart, shown, all) in charts {
+            figure {
+                @if count > 1 { h3 { (model) } }
+                (chart)
+                (series_left_out(shown, all))
+            }
+        }
+        (left_out(count))
+    })
+}
+
+fn trades(run: &Run) -> Option<Markup> {
+    let (models, count) = models(run);
+    let chosen = chosen(run);
+    let configurations = configurations(run);
+    let charts: Vec<_> = models
+        .into_iter()
+        .filter_map(|model| {
+            let (series, all) = series(run, model);
+            let names: Vec<_> = series.iter().map(|series| series.name.clone()).collect();
+            let points: Vec<_> = configurations
+                .iter()
+                .filter(|configuration| configuration.first().model == model)
+                .filter_map(|configuration| point(configuration, &series, &chosen))
+                .collect();
+            let title = format!("Throughput against p99 latency of {model}");
+            let any_chosen = points.iter().any(|point| point.chosen);
+            Some((model, chart::trade(&title, &names, &points)?, names.len(), all, any_chosen))
+        })
+        .collect();
+    if charts.is_empty() {
+        return None;
+    }
+    let any_chosen = charts.iter().any(|(.., any_chosen)| *any_chosen);
+    Some(html! {
+        p {
+            "Up and to the left is better. The dotted line joins what nothing else beats in both. Latency is single-stream, throughput offline where that was measured."
+            @if any_chosen { " A ring marks what is recommended." }
+        }
+        @for (model, chart, shown, all, _) in charts {
+            figure {
+                @if count > 1 { h3 { (model) } }
+                (chart)
+                (series_left_out(shown, all))
+            }
+        }
+        (left_out(count))
+    })
+}
+
+fn point(
+    configuration: &Configuration<'_>,
+    series: &[chart::Series<'_>],
+    chosen: &BTreeSet<&str>,
+) -> Option<chart::Point> {
+    let first = configuration.first();
+    let series = series.iter().position(|it| series_key(it.cases[0]) == series_key(first))?;
+    let value = |metric: &str, unit: &str| {
+        let (_, result) = configuration.result(metric)?;
+        let value = result.value.as_ref().ok().copied()?;
+        (result.unit == unit && value > 0.0).then_some(value)
+    };
+    Some(chart::Point {
+        label: first.batch.to_string(),
+        name: case_label_of(configuration),
+        series,
+        latency: value("latency.p99", "ns")?,
+        throughput: value("throughput.samples", "1/s")?,
+        chosen: configuration.cases.iter().any(|case| chosen.contains(&*case.id)),
+    })
+}
+
+/// The name of a configuration, which has no scenario.
+fn case_label_of(configuration: &Configuration<'_>) -> String {
+    let case = configuration.first();
+    let label = case_label(case);
+    let scenario = format!(" · {}", case.scenario);
+    label.strip_suffix(&scenario).unwrap_or(&label).to_owned()
+}
+
+fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
+    let warned: Vec<_> = run.cases.iter().filter(|case| !case.warnings.is_empty()).collect();
+    if warned.is_empty() {
+        return run.cases.iter().any(|case| case.outcome == Outcome::Finished).then(|| {
+            html! {
+                p { "Nothing was found that makes a measurement doubtful." }
+            }
+        });
+    }
+    Some(html! {
+        div.scroll tabindex="0" role="group" aria-label="Table of warnings" {
+            table.wide {
+                thead { tr {
+                    th scope="col" { "case" } th scope="col" { "warning" } th scope="col" { "evidence" }
+                } }
+                tbody { @for case in warned { @for warning in &case.warnings {
+                    tr {
+                        th scope="row" { (link(case, labels)) }
+                        td { span.tag { (warning.kind) } }
+                        td { (warning.evidence) }
+                    }
+                } } }
+            }
+        }
+    })
+}
+
+fn method(run: &Run) -> Option<Markup> {
+    let finished: Vec<_> =
+        run.cases.iter().filter(|case| case.outcome == Outcome::Finished).collect();
+    if finished.is_empty() {
+        return None;
+    }
+    let (shared, differing) = run.settings();
+    Some(html! {
+        p {
+            "Each case ran in a worker process of its own. A query begins when it is issued and ends when it is complete, with inputs and outputs resident on the device; one clock reading ends a query and begins the next. In single-stream one query is one batch, and the next is issued when it completes. In offline one query is a whole data set, in batches issued back to back. Warm-up queries are left out of every figure."
+        }
+        @if !shared.is_empty() {
+            dl.facts { @for (name, value) in &shared { dt { (name) } dd { (value) } } }
+        }
+        (definitions(run))
+        h3 { "Per case" }
+        p.quiet {
+            "The cost of a clock reading and of an empty round of the measuring loop was measured in the same worker, before the backend was opened. The last column is that round as a share of the median query: what of a latency is ours."
+        }
+        (method_table(&finished, &differing))
+    })
+}
+
+/// How the metrics define what they state, where they say so.
+fn definitions(run: &Run) -> Markup {
+    let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for result in run.cases.iter().flat_map(|case| &case.results) {
+        let said: Vec<_> = ["definition", "interval", "confidence"]
+            .iter()
+            .filter_map(|name| Some(format!("{name}: {}", result.attributes.get(*name)?)))
+            .collect();
+        if !said.is_empty() && seen.insert((&result.metric, said.join(" · "))) {
+            definitions.entry(said.join(" · ")).or_default().push(&result.metric);
+        }
+    }
+    html! {
+        @if !definitions.is_empty() {
+            h3 { "Definitions" }
+            dl.facts { @for (text, metrics) in &definitions {
+                dt { (metrics.join(", ")) } dd { (text) }
+            } }
+        }
+    }
+}
+
+fn method_table(finished: &[&Case], differing: &BTreeSet<&str>) -> Markup {
+    let stages: Vec<&str> = {
+        let mut seen = BTreeSet::new();
+        let all = finished.iter().flat_map(|case| &case.stages).map(|(name, _)| *name);
+        all.filter(|name| seen.insert(*name)).collect()
+    };
+    let time = |value: Option<f64>| value.map_or("—".to_owned(), |value| humanise(value, "ns"));
+    html! {
+        div.scroll tabindex="0" role="group" aria-label="Table of how each case was measured" {
+            table {
+                thead { tr {
+                    th scope="col" { "case" }
+                    th.number scope="col" { "queries" }
+                    th.number scope="col" { "threads" }
+                    th.number scope="col" { "took" }
+                    @for stage in &stages { th.number scope="col" { (stage) } }
+                    @for name in differing { th scope="col" { (name) } }
+                    th scope="col" { "clock" }
+                    th.number scope="col" { "reading" }
+                    th.number scope="col" { "empty round" }
+                    th.number scope="col" { "of the median" }
+                    th scope="col" { "backend used" }
+                } }
+                tbody { @for case in finished { tr {
+                    th scope="row" { a href={ "#" (anchor(case)) } { (case_label(case)) } }
+                    td.number { (case.queries.map_or("—".to_owned(), |queries| queries.to_string())) }
+                    td.number { (case.threads.map_or("—".to_owned(), |threads| threads.to_string())) }
+                    td.number { (time(case.elapsed_ns.map(|time| time as f64))) }
+                    @for stage in &stages {
+                        @let found = case.stages.iter().find(|(name, _)| name == stage);
+                        td.number { (time(found.map(|(_, time)| *time as f64))) }
+                    }
+                    @for name in differing {
+                        td { (case.settings.get(*name).map_or("—", String::as_str)) }
+                    }
+                    td { @match &case.clock {
+                        Some((source, Some(step))) => { (source) ", step " (humanise(*step as f64, "ns")) }
+                        Some((source, None)) => (source),
+                        None => "—",
+                    } }
+                    td.number { (time(case.clock_read_ns)) }
+                    td.number { (time(case.loop_ns)) }
+                    td.number { (share(case)) }
+                    td {
+                        @for (index, (name, value)) in case.used.iter().enumerate() {
+                            @if index > 0 { ", " } (name) " " (value)
+                        }
+                    }
+                } } }
+            }
+        }
+    }
+}
+
+/// The harness's cost as a share of the median query.
+fn share(case: &Case) -> String {
+    match (case.loop_ns, case.value("latency.p50")) {
+        (Some(cost), Some(median)) if median > 0.0 => {
+            let percent = cost / median * 100.0;
+            if percent < 0.01 {
+                "< 0.01 %".to_owned()
+            } else {
+                format!("{} %", report_common::significant(percent, 2))
+            }
+        }
+        _ => "—".to_owned(),
+    }
+}
+
+fn values(run: &Run, labels: &Labels) -> Option<Markup> {
+    let rows: usize = run.cases.iter().map(|case| case.results.len()).sum();
+    if rows == 0 {
+        return None;
+    }
+    Some(html! {
+        details {
+            summary { "Every metric of every case: " (rows) " rows" }
+            div.scroll tabindex="0" role="group" aria-label="Table of all values" {
+                table {
+                    thead { tr {
+                        th scope="col" { "case" } th scope="col" { "metric" }
+                        th.number scope="col" { "value" } th.number scope="col" { "interval" }
+                        th scope="col" { "better" }
+                    } }
+                    tbody { @for case in &run.cases { @for result in &case.results {
+                        @let written = |value| humanise_metric(&result.metric, value, &result.unit);
+                        tr {
+                            th scope="row" { (link(case, labels)) }
+                            td { (result.metric) }
+                            @match &result.value {
+                                Ok(value) => {
+                                    td.number { (written(*value)) }
+                                    td.number {
+                                        @if let Some((low, high)) = result.interval {
+                                            (written(low)) " to " (written(high))
+                                        }
+                                    }
+                                }
+                                Err(gap) => td.missing colspan="2" { (gap.kind) ": " (gap.reason) },
+                            }
+                            td.quiet { (result.direction.name()) }
+                        }
+                    } } }
+                }
+            }
+        }
+    })
+}
+
+fn machine(run: &Run) -> Option<Markup> {
+    if run.hardware.is_empty() {
+        return None;
+    }
+    let written = |name: &str, value: &str| match value.parse::<f64>() {
+        Ok(number) if name.ends_with("-bytes") => humanise(number, "B"),
+        Ok(number) if name.ends_with("-hertz") => {
+            format!("{} GHz", report_common::significant(number / 1e9, 3))
+        }
+        _ => value.to_owned(),
+    };
+    Some(html! {
+        div.scroll tabindex="0" role="group" aria-label="Table of the machine" {
+            table {
+                thead { tr { th scope="col" { "fact" } th scope="col" { "value" } } }
+                tbody { @for fact in &run.hardware { tr {
+                    th scope="row" { (fact.name) }
+                    td {
+                        @match &fact.value {
+                            Some(value) => { (written(&fact.name, value)) }
+                            None => span.missing { "the machine does not say" },
+                        }
+                    }
+                } } }
+            }
+        }
+    })
+}
+
+fn plugins(run: &Run) -> Option<Markup> {
+    let models: BTreeSet<_> = run
+        .cases
+        .iter()
+        .filter_map(|case| Some((&case.model, case.model_sha256.as_deref()?)))
+        .collect();
+    if run.plugins.is_empty() && models.is_empty() {
+        return None;
+    }
+    Some(html! {
+        div.scroll tabindex="0" role="group" aria-label="Table of plugins and models" {
+            table {
+                caption { "What took part, so that two results can be told to come from the same code and the same model." }
+                thead { tr {
+                    th scope="col" { "what" } th scope="col" { "id" } th scope="col" { "version" }
+                    th scope="col" { "SHA-256" }
+                } }
+                tbody {
+                    @for plugin in &run.plugins { tr {
+                        th scope="row" { (plugin.role) }
+                        td { (plugin.id) }
+                        td { (plugin.version) }
+                        td.mono { (plugin.sha256.as_deref().unwrap_or("—")) }
+                    } }
+                    @for (model, hash) in models { tr {
+                        th scope="row" { "model" }
+                        td { (model) }
+                        td { "—" }
+                        td.mono { (hash) }
+                    } }
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,1 @@
+//! What the page must say, and what it must never do.

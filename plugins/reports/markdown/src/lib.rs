@@ -1,0 +1,422 @@
+/*!
+A summary in Markdown that fits into a pull request comment: `report.md`.
+
+GitHub's dialect: tables, and a details block for what only some readers want. Every name and
+reason comes from a manifest or a plugin, so all of it is escaped and none of it can add markup.
+*/
+
+use std::fmt::Write as _;
+
+use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
+use report_common::{
+    Case, Gap, Labels, Outcome, Run, SummaryCell, case_label, humanise, summary_columns,
+};
+
+/// The report.
+pub struct Markdown;
+
+const FILE: &str = "report.md";
+
+/// Rows of the table of results, and lines of a list. GitHub takes 65,536 characters in a comment.
+const MAXIMUM_ROWS: usize = 200;
+
+/// Cases that advice rests on, named beside it. There are more only for a Pareto front, which names
+/// its configurations itself.
+const MAXIMUM_NAMED: usize = 8;
+
+/// Rows of the tables below the fold.
+const MAXIMUM_DETAILS: usize = 50;
+
+impl Report for Markdown {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("markdown")
+    }
+
+    fn render(
+        views: &dyn Views,
+        output: &mut dyn Output,
+        _: NoOptions,
+    ) -> Result<Vec<String>, Error> {
+        let run = Run::read(views)?;
+        output.write(FILE, page(&run).as_bytes())?;
+        Ok(vec![FILE.to_owned()])
+    }
+}
+
+fn page(run: &Run) -> String {
+    let mut page = Page(String::new());
+    let labels = Labels::new(&run.cases);
+    page.line(&format!("## {}", escape(&run.experiment)));
+    if !run.description.is_empty() {
+        page.line(&escape(&run.description));
+    }
+    let parts = [
+        escape(&run.started()),
+        escape(&run.machine()),
+        format!("Tare {}", escape(&run.host_version)),
+    ];
+    page.line(&parts.join(" · "));
+    advice(&mut page, run, &labels);
+    results(&mut page, run, &labels);
+    missing(&mut page, run, &labels);
+    warnings(&mut page, run, &labels);
+    details(&mut page, run);
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    /// A block of its own.
+    fn line(&mut self, text: &str) {
+        self.0.push_str(text);
+        self.0.push_str("\n\n");
+    }
+
+    fn table(&mut self, headings: &[&str], numeric: &[bool], rows: &[Vec<String>], limit: usize) {
+        let rule = numeric.iter().map(|numeric| if *numeric { "---:" } else { "---" });
+        self.row(headings.iter().copied());
+        self.row(rule);
+        for row in rows.iter().take(limit) {
+            self.row(row.iter().map(String::as_str));
+        }
+        self.0.push('\n');
+        if rows.len() > limit {
+            let left_out = rows.len() - limit;
+            self.line(&format!(
+                "{left_out} more rows are left out here; the report `csv` has them all."
+            ));
+        }
+    }
+
+    fn row<'a>(&mut self, cells: impl IntoIterator<Item = &'a str>) {
+        for cell in cells {
+            let _ = write!(self.0, "| {cell} ");
+        }
+        self.0.push_str("|\n");
+    }
+}
+
+fn advice(page: &mut Page, run: &Run, labels: &Labels) {
+    for advice in &run.advice {
+        page.line(&format!("**{}**", escape(&advice.title)));
+        let named: Vec<_> = advice.cases.iter().filter_map(|id| run.case(id)).collect();
+        for line in advice.explanation.lines() {
+            let _ = writeln!(page.0, "- {}", escape(line));
+        }
+        if !named.is_empty() && named.len() <= MAXIMUM_NAMED {
+            let names: Vec<_> = named.iter().map(|case| escape(&labels.label(case))).collect();
+            let _ = writeln!(page.0, "- *Rests on {}.*", names.join("; "));
+        }
+        page.0.push('\n');
+    }
+}
+
+fn results(page: &mut Page, run: &Run, labels: &Labels) {
+    let columns = summary_columns(run);
+    let mut headings = vec!["case"];
+    headings.extend(columns.iter().map(|column| column.heading));
+    headings.push("warnings");
+    let mut numeric = vec![true; headings.len()];
+    numeric[0] = false;
+    numeric[headings.len() - 1] = false;
+    let mut offline = false;
+    let rows: Vec<_> = run
+        .cases
+        .iter()
+        .map(|case| {
+            offline |= case.scenario == "offline";
+            let mut row = vec![escape(&labels.label(case))];
+            row.extend(columns.iter().map(|column| match column.cell(case) {
+                SummaryCell::Value { value, .. } => value,
+                SummaryCell::Gap(_) | SummaryCell::Nothing => "—".to_owned(),
+            }));
+            row.push(match &case.outcome {
+                Outcome::Finished => kinds(case),
+                Outcome::Failed(gap) => format!("**failed**: {}", escape(&gap.kind)),
+                Outcome::Gap(gap) => format!("**gap**: {}", escape(&gap.kind)),
+            });
+            row
+        })
+        .collect();
+    page.table(&headings, &numeric, &rows, MAXIMUM_ROWS);
+    if offline {
+        page.line("An offline query is a whole data set; its latency is not that of a batch.");
+    }
+}
+
+fn kinds(case: &Case) -> String {
+    let mut kinds: Vec<_> = case.warnings.iter().map(|warning| escape(&warning.kind)).collect();
+    kinds.dedup();
+    kinds.join(", ")
+}
+
+/// Why there is no value, for whole cases and for the cells of the table above. Cases that lack
+/// something for the same reason share a line.
+fn missing(page: &mut Page, run: &Run, labels: &Labels) {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    let mut add = |reason: String, case: &Case| {
+        let label = escape(&labels.label(case));
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, cases)) => cases.push(label),
+            None => reasons.push((reason, vec![label])),
+        }
+    };
+    let columns = summary_columns(run);
+    for case in &run.cases {
+        match &case.outcome {
+            Outcome::Finished => {
+                let gaps: Vec<_> = columns
+                    .iter()
+                    .filter_map(|column| match column.cell(case) {
+                        SummaryCell::Gap(reason) => {
+                            Some(format!("{}: {}", column.heading, escape(reason)))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                if !gaps.is_empty() {
+                    add(gaps.join("; "), case);
+                }
+            }
+            Outcome::Failed(Gap { reason, .. }) => add(format!("Failed: {}", escape(reason)), case),
+            Outcome::Gap(Gap { reason, .. }) => add(format!("Gap: {}", escape(reason)), case),
+        }
+    }
+    list(page, "Not measured", &reasons);
+}
+
+fn warnings(page: &mut Page, run: &Run, labels: &Labels) {
+    let mut warnings: Vec<(String, Vec<String>)> = Vec::new();
+    for case in &run.cases {
+        for warning in &case.warnings {
+            let text = format!("**{}**: {}", escape(&warning.kind), escape(&warning.evidence));
+            warnings.push((text, vec![escape(&labels.label(case))]));
+        }
+    }
+    list(page, "Warnings", &warnings);
+}
+
+fn list(page: &mut Page, heading: &str, items: &[(String, Vec<String>)]) {
+    if items.is_empty() {
+        return;
+    }
+    page.line(&format!("### {heading}"));
+    for (text, cases) in items.iter().take(MAXIMUM_ROWS) {
+        let _ = writeln!(page.0, "- {text} ({})", cases.join("; "));
+    }
+    if items.len() > MAXIMUM_ROWS {
+        let _ = writeln!(page.0, "- {} more", items.len() - MAXIMUM_ROWS);
+    }
+    page.0.push('\n');
+}
+
+fn details(page: &mut Page, run: &Run) {
+    page.line("<details><summary>Machine, plugins, how it was measured</summary>");
+    let mut facts = vec![
+        vec!["run".to_owned(), escape(&run.id)],
+        vec!["finished".to_owned(), run.finished_at.as_deref().map_or("not known".into(), escape)],
+        vec!["git commit".to_owned(), run.git_commit.as_deref().map_or("not known".into(), escape)],
+    ];
+    facts.extend(run.hardware.iter().map(|fact| {
+        vec![escape(&fact.name), fact.value.as_deref().map_or("not known".into(), escape)]
+    }));
+    page.table(&["machine", ""], &[false, false], &facts, MAXIMUM_DETAILS);
+    let plugins: Vec<_> = run
+        .plugins
+        .iter()
+        .map(|plugin| {
+            let hash =
+                plugin.sha256.as_deref().map_or("—".into(), |hash| format!("`{}`", escape(hash)));
+            vec![escape(&plugin.role), escape(&plugin.id), escape(&plugin.version), hash]
+        })
+        .collect();
+    page.table(&["plugin", "id", "version", "SHA-256"], &[false; 4], &plugins, MAXIMUM_DETAILS);
+    let (shared, differing) = run.settings();
+    if !shared.is_empty() {
+        let settings =
+            shared.iter().map(|(name, value)| format!("{} {}", escape(name), escape(value)));
+        page.line(&format!("Settings of all cases: {}.", settings.collect::<Vec<_>>().join(", ")));
+    }
+    let time = |value: Option<f64>| value.map_or("—".into(), |value| humanise(value, "ns"));
+    let rows: Vec<_> = run
+        .cases
+        .iter()
+        .filter(|case| case.outcome == Outcome::Finished)
+        .map(|case| {
+            let mut row = vec![
+                escape(&case_label(case)),
+                case.queries.map_or("—".into(), |queries| queries.to_string()),
+                time(case.clock_read_ns),
+                time(case.loop_ns),
+            ];
+            row.extend(
+                differing
+                    .iter()
+                    .map(|name| escape(case.settings.get(*name).map_or("—", String::as_str))),
+            );
+            row
+        })
+        .collect();
+    let mut headings: Vec<_> =
+        ["case", "queries", "clock reading", "empty loop"].map(str::to_owned).to_vec();
+    headings.extend(differing.iter().map(|name| escape(name)));
+    let headings: Vec<_> = headings.iter().map(String::as_str).collect();
+    let numeric: Vec<_> = (0..headings.len()).map(|column| column > 0).collect();
+    page.table(&headings, &numeric, &rows, MAXIMUM_DETAILS);
+    page.line("</details>");
+}
+
+/// Text in which nothing is markup, on one line.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            control if control.is_control() => escaped.push(' '),
+            plain => escaped.push(plain),
+        }
+    }
+    escaped
+}
+
+plugin_guest::export_report!(Markdown);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use plugin_guest::Recommendation;
+    use report_common::made_up::{self, COMPARISON, LARGE, QUICKSTART, Shape, Tables};
+
+    fn rendered(tables: &Tables) -> String {
+        let mut files = BTreeMap::new();
+        let names = Markdown::render(tables, &mut files, NoOptions {}).expect("a report");
+        assert_eq!(names, [FILE]);
+        String::from_utf8(files.remove(FILE).expect("the named file")).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_run_is_summed_up() {
+        let mut tables = made_up::tables(&QUICKSTART);
+        let advice = Recommendation {
+            title: "Batch 8".into(),
+            explanation: "It meets the limit.\nOthers do not.".into(),
+            cases: vec![made_up::case_id(3)],
+            attributes: BTreeMap::new(),
+        };
+        made_up::advise(&mut tables, &advice);
+        insta::assert_snapshot!(rendered(&tables).replace('\u{202f}', " "), @r#"
+        ## quickstart
+
+        Made-up values, to look at the layout: which batch size, and how fast?
+
+        2026-07-28 10:15:00 UTC · Example CPU 8-Core Processor · 8 cores · 16 processors · 31.2 GiB · Debian GNU/Linux 12 (bookworm) · Tare 0.1.0
+
+        **Batch 8**
+
+        - It meets the limit.
+        - *Rests on batch 8 · offline.*
+
+        | case | p50 | p90 | p99 | throughput | peak memory | accuracy | warnings |
+        | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
+        | batch 1 · single-stream | 116 µs | 130 µs | 174 µs | 8621/s | 36.4 MiB | 97.66 % |  |
+        | batch 1 · offline | 48.4 ms | — | — | 9305/s | 36.4 MiB | 97.66 % |  |
+        | batch 8 · single-stream | 771 µs | 860 µs | 1.06 ms | 10 382/s | 37.8 MiB | 97.66 % |  |
+        | batch 8 · offline | 40.8 ms | — | — | 11 030/s | 37.8 MiB | 97.66 % |  |
+        | batch 64 · single-stream | 5.97 ms | 6.48 ms | — | 10 728/s | 49.1 MiB | 97.66 % |  |
+        | batch 64 · offline | 44.6 ms | — | — | 10 090/s | 49.1 MiB | 97.66 % |  |
+
+        An offline query is a whole data set; its latency is not that of a batch.
+
+        ### Not measured
+
+        - p90: needs 36 queries, has 25; p99: needs 368 queries, has 25 (batch 1 · offline)
+        - p90: needs 36 queries, has 29; p99: needs 368 queries, has 29 (batch 8 · offline)
+        - p99: needs 368 queries, has 203 (batch 64 · single-stream)
+        - p90: needs 36 queries, has 27; p99: needs 368 queries, has 27 (batch 64 · offline)
+
+        <details><summary>Machine, plugins, how it was measured</summary>
+
+        | machine |  |
+        | --- | --- |
+        | run | 20260728T101500Z-5eed |
+        | finished | 2026-07-28T10:15:21.400Z |
+        | git commit | 3f2c9a1d0b7e |
+        | load-average | 0.31 |
+        | kernel | Linux 6.1.0 |
+        | memory-available-bytes | 31138512896 |
+        | memory-bytes | 33553346560 |
+        | operating-system | Debian GNU/Linux 12 (bookworm) |
+        | processor.architecture | x86\_64 |
+        | processor.frequency-hertz | 3400000000 |
+        | processor.governor | performance |
+        | processor.logical | 16 |
+        | processor.name | Example CPU 8-Core Processor |
+        | processor.physical | 8 |
+        | processor.simultaneous-multithreading | true |
+        | processor.turbo | not known |
+        | virtualisation | not known |
+
+        | plugin | id | version | SHA-256 |
+        | --- | --- | --- | --- |
+        | backend | cpu | 0.1.0 | `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` |
+        | metric | accuracy | 0.1.0 | `eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee` |
+        | metric | latency | 0.1.0 | `bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb` |
+        | metric | memory | 0.1.0 | `dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd` |
+        | metric | throughput | 0.1.0 | `cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` |
+        | recommender | hardware | 0.1.0 | `1111111111111111111111111111111111111111111111111111111111111111` |
+        | report | html | 0.1.0 | `ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff` |
+
+        Settings of all cases: minimum-duration 1 s, minimum-queries 100, seed 7, warm-up 200 ms.
+
+        | case | queries | clock reading | empty loop |
+        | --- | ---: | ---: | ---: |
+        | digits · cpu · cpu:0 · fp32 · batch 1 · single-stream | 10619 | 24.0 ns | 31.5 ns |
+        | digits · cpu · cpu:0 · fp32 · batch 1 · offline | 25 | 24.0 ns | 31.5 ns |
+        | digits · cpu · cpu:0 · fp32 · batch 8 · single-stream | 1585 | 24.0 ns | 31.5 ns |
+        | digits · cpu · cpu:0 · fp32 · batch 8 · offline | 29 | 24.0 ns | 31.5 ns |
+        | digits · cpu · cpu:0 · fp32 · batch 64 · single-stream | 203 | 24.0 ns | 31.5 ns |
+        | digits · cpu · cpu:0 · fp32 · batch 64 · offline | 27 | 24.0 ns | 31.5 ns |
+
+        </details>
+        "#);
+    }
+
+    #[test]
+    fn what_is_missing_and_doubtful_is_said() {
+        let text = rendered(&made_up::tables(&COMPARISON));
+        assert!(text.contains("**failed**: out-of-memory"));
+        assert!(text.contains("- Gap: gpu:0 computes in fp32 and fp16, not in int8 ("));
+        assert!(text.contains("- p99: needs 368 queries, has "));
+        assert!(text.contains("- **drift**: the median of the last fifth"));
+    }
+
+    #[test]
+    fn no_name_adds_markup() {
+        let hostile = "a|b\n# c <img src=x onerror=alert(1)> [d](e) `f` *g* @h";
+        let text = rendered(&made_up::tables(&Shape { models: &[hostile, "plain"], ..QUICKSTART }));
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("onerror")).collect();
+        assert!(lines.len() >= 6);
+        for line in lines {
+            assert!(line.contains(
+                r"a\|b \# c &lt;img src=x onerror=alert(1)&gt; \[d\](e) \`f\` \*g\* \@h"
+            ));
+        }
+    }
+
+    #[test]
+    fn two_hundred_cases_fit_into_a_comment() {
+        let text = rendered(&made_up::tables(&LARGE));
+        assert!(text.chars().count() < 65_536, "{} characters", text.chars().count());
+    }
+}
