@@ -1,1 +1,177 @@
-//! The worker process: loads one backend plugin, measures one case, streams its samples.
+/*!
+The worker process: loads one backend plugin, measures one case, streams its samples.
+
+A worker lives for one request. It reads the request from standard input, answers in frames (see
+[`host_record::protocol`]) and ends. It owns what must happen in the plugin's own process, and
+nothing else: opening the library, making the inputs, timing, reading outputs back. It has no
+threads, so that nothing of ours runs beside the plugin while the clock runs.
+
+The plugin is trusted with this process and with nothing beyond: whatever it does to it, the host
+sees only frames that stop coming. So the worker makes no attempt at surviving; it makes sure
+that a frame is either whole or absent, and that the phase is known in which it died.
+*/
+
+mod backend;
+mod connection;
+mod examples;
+mod failure;
+mod library;
+mod measurement;
+mod npy;
+mod outputs;
+mod platform;
+mod synthetic;
+mod warnings;
+
+use std::io::{self, BufRead, Read};
+
+use host_record::protocol::{Message, PROTOCOL_VERSION, Request};
+use host_record::{Failure, Phase};
+
+use connection::Connection;
+use failure::Stop;
+
+pub use backend::BackendTarget;
+pub use library::open;
+
+/// A request longer than this is none of ours.
+const REQUEST_LIMIT: u64 = 16 << 20;
+
+/// Serves one request and ends the process.
+///
+/// It ends without running destructors and exit handlers of the plugin's libraries: the case is
+/// over, and a crash or hang in them would only cost time.
+pub fn serve() -> ! {
+    let protocol = platform::take_protocol();
+    platform::end_with_parent();
+    platform::be_first_to_go();
+    let code = match protocol.map(Connection::new) {
+        Err(_) => 1,
+        Ok(mut connection) => match answer(&mut connection) {
+            Ok(()) => 0,
+            // The host is gone, so there is nobody left to tell.
+            Err(Stop::HostIsGone(_)) => 1,
+            Err(Stop::Failed(failure)) => {
+                let _ = connection.send(&Message::Failed(*failure));
+                1
+            }
+        },
+    };
+    platform::end(code)
+}
+
+fn answer(connection: &mut Connection) -> Result<(), Stop> {
+    connection.send(&Message::Hello { protocol_version: PROTOCOL_VERSION })?;
+    let mut line = Vec::new();
+    io::stdin().lock().take(REQUEST_LIMIT).read_until(b'\n', &mut line)?;
+    let request = parse(&line)?;
+    let message = match request {
+        Request::Describe { library, .. } => {
+            Message::Described(Box::new(backend::describe(connection, &library)?))
+        }
+        Request::Measure { case, .. } => {
+            Message::Finished(Box::new(measurement::measure(connection, &case)?))
+        }
+    };
+    Ok(connection.send(&message)?)
+}
+
+fn parse(line: &[u8]) -> Result<Request, Failure> {
+    /// What every version of a request has.
+    fn version(line: &[u8]) -> Option<u64> {
+        let value: serde_json::Value = serde_json::from_slice(line).ok()?;
+        value.get("protocol_version").or_else(|| value.get("protocol-version"))?.as_u64()
+    }
+    match version(line) {
+        Some(version) if version != u64::from(PROTOCOL_VERSION) => Err(Failure::RefusedVersion {
+            detail: format!(
+                "the host speaks protocol {version}, this worker speaks {PROTOCOL_VERSION}; they \
+                 are installed together, so reinstall both"
+            ),
+        }),
+        _ => serde_json::from_slice(line).map_err(|error| Failure::Protocol {
+            phase: Phase::Start,
+            detail: format!("expected a request: {error}"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use host_record::{
+        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity,
+        Precision, Quantity, Scenario,
+    };
+
+    use super::*;
+
+    /// A case to change.
+    pub(crate) fn case() -> CaseSpec {
+        CaseSpec {
+            id: "0".into(),
+            index: 0,
+            key: CaseKey {
+                model: "digits".into(),
+                backend: "cpu".into(),
+                device: "cpu:0".into(),
+                precision: Precision::Fp32,
+                batch: 1,
+                sequence_length: None,
+                mode: Mode::Inference,
+                scenario: Scenario::SingleStream,
+            },
+            model_path: "model.onnx".into(),
+            model_sha256: String::new(),
+            plugin: PluginIdentity {
+                id: "cpu".into(),
+                version: "0.1.0".into(),
+                sha256: String::new(),
+            },
+            plugin_library: "lib.so".into(),
+            device: DeviceInfo {
+                id: "cpu:0".into(),
+                kind: "cpu".into(),
+                name: String::new(),
+                memory_bytes: None,
+                precisions: vec![Precision::Fp32],
+                attributes: BTreeMap::new(),
+            },
+            threads: Some(2),
+            options: BTreeMap::new(),
+            inputs: InputSource::Synthetic(BTreeMap::new()),
+            measure: MeasureSettings {
+                warm_up: Quantity::Iterations(1),
+                minimum_duration_ns: 0,
+                maximum_duration_ns: 1,
+                minimum_queries: 1,
+                offline_samples: None,
+                timeout_ns: 1,
+                memory_limit_bytes: None,
+            },
+            seed: 0,
+        }
+    }
+
+    #[test]
+    fn requests_of_another_version_are_refused_by_name() {
+        let request =
+            Request::Describe { protocol_version: PROTOCOL_VERSION, library: "lib.so".into() };
+        let line = serde_json::to_vec(&request).expect("a request is JSON");
+        assert_eq!(parse(&line), Ok(request.clone()));
+
+        let mut newer = serde_json::to_value(&request).expect("a request is JSON");
+        let version = newer
+            .as_object_mut()
+            .and_then(|fields| fields.iter_mut().find(|(name, _)| name.starts_with("protocol")));
+        *version.expect("a version").1 = 2.into();
+        let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
+        assert_eq!(
+            failure.to_string(),
+            "refused version: the host speaks protocol 2, this worker speaks 1; they are \
+             installed together, so reinstall both"
+        );
+        assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));
+    }
+}

@@ -13,10 +13,10 @@ use host_record::{
 use host_run::{Interrupt, RunSummary, Runner, Silent};
 
 /// Long enough for a worker on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A quick case of a model and a plugin.
-pub fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
+pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
     CaseSpec {
         id: id.into(),
         index: 0,
@@ -64,11 +64,11 @@ pub fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
 
 /// Keeps everything in memory.
 #[derive(Debug, Default)]
-pub struct Memory {
-    pub started: Vec<String>,
-    pub samples: Vec<SampleBlock>,
-    pub outputs: Vec<OutputBlock>,
-    pub records: Vec<CaseRecord>,
+pub(crate) struct Memory {
+    pub(crate) started: Vec<String>,
+    pub(crate) samples: Vec<SampleBlock>,
+    pub(crate) outputs: Vec<OutputBlock>,
+    pub(crate) records: Vec<CaseRecord>,
 }
 
 impl Recorder for Memory {
@@ -96,7 +96,7 @@ impl Recorder for Memory {
 }
 
 /// Runs cases to the end.
-pub fn run(runner: &Runner, cases: Vec<CaseSpec>) -> (RunSummary, Memory) {
+pub(crate) fn run(runner: &Runner, cases: Vec<CaseSpec>) -> (RunSummary, Memory) {
     let mut memory = Memory::default();
     let items = cases.into_iter().map(|case| PlannedCase::Case(Box::new(case)));
     let summary = runner
@@ -107,7 +107,7 @@ pub fn run(runner: &Runner, cases: Vec<CaseSpec>) -> (RunSummary, Memory) {
 
 /// Runs one case that fails, and returns how, with its record.
 #[track_caller]
-pub fn failure(runner: &Runner, case: CaseSpec) -> (Failure, CaseRecord, Memory) {
+pub(crate) fn failure(runner: &Runner, case: CaseSpec) -> (Failure, CaseRecord, Memory) {
     let (summary, mut memory) = run(runner, vec![case]);
     let record = memory.records.pop().expect("a record");
     assert_eq!(summary, RunSummary { failed: 1, ..RunSummary::default() }, "{record:?}");

@@ -1,0 +1,458 @@
+//! The real worker with real plugins, which work, fail and die.
+//!
+//! Worker and plugins are built by the first test that needs them; what cannot be built fails the
+//! tests.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{case, failure, run};
+use host_record::protocol::{PROTOCOL_VERSION, Request};
+use host_record::{
+    CaseSpec, Failure, InputSource, Outcome, Phase, Quantity, SampleBlock, SamplePhase, Scenario,
+    WarningKind, WorkerReport,
+};
+use host_run::{RunSummary, Runner};
+use tempfile::TempDir;
+
+/// What cargo built.
+struct Built {
+    worker: PathBuf,
+    null: PathBuf,
+    fault: PathBuf,
+}
+
+static BUILT: LazyLock<Built> = LazyLock::new(|| {
+    let packages = ["host-worker", "backend-null", "backend-fault"];
+    let output = Command::new(std::env::var_os("CARGO").expect("cargo names itself to tests"))
+        .args(["build", "--message-format", "json-render-diagnostics"])
+        .args(packages.iter().flat_map(|package| ["--package", package]))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("starting cargo");
+    assert!(output.status.success(), "worker and plugins could not be built");
+    let artifacts: Vec<serde_json::Value> = String::from_utf8(output.stdout)
+        .expect("UTF-8")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("cargo writes JSON"))
+        .filter(|message: &serde_json::Value| message["reason"] == "compiler-artifact")
+        .collect();
+    let find = |name: &str, end: &str| {
+        artifacts
+            .iter()
+            .filter(|artifact| artifact["target"]["name"] == name)
+            .flat_map(|artifact| artifact["filenames"].as_array().cloned().unwrap_or_default())
+            .filter_map(|file| file.as_str().map(PathBuf::from))
+            .find(|file| file.to_string_lossy().ends_with(end))
+            .unwrap_or_else(|| panic!("cargo built no {name}{end}"))
+    };
+    Built {
+        worker: find("host-worker", "host-worker"),
+        null: find("backend_null", std::env::consts::DLL_SUFFIX),
+        fault: find("backend_fault", std::env::consts::DLL_SUFFIX),
+    }
+});
+
+fn runner() -> Runner {
+    Runner::new(&BUILT.worker)
+}
+
+/// A case of the fault backend, which takes any file for a model that doubles its input.
+fn fault(options: &[(&str, &str)]) -> CaseSpec {
+    let mut case = case("0", &BUILT.fault, &BUILT.fault);
+    case.options = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    case
+}
+
+fn null() -> CaseSpec {
+    let mut case = case("0", &BUILT.null, &BUILT.null);
+    case.key.device = "null:0".into();
+    case.plugin.id = "null".into();
+    case
+}
+
+#[track_caller]
+fn finish(case: CaseSpec) -> (WorkerReport, common::Memory) {
+    let (_, memory) = run(&runner(), vec![case]);
+    match &memory.records[0].outcome {
+        Outcome::Finished(report) => (report.as_ref().clone(), memory),
+        other => panic!("{other:?}\n{}", memory.records[0].standard_error),
+    }
+}
+
+fn queries(samples: &[SampleBlock], phase: SamplePhase) -> usize {
+    samples.iter().filter(|block| block.phase == phase).map(SampleBlock::len).sum()
+}
+
+/// A `.npy` file of version 1.0.
+fn npy(folder: &TempDir, name: &str, dtype: &str, shape: &str, data: &[u8]) -> PathBuf {
+    let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
+    header.extend(std::iter::repeat_n(' ', 117 - header.len()));
+    header.push('\n');
+    let length = (header.len() as u16).to_le_bytes();
+    let bytes = [b"\x93NUMPY\x01\x00".as_slice(), &length, header.as_bytes(), data].concat();
+    let path = folder.path().join(name);
+    fs::write(&path, bytes).expect("writing a file");
+    path
+}
+
+#[test]
+fn a_case_is_measured_from_start_to_end() {
+    let (report, memory) = finish(null());
+    assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 5);
+    assert_eq!(queries(&memory.samples, SamplePhase::Measured), 20);
+    assert!(memory.samples.iter().all(|block| block.items_per_query == 2));
+    assert!(memory.outputs.is_empty(), "there is no data set");
+    let timings = report.timings;
+    let all = [timings.open_ns, timings.load_ns, timings.prepare_ns, timings.first_run_ns];
+    assert!(all.iter().all(|time| time.is_some_and(|time| time > 0)), "{timings:?}");
+    assert!(report.peak_memory_bytes >= report.baseline_memory_bytes);
+    assert!(report.baseline_memory_bytes > Some(0));
+    assert_eq!(report.clock.source, "CLOCK_MONOTONIC");
+    assert!(report.clock.read_ns > 0.0 && report.clock.loop_ns > 0.0);
+    assert_eq!(report.used["precision"], "fp32");
+    assert_eq!(report.used["engine"], "none");
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
+    assert!(kinds.contains(&WarningKind::OverheadVisible), "{kinds:?}");
+    assert!(!kinds.contains(&WarningKind::NotAsAsked), "{kinds:?}");
+}
+
+#[test]
+fn warming_up_and_measuring_keep_their_times() {
+    let mut case = null();
+    case.measure.warm_up = Quantity::Nanoseconds(20_000_000);
+    case.measure.minimum_duration_ns = 50_000_000;
+    let (_, memory) = finish(case);
+    let time = |phase| -> u64 {
+        let blocks = memory.samples.iter().filter(|block| block.phase == phase);
+        blocks.flat_map(SampleBlock::queries).map(|(_, latency)| latency).sum()
+    };
+    assert!(time(SamplePhase::WarmUp) >= 20_000_000);
+    assert!(time(SamplePhase::Measured) >= 50_000_000);
+    let starts: Vec<u64> =
+        memory.samples.iter().flat_map(SampleBlock::queries).map(|(start, _)| start).collect();
+    assert!(starts.is_sorted());
+}
+
+#[test]
+fn an_offline_query_is_the_data_set_in_whole_batches() {
+    let mut case = null();
+    case.key.scenario = Scenario::Offline;
+    case.measure.minimum_queries = 3;
+    case.measure.offline_samples = Some(5);
+    let (_, memory) = finish(case.clone());
+    assert_eq!(queries(&memory.samples, SamplePhase::Measured), 3);
+    assert!(memory.samples.iter().all(|block| block.items_per_query == 6));
+    case.measure.offline_samples = None;
+    let (_, memory) = finish(case);
+    assert!(memory.samples.iter().all(|block| block.items_per_query == 48));
+}
+
+#[test]
+fn a_backend_that_queues_is_waited_for() {
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "5")]);
+    case.key.scenario = Scenario::Offline;
+    case.measure.offline_samples = Some(8);
+    case.measure.minimum_queries = 2;
+    case.measure.warm_up = Quantity::Iterations(1);
+    let (_, memory) = finish(case);
+    for (_, latency) in memory.samples.iter().flat_map(SampleBlock::queries) {
+        assert!(latency >= 4 * 5_000_000, "{latency}");
+    }
+}
+
+#[test]
+fn outputs_come_for_each_example_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let values = [1.0_f32, 2.0, 3.0, 4.0, 5.0];
+    let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let images = npy(&folder, "x.npy", "<f4", "(5, 1)", &data);
+    let labels = npy(&folder, "y.npy", "|u1", "(5,)", &[3, 1, 4, 1, 5]);
+    let mut case = fault(&[("fault", "print")]);
+    case.inputs = InputSource::Files {
+        inputs: BTreeMap::from([("input".into(), images)]),
+        labels: Some(labels),
+    };
+    let (report, memory) = finish(case.clone());
+    assert_eq!(report.labels, [3, 1, 4, 1, 5]);
+    let outputs: Vec<f32> = memory.outputs.iter().flat_map(|block| block.values.clone()).collect();
+    assert_eq!(outputs, values.map(|value| 2.0 * value));
+    let starts: Vec<_> = memory.outputs.iter().map(|block| block.first_example).collect();
+    assert_eq!(starts, [0, 2, 4]);
+    assert!(memory.outputs.iter().all(|block| block.name == "output" && block.width == 1));
+    // What the plugin prints ends up beside the frames, not between them.
+    assert!(memory.records[0].standard_error.contains("garbage"));
+
+    let wrong = npy(&folder, "z.npy", "<f4", "(5, 2)", &[0; 40]);
+    let path = wrong.display().to_string();
+    case.inputs =
+        InputSource::Files { inputs: BTreeMap::from([("input".into(), wrong)]), labels: None };
+    let (failure, ..) = failure(&runner(), case);
+    assert_eq!(
+        failure.to_string(),
+        format!("input: `input` from {path}: the model wants [batch, 1], the file has [5, 2]")
+    );
+}
+
+#[test]
+fn every_death_is_told_apart() {
+    let signal = |signal, name: &str, phase| Failure::Signal { signal, name: name.into(), phase };
+    let cases: &[(&[(&str, &str)], Failure)] = &[
+        (&[("fault", "segfault")], signal(11, "SIGSEGV", Phase::FirstRun)),
+        (&[("fault", "segfault"), ("fault-after", "10")], signal(11, "SIGSEGV", Phase::Measure)),
+        (&[("fault", "segfault"), ("fault-phase", "load")], signal(11, "SIGSEGV", Phase::Load)),
+        (&[("fault", "abort"), ("fault-phase", "prepare")], signal(6, "SIGABRT", Phase::Prepare)),
+        (&[("fault", "abort"), ("fault-phase", "unload")], signal(6, "SIGABRT", Phase::Unload)),
+        (
+            &[("fault", "exit"), ("fault-code", "7"), ("fault-phase", "tensor")],
+            Failure::ExitCode { code: 7, phase: Phase::Inputs },
+        ),
+        (
+            &[("fault", "exit"), ("fault-code", "0")],
+            Failure::ExitCode { code: 0, phase: Phase::FirstRun },
+        ),
+    ];
+    for (options, expected) in cases {
+        let (failure, ..) = failure(&runner(), fault(options));
+        assert_eq!(failure, *expected, "{options:?}");
+    }
+}
+
+#[test]
+fn errors_and_panics_are_reported_with_their_phase() {
+    let backend = |options: &[(&str, &str)]| match failure(&runner(), fault(options)) {
+        (Failure::Backend { phase, code, message, details }, record, _) => {
+            (phase, code, message, details, record.standard_error)
+        }
+        (other, ..) => panic!("{other:?}"),
+    };
+    let (phase, code, message, details, _) =
+        backend(&[("fault", "error"), ("fault-phase", "prepare"), ("fault-code", "device")]);
+    assert_eq!((phase, code.as_str()), (Phase::Prepare, "device"));
+    assert!(message.contains("asked to fail"), "{message}");
+    assert_eq!(details, "nothing is wrong");
+    let (phase, code, message, _, standard_error) =
+        backend(&[("fault", "panic"), ("fault-after", "8")]);
+    assert_eq!((phase, code.as_str()), (Phase::Measure, "internal"));
+    assert!(message.contains("asked to panic"), "{message}");
+    assert!(standard_error.contains("asked to panic"), "{standard_error}");
+    let (phase, code, message, ..) = backend(&[("falt", "panic")]);
+    assert_eq!((phase, code.as_str()), (Phase::Load, "invalid-argument"));
+    assert!(message.contains("falt"), "{message}");
+
+    let (failure, ..) =
+        failure(&runner(), fault(&[("fault", "error"), ("fault-code", "out-of-memory")]));
+    assert!(matches!(failure, Failure::OutOfMemory { phase: Phase::FirstRun, .. }), "{failure:?}");
+
+    let options = [("fault", "error"), ("fault-code", "unsupported"), ("fault-phase", "prepare")];
+    let (summary, _) = run(&runner(), vec![fault(&options)]);
+    assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
+}
+
+#[test]
+fn a_hang_is_ended_wherever_it_is() {
+    for (phase, expected, seconds) in
+        [("load", Phase::Load, 2), ("run", Phase::FirstRun, 2), ("release", Phase::Unload, 2)]
+    {
+        let mut case = fault(&[("fault", "hang"), ("fault-phase", phase)]);
+        case.measure.timeout_ns = 2_000_000_000;
+        let (failure, ..) = failure(&runner(), case);
+        let limit_ns = seconds * 1_000_000_000;
+        assert_eq!(failure, Failure::TimedOut { phase: expected, limit_ns });
+    }
+    let mut case = fault(&[("fault", "hang"), ("fault-after", "8")]);
+    case.measure.timeout_ns = 1_000_000_000;
+    let (failure, _, memory) = failure(&runner(), case);
+    assert_eq!(failure, Failure::TimedOut { phase: Phase::Measure, limit_ns: 2_000_000_000 });
+    assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 5);
+}
+
+#[test]
+fn slow_queries_are_no_silence() {
+    // Each query is quick enough, and all together take twice the time-out.
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "200")]);
+    case.measure.timeout_ns = 1_000_000_000;
+    case.measure.maximum_duration_ns = 10_000_000;
+    case.measure.warm_up = Quantity::Iterations(10);
+    let (report, memory) = finish(case);
+    assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 10);
+    assert_eq!(queries(&memory.samples, SamplePhase::Measured), 1);
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
+    assert!(kinds.contains(&WarningKind::FewSamples), "{kinds:?}");
+}
+
+#[test]
+fn a_leak_is_ended_at_the_limit() {
+    let mut case = fault(&[("fault", "leak"), ("fault-bytes", "1048576")]);
+    case.measure.memory_limit_bytes = Some(256 << 20);
+    case.measure.minimum_duration_ns = 60_000_000_000;
+    case.measure.maximum_duration_ns = 60_000_000_000;
+    // Nobody should have to wait for it to fill the machine.
+    case.key.batch = 1;
+    let (failure, record, _) = failure(&runner(), case);
+    let Failure::OutOfMemory { limit_bytes, peak_bytes, .. } = failure else {
+        panic!("{failure:?}\n{}", record.standard_error);
+    };
+    assert_eq!(limit_bytes, Some(256 << 20));
+    assert!(peak_bytes > limit_bytes);
+}
+
+#[test]
+fn a_plugin_is_described() {
+    let description = runner().describe(&BUILT.null).expect("null is a plugin");
+    assert_eq!((description.id.as_str(), description.engine.as_str()), ("null", "none"));
+    assert_eq!(description.devices[0].id, "null:0");
+    assert_eq!(description.abi.0, 1);
+}
+
+/// Compiles C into a shared library.
+fn compile(folder: &TempDir, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
+    let path = folder.path().join(format!("lib{name}.so"));
+    let file = folder.path().join(format!("{name}.c"));
+    fs::write(&file, source).expect("writing a file");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/native/include");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&path, &file])
+        .arg("-I")
+        .arg(include)
+        .args(arguments)
+        .current_dir(folder.path())
+        .status();
+    assert!(status.expect("starting the C compiler").success());
+    path
+}
+
+#[test]
+fn files_that_are_no_plugins_for_this_host_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let refuse = |library: &Path| {
+        let error = runner().describe(library).expect_err("no plugin for this host");
+        let text = error.failure.to_string();
+        (error.failure, text.replace(folder.path().to_str().expect("UTF-8"), ""))
+    };
+
+    let text = folder.path().join("libtext.so");
+    fs::write(&text, "I am a plugin, believe me.").expect("writing a file");
+    let (failure, said) = refuse(&text);
+    assert!(matches!(failure, Failure::NotAPlugin { .. }));
+    assert_eq!(said, "not a plugin: /libtext.so is no file that a loader knows");
+
+    let mut bytes = fs::read(&BUILT.null).expect("reading the plugin");
+    let foreign: u16 = if cfg!(target_arch = "x86_64") { 183 } else { 62 };
+    bytes[18..20].copy_from_slice(&foreign.to_le_bytes());
+    let other = folder.path().join("libother.so");
+    fs::write(&other, &bytes).expect("writing a file");
+    assert!(matches!(refuse(&other).0, Failure::WrongArchitecture { .. }));
+
+    let cut = folder.path().join("libcut.so");
+    bytes[18..20].copy_from_slice(&fs::read(&BUILT.null).expect("reading the plugin")[18..20]);
+    fs::write(&cut, &bytes[..2000]).expect("writing a file");
+    assert!(matches!(refuse(&cut).0, Failure::NotAPlugin { .. }), "{:?}", refuse(&cut));
+
+    let none = refuse(&folder.path().join("libnone.so"));
+    assert!(matches!(none.0, Failure::MissingLibrary { .. }));
+    assert_eq!(none.1, "a library is missing: /libnone.so: No such file or directory (os error 2)");
+
+    let empty = compile(&folder, "empty", "int nothing;", &[]);
+    let (failure, _) = refuse(&empty);
+    assert!(
+        matches!(&failure, Failure::MissingSymbol { symbol, .. } if symbol == "tare_backend_v1"),
+        "{failure:?}"
+    );
+
+    let needs = compile(
+        &folder,
+        "needs",
+        "int nothing; int use(void) { return nothing; }",
+        &["-L.", "-Wl,--no-as-needed", "-lempty"],
+    );
+    fs::remove_file(&empty).expect("removing a file");
+    let (failure, said) = refuse(&needs);
+    assert!(matches!(failure, Failure::MissingLibrary { .. }));
+    assert!(said.contains("libempty.so"), "{said}");
+
+    let lazy =
+        compile(&folder, "lazy", "int absent(void); int use(void) { return absent(); }", &[]);
+    let (failure, _) = refuse(&lazy);
+    assert!(
+        matches!(&failure, Failure::MissingSymbol { symbol, .. } if symbol == "absent"),
+        "{failure:?}"
+    );
+
+    let newer =
+        compile(&folder, "newer", "void *tare_backend_v2(void *host) { return host; }", &[]);
+    assert_eq!(
+        refuse(&newer).1,
+        "refused version: the plugin speaks ABI 2, this host speaks 1.0; update the host"
+    );
+
+    let refusing = r#"
+        #include "plugin_api.h"
+        const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
+            static const char reason[] = "this plugin wants ABI 1.7; update the host";
+            tare_string text = { reason, sizeof reason - 1 };
+            host->refuse(host->context, text);
+            return 0;
+        }
+    "#;
+    let (failure, said) = refuse(&compile(&folder, "refusing", refusing, &[]));
+    assert!(matches!(failure, Failure::RefusedVersion { .. }), "{failure:?}");
+    assert!(said.ends_with("this plugin wants ABI 1.7; update the host"), "{said}");
+
+    let crashing = "__attribute__((constructor)) void start(void) { __builtin_trap(); }";
+    let (failure, _) = refuse(&compile(&folder, "crashing", crashing, &[]));
+    assert!(matches!(failure, Failure::Signal { phase: Phase::Open, .. }), "{failure:?}");
+}
+
+#[test]
+fn no_worker_outlives_its_host() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let request = folder.path().join("request");
+    let hang = Request::Measure {
+        protocol_version: PROTOCOL_VERSION,
+        case: Box::new(fault(&[("fault", "hang"), ("fault-phase", "load")])),
+    };
+    fs::write(&request, serde_json::to_vec(&hang).expect("a request is JSON")).expect("writing");
+    // The shell is the host; it says who its worker is, and is killed without notice.
+    let mut host = Command::new("sh")
+        .args(["-c", r#""$0" < "$1" > "$2" & echo $!; wait"#])
+        .args([&BUILT.worker, &request, &folder.path().join("frames")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starting a shell");
+    let mut line = String::new();
+    let stdout = host.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("reading a line");
+    let stat = PathBuf::from(format!("/proc/{}/stat", line.trim()));
+    let patience = Instant::now() + common::PATIENCE;
+    let wait = |what: &str, done: &dyn Fn() -> bool| {
+        while !done() {
+            assert!(Instant::now() < patience, "{what}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let frames = || {
+        let bytes = fs::read(folder.path().join("frames")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    wait("the worker hangs", &|| frames().contains("load"));
+    host.kill().expect("killing the shell");
+    host.wait().expect("waiting for the shell");
+    // Where nobody reaps orphans, what is left of it is a zombie.
+    let alive = || {
+        let stat = fs::read_to_string(&stat).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    };
+    wait("the worker is gone", &|| !alive());
+}

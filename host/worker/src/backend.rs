@@ -1,0 +1,90 @@
+//! The plugin as the worker uses it: what it says of itself, and the target of the timing loop.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use host_measure::Target;
+use host_record::protocol::BackendDescription;
+use host_record::{DeviceInfo, Phase};
+use plugin_api::client::{Call, Error, Session};
+
+use crate::connection::Connection;
+use crate::failure::{self, Stop};
+use crate::library;
+
+/// Opens a plugin, and asks what it is and which devices it sees.
+pub(crate) fn describe(
+    connection: &mut Connection,
+    path: &Path,
+) -> Result<BackendDescription, Stop> {
+    connection.enter(Phase::Open)?;
+    let backend = library::open(path)?;
+    let description = backend.describe().map_err(failure::backend(Phase::Open))?;
+    connection.enter(Phase::Devices)?;
+    let devices = backend.devices().map_err(failure::backend(Phase::Devices))?;
+    let devices = devices.into_iter().map(|device| DeviceInfo {
+        id: device.id,
+        kind: device.kind,
+        name: device.name,
+        memory_bytes: device.memory_bytes,
+        // A newer plugin may offer precisions that this host has no name for and cannot ask for.
+        precisions: device.precisions.iter().filter_map(|name| name.parse().ok()).collect(),
+        attributes: BTreeMap::from_iter(device.attributes),
+    });
+    Ok(BackendDescription {
+        id: description.id,
+        version: description.version,
+        engine: description.engine,
+        engine_version: description.engine_version,
+        abi: backend.abi_version(),
+        extensions: description.extensions,
+        devices: devices.collect(),
+    })
+}
+
+/// What the loop times: calls of one session, taken in turn so that each query has other inputs
+/// than the one before it.
+#[derive(Debug)]
+pub struct BackendTarget<'session> {
+    session: &'session Session,
+    calls: Vec<Call>,
+    next: usize,
+}
+
+impl<'session> BackendTarget<'session> {
+    /// A target of these calls.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no call.
+    #[must_use]
+    pub fn new(session: &'session Session, calls: Vec<Call>) -> Self {
+        assert!(!calls.is_empty(), "a target needs a call");
+        Self { session, calls, next: 0 }
+    }
+
+    #[inline]
+    fn next_call(&mut self) -> &mut Call {
+        let index = self.next;
+        self.next = if index + 1 == self.calls.len() { 0 } else { index + 1 };
+        &mut self.calls[index]
+    }
+}
+
+impl Target for BackendTarget<'_> {
+    type Error = Error;
+
+    #[inline]
+    fn run(&mut self) -> Result<(), Error> {
+        self.next_call().run()
+    }
+
+    #[inline]
+    fn enqueue(&mut self) -> Result<(), Error> {
+        self.next_call().enqueue()
+    }
+
+    fn synchronise(&mut self) -> Result<(), Error> {
+        self.session.synchronise()
+    }
+}

@@ -1,0 +1,38 @@
+//! The worker's end of the pipe to the host.
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use host_record::Phase;
+use host_record::protocol::{Message, write_message};
+
+/// Sends frames to the host.
+pub(crate) struct Connection {
+    pipe: File,
+    sent: Instant,
+}
+
+impl Connection {
+    pub(crate) fn new(pipe: File) -> Self {
+        Self { pipe, sent: Instant::now() }
+    }
+
+    /// Sends a frame.
+    pub(crate) fn send(&mut self, message: &Message) -> io::Result<()> {
+        write_message(&mut self.pipe, message)?;
+        self.sent = Instant::now();
+        Ok(())
+    }
+
+    /// Says that a phase begins.
+    pub(crate) fn enter(&mut self, phase: Phase) -> io::Result<()> {
+        self.send(&Message::Entered(phase))
+    }
+
+    /// Says that work goes on, unless something was sent within `interval`. Never called from the
+    /// timed part.
+    pub(crate) fn progress(&mut self, interval: Duration) -> io::Result<()> {
+        if self.sent.elapsed() < interval { Ok(()) } else { self.send(&Message::Progress) }
+    }
+}

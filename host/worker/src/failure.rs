@@ -1,0 +1,64 @@
+//! Why a worker stops early.
+
+use std::io;
+
+use host_record::{Failure, Phase};
+use plugin_api::client::{Error, ErrorCode, OpenError};
+
+/// Why a worker stops early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The case failed.
+    Failed(Box<Failure>),
+    /// The host no longer listens.
+    HostIsGone(#[expect(dead_code, reason = "it is there for whoever debugs")] io::Error),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
+impl From<io::Error> for Stop {
+    /// The pipes to and from the host are the only ones whose errors are not failures.
+    fn from(error: io::Error) -> Self {
+        Self::HostIsGone(error)
+    }
+}
+
+/// What a call into the backend said.
+pub(crate) fn backend(phase: Phase) -> impl Fn(Error) -> Failure {
+    move |error| {
+        if error.code == ErrorCode::OutOfMemory {
+            let detail = format!("the backend reported: {}", error.message);
+            return Failure::OutOfMemory { phase, limit_bytes: None, peak_bytes: None, detail };
+        }
+        Failure::Backend {
+            phase,
+            code: error.code.name().into(),
+            message: format!("{}: {}", error.call, error.message),
+            details: error.details,
+        }
+    }
+}
+
+/// What opening a plugin said.
+pub(crate) fn opening(error: OpenError) -> Failure {
+    match error {
+        OpenError::Refused { .. } | OpenError::Version { .. } => {
+            Failure::RefusedVersion { detail: error.to_string() }
+        }
+        OpenError::Contract { .. } => Failure::Backend {
+            phase: Phase::Open,
+            code: ErrorCode::Contract.name().into(),
+            message: error.to_string(),
+            details: String::new(),
+        },
+    }
+}
+
+/// Something about the inputs.
+pub(crate) fn input(detail: impl Into<String>) -> Failure {
+    Failure::Input { detail: detail.into() }
+}

@@ -1,0 +1,267 @@
+//! From a path to a backend: is it a library, is it for this machine, does it load, does it have
+//! the entry point, does it speak our version?
+//!
+//! The file's header is looked at before the loader is asked. The loader answers in prose, and
+//! opening a library runs its initialisers; a header says for certain what the file is.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use host_record::Failure;
+use object::elf::{self, FileHeader64};
+use object::read::elf::FileHeader;
+use object::{Endianness, FileKind};
+use plugin_api::abi;
+use plugin_api::client::Backend;
+
+use crate::{failure, platform};
+
+/// Opens a plugin's library and its backend.
+///
+/// The library stays loaded until the process ends: many runtimes do not survive being unloaded.
+///
+/// # Errors
+///
+/// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+pub fn open(path: &Path) -> Result<Backend, Failure> {
+    check_header(path)?;
+    // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
+    // its own, and this is that process.
+    let library = unsafe { platform::open_library(path) }
+        .map_err(|error| loader_failure(path, &error.to_string()))?;
+    let entry = find_entry(&library)?;
+    std::mem::forget(library);
+    // SAFETY: the entry point has the name that the ABI gives it, its library is never unloaded,
+    // and a worker opens one backend in its life.
+    unsafe { Backend::open(entry) }.map_err(failure::opening)
+}
+
+fn find_entry(library: &libloading::os::unix::Library) -> Result<abi::Entry, Failure> {
+    // SAFETY: the ABI says what type a symbol of this name has.
+    let error = match unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) } {
+        Ok(entry) => return Ok(*entry),
+        Err(error) => error,
+    };
+    let symbol = String::from_utf8_lossy(abi::ENTRY_SYMBOL).trim_end_matches('\0').to_owned();
+    let stem = symbol.trim_end_matches(|character: char| character.is_ascii_digit());
+    let other = (0..100).filter(|major| *major != abi::MAJOR).find(|major| {
+        // SAFETY: the symbol is only looked for, and nothing is done with it.
+        unsafe { library.get::<*const ()>(format!("{stem}{major}\0").as_bytes()).is_ok() }
+    });
+    Err(match other {
+        Some(major) => Failure::RefusedVersion {
+            detail: format!(
+                "the plugin speaks ABI {major}, this host speaks {}.{}; {}",
+                abi::MAJOR,
+                abi::MINOR,
+                if major > abi::MAJOR { "update the host" } else { "update the plugin" }
+            ),
+        },
+        None => Failure::MissingSymbol { symbol, detail: error.to_string() },
+    })
+}
+
+/// What the loader's answer means.
+fn loader_failure(path: &Path, answer: &str) -> Failure {
+    const MISSING: &[&str] =
+        &["cannot open shared object file", "No such file or directory", "' not found"];
+    let detail = answer.to_owned();
+    // "undefined symbol: NAME" of glibc, "NAME: symbol not found" of musl.
+    let symbol = answer
+        .split_once("undefined symbol: ")
+        .map(|(_, rest)| rest)
+        .or_else(|| Some(answer.split_once(": symbol not found")?.0.rsplit_once(' ')?.1));
+    if let Some(symbol) = symbol {
+        let end = symbol.find([' ', ',', ':']).unwrap_or(symbol.len());
+        return Failure::MissingSymbol { symbol: symbol[..end].into(), detail };
+    }
+    if MISSING.iter().any(|text| answer.contains(text)) {
+        return Failure::MissingLibrary { detail };
+    }
+    Failure::NotAPlugin { detail: format!("{}: the loader says: {detail}", path.display()) }
+}
+
+fn check_header(path: &Path) -> Result<(), Failure> {
+    let mut header = Vec::new();
+    File::open(path).and_then(|file| file.take(4096).read_to_end(&mut header)).map_err(
+        |error| Failure::MissingLibrary { detail: format!("{}: {error}", path.display()) },
+    )?;
+    judge(&header).map_err(|verdict| match verdict {
+        Verdict::NotAPlugin(what) => {
+            Failure::NotAPlugin { detail: format!("{} is {what}", path.display()) }
+        }
+        Verdict::Elsewhere(plugin) => {
+            Failure::WrongArchitecture { plugin, machine: this_machine() }
+        }
+    })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// What it is instead.
+    NotAPlugin(String),
+    /// Where it would run.
+    Elsewhere(String),
+}
+
+fn judge(header: &[u8]) -> Result<(), Verdict> {
+    let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
+    let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
+    match FileKind::parse(header) {
+        Ok(FileKind::Elf64) => judge_elf(header),
+        Ok(FileKind::Elf32) => elsewhere("a 32-bit processor"),
+        Ok(FileKind::MachO32 | FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => {
+            elsewhere("macOS")
+        }
+        Ok(FileKind::Pe32 | FileKind::Pe64) => elsewhere("Windows"),
+        Ok(FileKind::Archive) => not_a_plugin("a static library; build a shared one"),
+        _ if header.is_empty() => not_a_plugin("an empty file"),
+        _ if header.starts_with(&elf::ELFMAG) => not_a_plugin("a damaged ELF file"),
+        _ if header.starts_with(b"#!") => not_a_plugin("a script"),
+        _ if header.starts_with(b"version https://git-lfs") => {
+            not_a_plugin("a Git LFS pointer; fetch the file itself with `git lfs pull`")
+        }
+        _ => not_a_plugin("no file that a loader knows"),
+    }
+}
+
+fn judge_elf(header: &[u8]) -> Result<(), Verdict> {
+    let damaged = || Verdict::NotAPlugin("a damaged ELF file".into());
+    let header = FileHeader64::<Endianness>::parse(header).map_err(|_| damaged())?;
+    let endian = header.endian().map_err(|_| damaged())?;
+    let processor = processor_name(header.e_machine(endian), endian);
+    if processor != std::env::consts::ARCH {
+        return Err(Verdict::Elsewhere(processor));
+    }
+    match header.e_type(endian) {
+        elf::ET_DYN => Ok(()),
+        elf::ET_EXEC => Err(Verdict::NotAPlugin("a program, not a shared library".into())),
+        elf::ET_REL => {
+            Err(Verdict::NotAPlugin("an object file; link it to a shared library".into()))
+        }
+        elf::ET_CORE => Err(Verdict::NotAPlugin("a core dump".into())),
+        other => Err(Verdict::NotAPlugin(format!("an ELF file of the unknown type {other}"))),
+    }
+}
+
+/// The processor by the name that Rust has for it.
+fn processor_name(machine: u16, endian: Endianness) -> String {
+    let little = endian == Endianness::Little;
+    match machine {
+        elf::EM_X86_64 => "x86_64".into(),
+        elf::EM_AARCH64 if little => "aarch64".into(),
+        elf::EM_RISCV => "riscv64".into(),
+        elf::EM_PPC64 => "powerpc64".into(),
+        elf::EM_S390 => "s390x".into(),
+        elf::EM_LOONGARCH => "loongarch64".into(),
+        other => format!("the processor that ELF calls {other}"),
+    }
+}
+
+fn this_machine() -> String {
+    format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ELF header of 64 bytes.
+    fn elf(class: u8, kind: u16, machine: u16) -> Vec<u8> {
+        let mut header = vec![0; 64];
+        header[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);
+        header[16..18].copy_from_slice(&kind.to_le_bytes());
+        header[18..20].copy_from_slice(&machine.to_le_bytes());
+        header
+    }
+
+    fn here() -> u16 {
+        if cfg!(target_arch = "x86_64") { elf::EM_X86_64 } else { elf::EM_AARCH64 }
+    }
+
+    #[test]
+    fn headers_are_told_apart() {
+        let other = if cfg!(target_arch = "x86_64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
+        let name = if cfg!(target_arch = "x86_64") { "aarch64" } else { "x86_64" };
+        let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
+        let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
+        assert_eq!(judge(&elf(2, elf::ET_DYN, here())), Ok(()));
+        assert_eq!(judge(&elf(2, elf::ET_DYN, other)), elsewhere(name));
+        assert_eq!(judge(&elf(1, elf::ET_DYN, elf::EM_386)), elsewhere("a 32-bit processor"));
+        assert_eq!(
+            judge(&elf(2, elf::ET_EXEC, here())),
+            not_a_plugin("a program, not a shared library")
+        );
+        assert_eq!(
+            judge(&elf(2, elf::ET_REL, here())),
+            not_a_plugin("an object file; link it to a shared library")
+        );
+        assert_eq!(judge(&elf(2, elf::ET_DYN, here())[..30]), not_a_plugin("a damaged ELF file"));
+        assert_eq!(judge(b""), not_a_plugin("an empty file"));
+        assert_eq!(judge(b"#!/bin/sh\necho no plugin here\n"), not_a_plugin("a script"));
+        assert_eq!(
+            judge(b"version https://git-lfs.github.com/spec/v1\n"),
+            not_a_plugin("a Git LFS pointer; fetch the file itself with `git lfs pull`")
+        );
+        assert_eq!(
+            judge(b"just some text, and not short"),
+            not_a_plugin("no file that a loader knows")
+        );
+        let archive = [b"!<arch>\n".as_slice(), &[b' '; 60]].concat();
+        assert_eq!(judge(&archive), not_a_plugin("a static library; build a shared one"));
+        let mut mach = vec![0xcf, 0xfa, 0xed, 0xfe];
+        mach.resize(64, 0);
+        assert_eq!(judge(&mach), elsewhere("macOS"));
+    }
+
+    #[test]
+    fn the_loaders_answers_are_told_apart() {
+        let explain = |answer: &str| loader_failure(Path::new("lib.so"), answer).to_string();
+        insta::assert_snapshot!(
+            explain("libcudart.so.12: cannot open shared object file: No such file or directory"),
+            @"a library is missing: libcudart.so.12: cannot open shared object file: No such file or directory"
+        );
+        insta::assert_snapshot!(
+            explain("/lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"),
+            @"a library is missing: /lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"
+        );
+        insta::assert_snapshot!(
+            explain("lib.so: undefined symbol: cudaMalloc, version libcudart.so.12"),
+            @"missing symbol `cudaMalloc`: lib.so: undefined symbol: cudaMalloc, version libcudart.so.12"
+        );
+        insta::assert_snapshot!(
+            explain("Error relocating lib.so: cudaMalloc: symbol not found"),
+            @"missing symbol `cudaMalloc`: Error relocating lib.so: cudaMalloc: symbol not found"
+        );
+        insta::assert_snapshot!(
+            explain("lib.so: cannot dynamically load position-independent executable"),
+            @"not a plugin: lib.so: the loader says: lib.so: cannot dynamically load position-independent executable"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let failure = open(Path::new("/nowhere/lib.so")).expect_err("there is no such file");
+        insta::assert_snapshot!(
+            failure,
+            @"a library is missing: /nowhere/lib.so: No such file or directory (os error 2)"
+        );
+    }
+
+    #[test]
+    fn a_library_without_the_entry_point_is_no_plugin() {
+        // The test itself is a program, and what it is linked with is a library.
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells");
+        let path = maps
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(5))
+            .find(|path| path.contains("/libc.so") || path.contains("/libc-"))
+            .expect("libc is loaded");
+        let failure = open(Path::new(path)).expect_err("libc is no plugin");
+        assert!(
+            matches!(&failure, Failure::MissingSymbol { symbol, .. } if symbol == "tare_backend_v1"),
+            "{failure}"
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! One case, from opening the plugin to the report.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use host_measure::{
+    Clock, MeasureError, Meter, Scenario, StopRule, Summary, SystemClock, Target, calibrate,
+};
+use host_record::protocol::Message;
+use host_record::{
+    CaseSpec, ClockFacts, Failure, Phase, Quantity, SampleBlock, SamplePhase, Timings, Warning,
+    WarningKind, WorkerReport,
+};
+use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
+
+use crate::backend::BackendTarget;
+use crate::connection::Connection;
+use crate::examples::Examples;
+use crate::failure::{self, Stop, input};
+use crate::warnings::{Evidence, Thinned};
+use crate::{library, outputs, platform};
+
+/// Samples leave the worker at least this often, so that a crash costs no more of them.
+const LONGEST_BLOCK: Duration = Duration::from_secs(1);
+
+/// Measures a case.
+pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<WorkerReport, Stop> {
+    let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
+    let clock = SystemClock::new();
+    let calibration =
+        calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
+    let longest_block = interval.min(LONGEST_BLOCK).as_nanos() as u64;
+    let mut meter = Meter::new(&clock, Meter::<SystemClock>::BLOCK, longest_block);
+    let mut latencies = Thinned::new();
+    let baseline_memory_bytes = platform::resident_memory();
+    let mut stage = Stage { connection, clock: &clock };
+
+    let (backend, open_ns) = stage.time(Phase::Open, || library::open(&case.plugin_library))?;
+    let description = backend.describe().map_err(failure::backend(Phase::Open))?;
+
+    let options: Vec<_> =
+        case.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let path = case.model_path.to_str().ok_or_else(|| {
+        input(format!("the model's path is not UTF-8: {}", case.model_path.display()))
+    })?;
+    let request =
+        LoadRequest { path, device: &case.key.device, threads: case.threads, options: &options };
+    let (model, load_ns) = stage
+        .time(Phase::Load, || backend.load(&request).map_err(failure::backend(Phase::Load)))?;
+
+    stage.connection.enter(Phase::Inputs)?;
+    let mut examples = Examples::new(case, model.info())?;
+    let mut resident = Vec::new();
+    for index in 0..examples.resident_batches() {
+        resident.push(tensors(&model, &examples.batch(index)?, Phase::Inputs)?);
+        stage.connection.progress(interval)?;
+    }
+
+    let (session, prepare_ns) = stage.time(Phase::Prepare, || {
+        let precision = case.key.precision.name();
+        model.prepare(precision, &examples.shapes()).map_err(failure::backend(Phase::Prepare))
+    })?;
+    let mut used = BTreeMap::from([
+        ("plugin".to_owned(), description.id),
+        ("plugin-version".to_owned(), description.version),
+        ("engine".to_owned(), description.engine),
+        ("engine-version".to_owned(), description.engine_version),
+    ]);
+    used.extend(session.used().iter().cloned());
+    let calls: Result<Vec<Call>, _> =
+        resident.into_iter().map(|inputs| session.call(inputs)).collect();
+    let calls = calls.map_err(failure::backend(Phase::Prepare))?;
+    let mut target = BackendTarget::new(&session, calls);
+
+    let ((), first_run_ns) =
+        stage.time(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
+
+    let load = Load::new(case, &examples);
+    let rule = match case.measure.warm_up {
+        Quantity::Iterations(queries) => {
+            StopRule { minimum_ns: 0, minimum_queries: queries, maximum_ns: u64::MAX }
+        }
+        Quantity::Nanoseconds(time) => {
+            StopRule { minimum_ns: time, minimum_queries: 0, maximum_ns: u64::MAX }
+        }
+    };
+    let phase = SamplePhase::WarmUp;
+    load.run(stage.connection, &mut meter, &mut target, phase, &rule, |_| {})?;
+
+    let rule = StopRule {
+        minimum_ns: case.measure.minimum_duration_ns,
+        minimum_queries: case.measure.minimum_queries.max(1),
+        maximum_ns: case.measure.maximum_duration_ns,
+    };
+    let before = platform::activity();
+    let phase = SamplePhase::Measured;
+    let summary = load.run(stage.connection, &mut meter, &mut target, phase, &rule, |edges| {
+        latencies.extend(edges.windows(2).map(|edge| edge[1] - edge[0]));
+    })?;
+    let after = platform::activity();
+    // Before the outputs are collected, which needs memory of its own.
+    let peak_memory_bytes = platform::peak_memory();
+    drop(target);
+
+    let evidence = Evidence {
+        case,
+        calibration,
+        rule,
+        summary,
+        latencies: latencies.kept(),
+        before,
+        after,
+        used: &used,
+    };
+    let mut warnings = evidence.warnings();
+
+    if let Some(count) = examples.count {
+        stage.connection.enter(Phase::Outputs)?;
+        let collected = collect(
+            stage.connection,
+            &model,
+            &session,
+            &mut examples,
+            case.key.batch.into(),
+            count,
+        )?;
+        if let Err(reason) = collected {
+            let evidence = format!("Outputs were not collected: {reason}.");
+            warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+        }
+    }
+
+    stage.connection.enter(Phase::Unload)?;
+    drop(session);
+    drop(model);
+    drop(backend);
+
+    Ok(WorkerReport {
+        timings: Timings {
+            open_ns: Some(open_ns),
+            load_ns: Some(load_ns),
+            prepare_ns: Some(prepare_ns),
+            first_run_ns: Some(first_run_ns),
+        },
+        peak_memory_bytes,
+        baseline_memory_bytes,
+        labels: std::mem::take(&mut examples.labels),
+        clock: ClockFacts {
+            source: SystemClock::SOURCE.into(),
+            resolution_ns: calibration.resolution_ns,
+            read_ns: calibration.read_ns,
+            loop_ns: calibration.loop_ns,
+        },
+        warnings,
+        used,
+    })
+}
+
+/// Enters phases and times what is done once in them.
+struct Stage<'a> {
+    connection: &'a mut Connection,
+    clock: &'a SystemClock,
+}
+
+impl Stage<'_> {
+    fn time<T>(
+        &mut self,
+        phase: Phase,
+        work: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<(T, u64), Stop> {
+        self.connection.enter(phase)?;
+        let start = self.clock.now();
+        let result = work()?;
+        let end = self.clock.now();
+        let elapsed = end.checked_sub(start).ok_or_else(|| went_back(start, end))?;
+        Ok((result, elapsed))
+    }
+}
+
+fn went_back(before_ns: u64, after_ns: u64) -> Failure {
+    let error = MeasureError::<Infallible, Infallible>::ClockWentBack { before_ns, after_ns };
+    Failure::Impossible { detail: error.to_string() }
+}
+
+/// What is asked of the target, and how much work one query is.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    scenario: Scenario,
+    items_per_query: u64,
+}
+
+impl Load {
+    fn new(case: &CaseSpec, examples: &Examples) -> Self {
+        let batch = u64::from(case.key.batch);
+        match case.key.scenario {
+            host_record::Scenario::SingleStream => {
+                Self { scenario: Scenario::SingleStream, items_per_query: batch }
+            }
+            host_record::Scenario::Offline => {
+                let batches = examples.offline_batches(case.measure.offline_samples);
+                let items_per_query = batches.saturating_mul(batch);
+                Self { scenario: Scenario::Offline { batches }, items_per_query }
+            }
+        }
+    }
+
+    /// Runs the loop and sends its samples. `look` sees each block of readings.
+    fn run(
+        self,
+        connection: &mut Connection,
+        meter: &mut Meter<'_, SystemClock>,
+        target: &mut BackendTarget<'_>,
+        phase: SamplePhase,
+        rule: &StopRule,
+        mut look: impl FnMut(&[u64]),
+    ) -> Result<Summary, Stop> {
+        let entered = match phase {
+            SamplePhase::WarmUp => Phase::WarmUp,
+            SamplePhase::Measured => Phase::Measure,
+        };
+        connection.enter(entered)?;
+        let items_per_query = self.items_per_query;
+        let sink = |edges: &[u64]| {
+            look(edges);
+            let block = SampleBlock { phase, items_per_query, edges_ns: edges.to_vec() };
+            connection.send(&Message::Samples(block))
+        };
+        meter.run(target, self.scenario, rule, sink).map_err(|error| match error {
+            MeasureError::Target(error) => failure::backend(entered)(error).into(),
+            MeasureError::Sink(error) => error.into(),
+            MeasureError::ClockWentBack { before_ns, after_ns } => {
+                went_back(before_ns, after_ns).into()
+            }
+        })
+    }
+}
+
+fn tensors(model: &Model, batch: &[TensorData], phase: Phase) -> Result<Vec<Tensor>, Failure> {
+    let tensors = batch.iter().map(|data| model.tensor(data.view()));
+    tensors.collect::<Result<_, _>>().map_err(failure::backend(phase))
+}
+
+/// Runs the whole data set once more, untimed, and sends the first output of each example. The
+/// inner error says why there are no outputs to send, which does not make the case fail.
+fn collect(
+    connection: &mut Connection,
+    model: &Model,
+    session: &Session,
+    examples: &mut Examples,
+    batch: u64,
+    count: u64,
+) -> Result<Result<(), String>, Stop> {
+    let backend = failure::backend(Phase::Outputs);
+    let Some(info) = model.info().outputs.first() else {
+        return Ok(Err("the model has none".into()));
+    };
+    let mut call: Option<Call> = None;
+    for index in 0..examples.batches() {
+        let inputs = tensors(model, &examples.batch(index)?, Phase::Outputs)?;
+        let call = match &mut call {
+            Some(call) => {
+                for (position, input) in inputs.into_iter().enumerate() {
+                    call.set_input(position, input).map_err(&backend)?;
+                }
+                call
+            }
+            None => call.insert(session.call(inputs).map_err(&backend)?),
+        };
+        call.run().map_err(&backend)?;
+        let output = call.read_output(0).map_err(&backend)?;
+        let first = index * batch;
+        match outputs::blocks(&info.name, &output, batch, first, count - first) {
+            Ok(blocks) => {
+                for block in blocks {
+                    connection.send(&Message::Outputs(block))?;
+                }
+            }
+            Err(reason) => return Ok(Err(reason)),
+        }
+    }
+    Ok(Ok(()))
+}

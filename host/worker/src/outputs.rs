@@ -1,0 +1,136 @@
+//! What the model answered, as 32-bit floats.
+
+use half::{bf16, f16};
+use host_record::OutputBlock;
+use plugin_api::client::{DataType, TensorData};
+
+/// Bytes of values in one block; a frame may have several times as many.
+const BLOCK_BYTES: usize = 8 << 20;
+
+/// Splits the answer to a batch into blocks, leaving out all but the first `examples`.
+///
+/// # Errors
+///
+/// Says in one sentence why the output has no values per example.
+pub(crate) fn blocks(
+    name: &str,
+    output: &TensorData,
+    batch: u64,
+    first_example: u64,
+    examples: u64,
+) -> Result<Vec<OutputBlock>, String> {
+    let shape = &output.shape;
+    if shape.first().and_then(|size| u64::try_from(*size).ok()) != Some(batch) {
+        return Err(format!(
+            "the first output, `{name}`, has shape {shape:?}, whose first axis is not the batch \
+             of {batch}"
+        ));
+    }
+    let values = to_f32(output).ok_or_else(|| {
+        format!("the first output, `{name}`, has elements of the type {}", output.dtype)
+    })?;
+    let width = values.len() / batch as usize;
+    if width == 0 || width * size_of::<f32>() > BLOCK_BYTES {
+        return Err(format!("the first output, `{name}`, has {width} values per example"));
+    }
+    let per_block = BLOCK_BYTES / size_of::<f32>() / width;
+    let kept = &values[..width * examples.min(batch) as usize];
+    let blocks = kept.chunks(per_block * width).enumerate().map(|(index, values)| OutputBlock {
+        name: name.into(),
+        first_example: first_example + (index * per_block) as u64,
+        width: width as u64,
+        values: values.into(),
+    });
+    Ok(blocks.collect())
+}
+
+/// Widens or rounds to 32-bit floats.
+fn to_f32(tensor: &TensorData) -> Option<Vec<f32>> {
+    macro_rules! decode {
+        ($type:ty, $convert:expr) => {
+            tensor
+                .bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|bytes| $convert(<$type>::from_le_bytes(*bytes)))
+                .collect()
+        };
+        ($type:ty) => {
+            decode!($type, |value| value as f32)
+        };
+    }
+    Some(match tensor.dtype {
+        DataType::F64 => decode!(f64),
+        DataType::F32 => decode!(f32, |value| value),
+        DataType::F16 => decode!(f16, f16::to_f32),
+        DataType::BF16 => decode!(bf16, bf16::to_f32),
+        DataType::I64 => decode!(i64),
+        DataType::I32 => decode!(i32),
+        DataType::I16 => decode!(i16),
+        DataType::I8 => decode!(i8),
+        DataType::U64 => decode!(u64),
+        DataType::U32 => decode!(u32),
+        DataType::U16 => decode!(u16),
+        DataType::U8 | DataType::BOOL => decode!(u8),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(dtype: DataType, shape: &[i64], bytes: Vec<u8>) -> TensorData {
+        TensorData { dtype, shape: shape.to_vec(), bytes }
+    }
+
+    #[test]
+    fn every_type_becomes_a_float() {
+        let one = |dtype, bytes: &[u8]| to_f32(&tensor(dtype, &[1], bytes.to_vec()));
+        assert_eq!(one(DataType::F64, &(-1.5_f64).to_le_bytes()), Some(vec![-1.5]));
+        assert_eq!(one(DataType::F16, &f16::from_f32(0.5).to_le_bytes()), Some(vec![0.5]));
+        assert_eq!(one(DataType::BF16, &bf16::from_f32(3.0).to_le_bytes()), Some(vec![3.0]));
+        assert_eq!(one(DataType::I8, &[0xff]), Some(vec![-1.0]));
+        assert_eq!(one(DataType::U8, &[0xff]), Some(vec![255.0]));
+        assert_eq!(one(DataType::BOOL, &[1]), Some(vec![1.0]));
+        assert_eq!(one(DataType::I64, &(-3_i64).to_le_bytes()), Some(vec![-3.0]));
+    }
+
+    #[test]
+    fn examples_that_only_fill_the_batch_up_are_left_out() {
+        let bytes = (0..6).flat_map(|value| (value as f32).to_le_bytes()).collect();
+        let output = tensor(DataType::F32, &[3, 2], bytes);
+        let blocks = blocks("scores", &output, 3, 9, 2).expect("values per example");
+        assert_eq!(
+            blocks,
+            [OutputBlock {
+                name: "scores".into(),
+                first_example: 9,
+                width: 2,
+                values: vec![0.0, 1.0, 2.0, 3.0]
+            }]
+        );
+    }
+
+    #[test]
+    fn large_outputs_are_split_between_examples() {
+        let width = BLOCK_BYTES / 4 / 3;
+        let output = tensor(DataType::U8, &[7, width as i64], vec![1; 7 * width]);
+        let blocks = blocks("mask", &output, 7, 0, 7).expect("values per example");
+        let starts: Vec<_> =
+            blocks.iter().map(|block| (block.first_example, block.values.len() / width)).collect();
+        assert_eq!(starts, [(0, 3), (3, 3), (6, 1)]);
+    }
+
+    #[test]
+    fn outputs_without_a_batch_axis_say_so() {
+        let output = tensor(DataType::F32, &[2], vec![0; 8]);
+        insta::assert_snapshot!(
+            blocks("loss", &output, 3, 0, 3).expect_err("no batch axis"),
+            @"the first output, `loss`, has shape [2], whose first axis is not the batch of 3"
+        );
+        let empty = tensor(DataType::F32, &[3, 0], Vec::new());
+        assert!(blocks("loss", &empty, 3, 0, 3).is_err());
+    }
+}

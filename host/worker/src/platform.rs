@@ -1,0 +1,148 @@
+//! What depends on the operating system: descriptors, the loader, process accounting.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use rustix::process::Signal;
+
+/// Takes the pipe to the host away from standard output and puts standard error in its place.
+/// From now on nothing that a plugin prints can end up between frames.
+pub(crate) fn take_protocol() -> io::Result<File> {
+    // Above the standard descriptors, and not inherited by what a plugin starts.
+    let protocol = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(protocol.into())
+}
+
+/// Has the kernel end this process when the host ends, even while a plugin hangs. A host that
+/// ended before is found out by the pipe that it left.
+pub(crate) fn end_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+/// Has the kernel choose this process, not the host, when memory runs out.
+pub(crate) fn be_first_to_go() {
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// Ends the process without running exit handlers or destructors of libraries.
+pub(crate) fn end(code: i32) -> ! {
+    // SAFETY: it only ends the process; every frame was written without a buffer.
+    unsafe { libc::_exit(code) }
+}
+
+/// Opens a library with all its symbols resolved, so that none is looked for while the clock runs.
+///
+/// # Safety
+///
+/// The library's initialisers run; as for [`Library::open`].
+pub(crate) unsafe fn open_library(path: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: the caller vouches for the library.
+    unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+}
+
+/// Resident memory of this process in bytes.
+pub(crate) fn resident_memory() -> Option<u64> {
+    status("VmRSS:")
+}
+
+/// The most resident memory that this process has ever had, in bytes.
+pub(crate) fn peak_memory() -> Option<u64> {
+    status("VmHWM:")
+}
+
+fn status(name: &str) -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// What this process and the machine did until now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Activity {
+    /// How often a thread of this process lost its processor to somebody else.
+    pub(crate) preemptions: u64,
+    /// Processor time of this process in nanoseconds.
+    pub(crate) own_ns: u64,
+    /// The machine.
+    pub(crate) machine: Option<MachineActivity>,
+}
+
+/// What all processors did until now, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MachineActivity {
+    /// Processors.
+    pub(crate) processors: u32,
+    /// Time in nanoseconds spent in processes and in the kernel.
+    pub(crate) busy_ns: u64,
+    /// Time in nanoseconds that a hypervisor kept for others.
+    pub(crate) stolen_ns: u64,
+}
+
+/// Reads the counters.
+pub(crate) fn activity() -> Activity {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid, and a zeroed `rusage` is a valid one should the call fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let nanoseconds = |time: libc::timeval| {
+        (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_usec as u64 * 1000
+    };
+    Activity {
+        preemptions: usage.ru_nivcsw as u64,
+        own_ns: nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime),
+        machine: fs::read_to_string("/proc/stat")
+            .ok()
+            .and_then(|text| machine_activity(&text, rustix::param::clock_ticks_per_second())),
+    }
+}
+
+fn machine_activity(text: &str, ticks_per_second: u64) -> Option<MachineActivity> {
+    let (first, rest) = text.split_once('\n')?;
+    let ticks: Option<Vec<u64>> =
+        first.strip_prefix("cpu ")?.split_whitespace().map(|field| field.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guests are part of user.
+    let ticks = ticks.filter(|ticks| ticks.len() >= 8)?;
+    let nanoseconds = 1_000_000_000_u64.checked_div(ticks_per_second)?;
+    let processors = rest.lines().take_while(|line| line.starts_with("cpu")).count();
+    Some(MachineActivity {
+        processors: u32::try_from(processors).ok()?,
+        busy_ns: (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]).checked_mul(nanoseconds)?,
+        stolen_ns: ticks[7].checked_mul(nanoseconds)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counters_are_read() {
+        let text = "cpu  10 20 30 400 50 6 7 8 9 0\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n";
+        let machine = machine_activity(text, 100).expect("well formed");
+        assert_eq!(
+            machine,
+            MachineActivity { processors: 2, busy_ns: 730_000_000, stolen_ns: 80_000_000 }
+        );
+        assert_eq!(machine_activity("cpu 1 2\n", 100), None);
+        assert_eq!(machine_activity("", 100), None);
+    }
+
+    #[test]
+    fn this_process_is_accounted_for() {
+        let before = activity();
+        let mut sum = 0_u64;
+        while activity().own_ns == before.own_ns {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(activity().preemptions >= before.preemptions);
+        assert!(activity().machine.is_some_and(|machine| machine.processors > 0));
+        let resident = resident_memory().expect("Linux tells");
+        assert!(peak_memory().expect("Linux tells") >= resident && resident > 0);
+    }
+}

@@ -1,0 +1,338 @@
+//! What is doubtful about a measurement, with the figures that say so.
+//!
+//! A warning that comes up without reason is soon read over, so each threshold asks for an effect
+//! that is large as well as certain. They are all here, in one place, and argued where they stand.
+
+use std::collections::BTreeMap;
+
+use host_measure::{Calibration, StopRule, Summary};
+use host_record::{CaseSpec, Warning, WarningKind};
+use host_statistics::{median, median_absolute_deviation};
+
+use crate::platform::Activity;
+
+/// Latencies of the measured queries, thinned evenly once there are many: what is kept is every
+/// `stride`-th query from the first to the last, so that medians of parts stay fair.
+#[derive(Debug)]
+pub(crate) struct Thinned {
+    kept: Vec<u64>,
+    stride: u64,
+    seen: u64,
+}
+
+impl Thinned {
+    const CAPACITY: usize = 1 << 16;
+
+    pub(crate) fn new() -> Self {
+        Self { kept: Vec::with_capacity(Self::CAPACITY), stride: 1, seen: 0 }
+    }
+
+    pub(crate) fn extend(&mut self, latencies: impl Iterator<Item = u64>) {
+        for latency in latencies {
+            if self.seen.is_multiple_of(self.stride) {
+                if self.kept.len() == Self::CAPACITY {
+                    let mut index = 0;
+                    self.kept.retain(|_| {
+                        index += 1;
+                        index % 2 == 1
+                    });
+                    self.stride *= 2;
+                }
+                if self.seen.is_multiple_of(self.stride) {
+                    self.kept.push(latency);
+                }
+            }
+            self.seen += 1;
+        }
+    }
+
+    pub(crate) fn kept(&self) -> &[u64] {
+        &self.kept
+    }
+}
+
+/// What there is to judge by.
+#[derive(Debug)]
+pub(crate) struct Evidence<'a> {
+    pub(crate) case: &'a CaseSpec,
+    pub(crate) calibration: Calibration,
+    pub(crate) rule: StopRule,
+    pub(crate) summary: Summary,
+    pub(crate) latencies: &'a [u64],
+    pub(crate) before: Activity,
+    pub(crate) after: Activity,
+    pub(crate) used: &'a BTreeMap<String, String>,
+}
+
+impl Evidence<'_> {
+    /// Everything that is doubtful.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        warnings.extend(self.few_samples());
+        if let Some(typical) = median(self.latencies) {
+            warnings.extend(self.overhead_visible(typical));
+            warnings.extend(self.clock_too_coarse(typical));
+        }
+        warnings.extend(self.drift());
+        warnings.extend(self.machine_busy());
+        warnings.extend(self.not_as_asked());
+        warnings
+    }
+
+    fn few_samples(&self) -> Option<Warning> {
+        let Summary { queries, query_ns, .. } = self.summary;
+        let StopRule { minimum_queries, minimum_ns, maximum_ns } = self.rule;
+        if self.summary.satisfies(&self.rule) {
+            return None;
+        }
+        let evidence = format!(
+            "{queries} queries in {} were made before the maximum of {} was over; asked for were \
+             at least {minimum_queries} in at least {}.",
+            time(query_ns as f64),
+            time(maximum_ns as f64),
+            time(minimum_ns as f64)
+        );
+        Some(Warning { kind: WarningKind::FewSamples, evidence })
+    }
+
+    /// At 20 times the loop's own cost, that cost is 5 % of what is reported.
+    fn overhead_visible(&self, typical: f64) -> Option<Warning> {
+        let cost = self.calibration.loop_ns;
+        (typical < 20.0 * cost).then(|| Warning {
+            kind: WarningKind::OverheadVisible,
+            evidence: format!(
+                "A query takes {}, of which {} is the measuring loop itself.",
+                time(typical),
+                time(cost)
+            ),
+        })
+    }
+
+    /// Below ten steps, a latency is known to no more than a tenth of itself.
+    fn clock_too_coarse(&self, typical: f64) -> Option<Warning> {
+        let step = self.calibration.resolution_ns as f64;
+        (typical < 10.0 * step).then(|| Warning {
+            kind: WarningKind::ClockTooCoarse,
+            evidence: format!(
+                "A query takes {}, the clock moves in steps of {}.",
+                time(typical),
+                time(step)
+            ),
+        })
+    }
+
+    /// Compares the first third of the queries with the last. Three things must hold at once:
+    /// the difference matters (5 %, and two steps of the clock), it exceeds the usual scatter of
+    /// single queries (one median absolute deviation), and it exceeds four standard errors of a
+    /// difference of medians, so that chance brings it up once in ten thousand cases.
+    fn drift(&self) -> Option<Warning> {
+        const LEAST: usize = 30;
+        let part = self.latencies.len() / 3;
+        if part < LEAST {
+            return None;
+        }
+        let first = &self.latencies[..part];
+        let last = &self.latencies[self.latencies.len() - part..];
+        let (early, late) = (median(first)?, median(last)?);
+        let scatter = median_absolute_deviation(first)?.max(median_absolute_deviation(last)?);
+        let change = (late - early).abs();
+        // The standard error of a median of n normal values is 1.2533 deviations over √n.
+        let error = 1.2533 * 1.4826 * scatter * (2.0 / part as f64).sqrt();
+        let matters = change > 0.05 * early && change > 2.0 * self.calibration.resolution_ns as f64;
+        (matters && change > scatter && change > 4.0 * error).then(|| Warning {
+            kind: WarningKind::Drift,
+            evidence: format!(
+                "The median latency went from {} in the first third to {} in the last ({:+.1} %), \
+                 while single queries scatter by {}.",
+                time(early),
+                time(late),
+                100.0 * (late - early) / early,
+                time(scatter)
+            ),
+        })
+    }
+
+    /// The kernel counts time in hundredths of a second, so short measurements say nothing.
+    fn machine_busy(&self) -> Option<Warning> {
+        const LEAST_NS: u64 = 200_000_000;
+        /// A processor that is left alone is taken away a few times a second.
+        const PREEMPTIONS_PER_SECOND: f64 = 100.0;
+        /// A tenth of the machine at work for others leaves its mark on caches, memory and clocks.
+        const OTHERS: f64 = 0.10;
+        /// Stolen time hits the worker itself.
+        const STOLEN: f64 = 0.01;
+
+        let elapsed = self.summary.elapsed_ns;
+        if elapsed < LEAST_NS {
+            return None;
+        }
+        let seconds = elapsed as f64 / 1e9;
+        let mut found = Vec::new();
+        let preemptions = self.after.preemptions.saturating_sub(self.before.preemptions);
+        let rate = preemptions as f64 / seconds;
+        if rate > PREEMPTIONS_PER_SECOND {
+            found.push(format!("the backend lost its processor {rate:.0} times a second"));
+        }
+        if let (Some(before), Some(after)) = (self.before.machine, self.after.machine) {
+            let processors = f64::from(after.processors.max(1));
+            let whole = elapsed as f64 * processors;
+            let own = self.after.own_ns.saturating_sub(self.before.own_ns) as f64;
+            let busy = after.busy_ns.saturating_sub(before.busy_ns) as f64;
+            let others = (busy - own).max(0.0);
+            if others > OTHERS * whole {
+                let used = others / elapsed as f64;
+                found.push(format!("other work took {used:.2} of {processors} processors"));
+            }
+            let stolen = after.stolen_ns.saturating_sub(before.stolen_ns) as f64;
+            if stolen > STOLEN * whole {
+                let share = 100.0 * stolen / whole;
+                found.push(format!("the hypervisor kept back {share:.1} % of their time"));
+            }
+        }
+        (!found.is_empty()).then(|| Warning {
+            kind: WarningKind::MachineBusy,
+            evidence: format!("While measuring, {}.", found.join(", and ")),
+        })
+    }
+
+    fn not_as_asked(&self) -> Vec<Warning> {
+        let precision = Some(self.case.key.precision.name().to_owned());
+        let threads = self.case.threads.map(|threads| threads.to_string());
+        let plugin = &self.case.plugin;
+        [
+            ("precision", precision),
+            ("threads", threads),
+            ("plugin", Some(plugin.id.clone())),
+            ("plugin-version", Some(plugin.version.clone())),
+        ]
+        .into_iter()
+        .filter_map(|(what, asked)| {
+            let (asked, used) = (asked?, self.used.get(what)?);
+            (asked != *used).then(|| Warning {
+                kind: WarningKind::NotAsAsked,
+                evidence: format!("Asked for was {what} {asked}, used was {used}."),
+            })
+        })
+        .collect()
+    }
+}
+
+/// A time for reading.
+fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.2} µs", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+    use rand_pcg::rand_core::Rng;
+
+    use super::*;
+    use crate::platform::MachineActivity;
+    use crate::synthetic::generator;
+    use crate::tests::case;
+
+    static CASE: LazyLock<CaseSpec> = LazyLock::new(case);
+    static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+    static STEADY: LazyLock<Vec<u64>> =
+        LazyLock::new(|| (0..1000).map(|index| 1_000_000 + index % 7 * 10_000).collect());
+
+    /// A second of steady work, with nothing to complain of.
+    fn warnings<'a>(change: impl FnOnce(&mut Evidence<'a>)) -> Vec<String> {
+        let machine = MachineActivity { processors: 4, ..MachineActivity::default() };
+        let before = Activity { machine: Some(machine), ..Activity::default() };
+        let busy = MachineActivity { busy_ns: 1_100_000_000, ..machine };
+        let after = Activity { preemptions: 20, own_ns: 1_000_000_000, machine: Some(busy) };
+        let mut evidence = Evidence {
+            case: &CASE,
+            calibration: Calibration { resolution_ns: 20, read_ns: 30.0, loop_ns: 33.0 },
+            rule: StopRule {
+                minimum_ns: 1_000_000_000,
+                minimum_queries: 100,
+                maximum_ns: 5_000_000_000,
+            },
+            summary: Summary { queries: 1000, query_ns: 1_000_000_000, elapsed_ns: 1_000_000_000 },
+            latencies: &STEADY,
+            before,
+            after,
+            used: &NOTHING,
+        };
+        change(&mut evidence);
+        let shown = |warning: &Warning| format!("{}: {}", warning.kind, warning.evidence);
+        evidence.warnings().iter().map(shown).collect()
+    }
+
+    #[test]
+    fn steady_work_raises_no_warning() {
+        assert_eq!(warnings(|_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_doubt_names_its_figures() {
+        insta::assert_debug_snapshot!(warnings(|evidence| {
+            evidence.summary.queries = 12;
+            evidence.latencies = &[];
+        }), @"");
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &[150; 100]), @"");
+        insta::assert_debug_snapshot!(warnings(|evidence| {
+            evidence.after.preemptions = 500;
+            evidence.after.machine = Some(MachineActivity {
+                processors: 4,
+                busy_ns: 3_000_000_000,
+                stolen_ns: 100_000_000,
+            });
+        }), @"");
+        let used = [
+            ("precision", "fp16"),
+            ("threads", "1"),
+            ("plugin", "cpu"),
+            ("plugin-version", "0.2.0"),
+        ];
+        let used = used.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &used), @"");
+        let drifting: Vec<u64> = (0..999).map(|index| 1_000_000 + index * 300).collect();
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &drifting), @"");
+    }
+
+    #[test]
+    fn a_short_measurement_says_nothing_about_the_machine() {
+        let busy = |evidence: &mut Evidence<'_>| {
+            evidence.after.preemptions = 500;
+            evidence.summary.elapsed_ns = 100_000_000;
+        };
+        assert_eq!(warnings(busy), Vec::<String>::new());
+    }
+
+    #[test]
+    fn thinning_keeps_the_order_and_the_ends() {
+        let mut thinned = Thinned::new();
+        let count = 3 * Thinned::CAPACITY as u64 + 17;
+        thinned.extend(0..count / 2);
+        thinned.extend(count / 2..count);
+        let kept = thinned.kept();
+        assert!(kept.len() > Thinned::CAPACITY / 2 && kept.len() <= Thinned::CAPACITY);
+        assert_eq!(kept[0], 0);
+        assert!(kept.windows(2).all(|pair| pair[1] - pair[0] == thinned.stride));
+        assert!(count - kept[kept.len() - 1] <= thinned.stride);
+    }
+
+    proptest! {
+        /// Steady latencies of any scatter, from even to heavy-tailed, are not called a drift.
+        #[test]
+        fn scatter_alone_is_no_drift(seed: u64, scatter in 0.0_f64..1.0, power in 1_i32..12) {
+            let mut random = generator(seed, "latency", 0);
+            let latencies: Vec<u64> = (0..600).map(|_| {
+                let unit = random.next_u64() as f64 / u64::MAX as f64;
+                (1e6 * (1.0 + scatter * unit.powi(power))) as u64
+            }).collect();
+            prop_assert_eq!(warnings(|evidence| evidence.latencies = &latencies), Vec::<String>::new());
+        }
+    }
+}
