@@ -116,7 +116,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_histogram_counts_every_query_where_it_belongs(
-            latencies in prop::collection::vec(prop_oneof![0..50_u64, 0..5_000_000, any::<u64>()], 1..300)
+            latencies in prop::collection::vec(prop_oneof![0..50_u64, 0..5_000_000_u64, any::<u64>()], 1..300)
         ) {
             let bins = histogram(&latencies);
             prop_assert_eq!(bins.iter().map(|bin| bin.queries).sum::<u64>(), latencies.len() as u64);

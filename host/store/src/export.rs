@@ -17,7 +17,8 @@ pub enum ExportFormat {
     Csv,
     /// Apache Parquet, zstd.
     Parquet,
-    /// A JSON object on each line.
+    /// A JSON object on each line. An output that is infinite or not a number is null, since JSON
+    /// has no such numbers.
     JsonLines,
 }
 
@@ -46,6 +47,13 @@ pub fn export(
             return Err(StoreError::Query { detail });
         }
     };
+    let columns = match (source, format) {
+        // Elsewhere no value is infinite or not a number.
+        ("outputs", ExportFormat::JsonLines) => {
+            "* REPLACE (list_transform(values, lambda x: CASE WHEN isfinite(x) THEN x END) AS values)"
+        }
+        _ => "*",
+    };
     let options = match format {
         ExportFormat::Csv => "FORMAT csv, HEADER true",
         ExportFormat::Parquet => "FORMAT parquet, COMPRESSION zstd",
@@ -55,7 +63,7 @@ pub fn export(
     beside.push(".partial");
     let beside = Path::new(&beside);
     let written = views
-        .copy(source, &path_literal(beside), options)
+        .copy(source, columns, &path_literal(beside), options)
         .and_then(|()| fs::rename(beside, path).map_err(StoreError::io("write", path)));
     if written.is_err() {
         // Whatever is there of it is of no use; that it may not be there at all is no error.

@@ -10,7 +10,7 @@ use std::cell::Cell as Flag;
 use std::time::Instant;
 
 use duckdb::{Appender, Connection, params};
-use host_record::{Cell, Outcome, Table, Views};
+use host_record::{Outcome, Table, Views};
 
 use crate::database::{
     MIGRATIONS, confine, has_parquet, import, in_memory, migrate, pattern_literal, samples_view,
@@ -107,49 +107,21 @@ impl RunViews {
         user_query(&self.connection, sql)
     }
 
-    /// One row for each case: its coordinates, how it ended, a column for each metric (NULL for a
-    /// gap), and the kinds of its warnings. Values are in the units that the `results` view gives.
-    ///
-    /// # Errors
-    ///
-    /// Where DuckDB fails.
-    pub fn summary(&self) -> Result<Table, StoreError> {
-        let failed = || StoreError::database("read the views");
-        let metrics = table(
-            &self.connection,
-            "SELECT metric FROM main.benchmark_results WHERE unit IS NOT NULL \
-             GROUP BY metric ORDER BY min(rowid)",
-        )
-        .map_err(failed())?;
-        let mut sql = String::from(
-            "SELECT case_id, model, backend, device, precision, batch, sequence_length, scenario, \
-             outcome",
-        );
-        for row in &metrics.rows {
-            if let [Cell::Text(metric)] = row.as_slice() {
-                let text = metric.replace('\'', "''");
-                let name = metric.replace('"', "\"\"");
-                sql.push_str(&format!(
-                    ", (SELECT any_value(value) FROM results AS r \
-                     WHERE r.case_id = c.case_id AND r.metric = '{text}') AS \"{name}\""
-                ));
-            }
-        }
-        sql.push_str(
-            ", (SELECT string_agg(DISTINCT kind, ', ' ORDER BY kind) FROM warnings AS w \
-             WHERE w.case_id = c.case_id) AS warnings, reason \
-             FROM cases AS c ORDER BY case_index NULLS LAST",
-        );
-        table(&self.connection, &sql).map_err(failed())
-    }
-
     /// Writes a view, `raw_benchmark_data` or `outputs` to a file in one of DuckDB's formats.
-    pub(crate) fn copy(&self, name: &str, file: &str, options: &str) -> Result<(), StoreError> {
+    pub(crate) fn copy(
+        &self,
+        name: &str,
+        columns: &str,
+        file: &str,
+        options: &str,
+    ) -> Result<(), StoreError> {
         if name.starts_with("latency_") {
             self.fill_distributions()?;
         }
         self.connection
-            .execute_batch(&format!("COPY (SELECT * FROM \"{name}\") TO {file} ({options})"))
+            .execute_batch(&format!(
+                "COPY (SELECT {columns} FROM \"{name}\") TO {file} ({options})"
+            ))
             .map_err(StoreError::database("export"))
     }
 

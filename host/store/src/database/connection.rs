@@ -40,25 +40,32 @@ pub(crate) fn path_literal(path: &Path) -> String {
     literal(&path.to_string_lossy())
 }
 
-/// A path as a pattern that matches itself only, followed by `rest`, which may have wildcards.
-pub(crate) fn pattern_literal(folder: &Path, rest: &str) -> String {
+/// A path as a pattern that matches itself only.
+pub(super) fn escaped(path: &Path) -> String {
     let mut pattern = String::new();
-    for character in folder.to_string_lossy().chars() {
+    for character in path.to_string_lossy().chars() {
         if matches!(character, '*' | '?' | '[' | ']') {
             pattern.extend(['[', character, ']']);
         } else {
             pattern.push(character);
         }
     }
-    literal(&format!("{pattern}/{rest}"))
+    pattern
+}
+
+/// An SQL literal for the files in `folder` that `rest`, which may have wildcards, stands for.
+pub(crate) fn pattern_literal(folder: &Path, rest: &str) -> String {
+    literal(&format!("{}/{rest}", escaped(folder)))
 }
 
 /// Cuts the connection off from all files except those in `folder`, for good.
 pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
-    let folder = literal(&format!("{}/", folder.to_string_lossy()));
+    // Patterns are checked as text before the files that they match are.
+    let name = literal(&format!("{}/", folder.to_string_lossy()));
+    let pattern = literal(&format!("{}/", escaped(folder)));
     connection
         .execute_batch(&format!(
-            "SET allowed_directories = [{folder}]; SET enable_external_access = false; \
+            "SET allowed_directories = [{name}, {pattern}]; SET enable_external_access = false; \
              SET lock_configuration = true;"
         ))
         .map_err(StoreError::database("confine the database"))

@@ -225,7 +225,11 @@ impl Database {
         if stored.is_some_and(|sql| sql.contains("read_parquet") == has_samples) {
             return Ok(());
         }
-        let raw = raw_view(Path::new(""), has_samples);
+        // Relative names, so that the folder can be moved; but DuckDB's list of places to look in
+        // cannot name every folder.
+        let place = self.results.path().to_string_lossy();
+        let named = !place.contains([',', '*', '?', '[', ']']);
+        let raw = raw_view(if named { Path::new("") } else { self.results.path() }, has_samples);
         self.connection
             .execute_batch(&format!("CREATE OR REPLACE VIEW raw_benchmark_data AS {raw}"))
             .map_err(failed(&self.path, "write the database"))
@@ -306,6 +310,11 @@ fn remove(path: &Path) -> Result<(), StoreError> {
 }
 
 fn connect(path: &Path, access: AccessMode, patience: Duration) -> Result<Connection, StoreError> {
+    // DuckDB takes what follows for an address's query, and puts its log elsewhere.
+    if path.to_string_lossy().contains('?') {
+        let detail = format!("DuckDB takes no path with a question mark: `{}`", path.display());
+        return Err(StoreError::Database { action: "open the database", detail });
+    }
     let deadline = Instant::now() + patience;
     let read_only = matches!(access, AccessMode::ReadOnly);
     loop {
@@ -354,9 +363,6 @@ fn located(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 /// Version of the DuckDB library that this process is linked with, such as `v1.5.6`.
 ///
 /// # Errors
@@ -367,3 +373,6 @@ pub fn library_version() -> Result<String, StoreError> {
         .query_row("SELECT version()", [], |row| row.get(0))
         .map_err(StoreError::database("ask DuckDB for its version"))
 }
+
+#[cfg(test)]
+mod tests;

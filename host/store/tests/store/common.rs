@@ -1,0 +1,192 @@
+//! Cases and runs to write in tests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use host_record::{
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, DeviceInfo, Environment, Gap, GapKind, InputSource,
+    MeasureSettings, MetricValue, Mode, Outcome, OutputBlock, PluginIdentity, Precision, Processor,
+    Quantity, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, Scenario, Timings, Warning,
+    WarningKind, WorkerReport,
+};
+use host_store::{NewRun, PlanLine, PluginRole, ResultRecord, RunPlugin, RunWriter};
+
+pub(crate) fn plugin(id: &str) -> PluginIdentity {
+    PluginIdentity { id: id.into(), version: "0.1.0".into(), sha256: "ab".repeat(32) }
+}
+
+pub(crate) fn environment() -> Environment {
+    Environment {
+        processor: Processor {
+            name: Some("Test Processor".into()),
+            architecture: "x86_64".into(),
+            logical: Some(2),
+            ..Processor::default()
+        },
+        memory_bytes: Some(8 << 30),
+        git_commit: Some("0123abc-dirty".into()),
+        ..Environment::default()
+    }
+}
+
+pub(crate) fn new_run() -> NewRun {
+    NewRun {
+        experiment: "Quick start".into(),
+        description: "A run that a test made.".into(),
+        host_version: "0.1.0".into(),
+        manifest_path: PathBuf::from("manifests/quickstart.toml"),
+        manifest_text: "schema = 1\n".into(),
+        plugins: vec![RunPlugin { role: PluginRole::Backend, identity: plugin("cpu") }],
+        environment: environment(),
+    }
+}
+
+pub(crate) fn key(index: u64) -> CaseKey {
+    CaseKey {
+        model: "digits".into(),
+        backend: "cpu".into(),
+        device: "cpu:0".into(),
+        precision: Precision::Fp32,
+        batch: 1 << (index % 7),
+        sequence_length: None,
+        mode: Mode::Inference,
+        scenario: if index.is_multiple_of(2) { Scenario::SingleStream } else { Scenario::Offline },
+    }
+}
+
+pub(crate) fn spec(index: u64) -> CaseSpec {
+    CaseSpec {
+        id: format!("{index:016x}"),
+        index,
+        key: key(index),
+        model_path: PathBuf::from("/models/digits.onnx"),
+        model_sha256: "cd".repeat(32),
+        plugin: plugin("cpu"),
+        plugin_library: PathBuf::from("/plugins/cpu/libbackend_cpu.so"),
+        device: DeviceInfo {
+            id: "cpu:0".into(),
+            kind: "cpu".into(),
+            name: "Test Processor".into(),
+            memory_bytes: None,
+            precisions: vec![Precision::Fp32],
+            attributes: BTreeMap::new(),
+        },
+        threads: Some(1),
+        options: BTreeMap::new(),
+        inputs: InputSource::Synthetic(BTreeMap::new()),
+        measure: MeasureSettings {
+            warm_up: Quantity::Iterations(10),
+            minimum_duration_ns: 1_000_000_000,
+            maximum_duration_ns: 2_000_000_000,
+            minimum_queries: 100,
+            offline_samples: None,
+            timeout_ns: 60_000_000_000,
+            memory_limit_bytes: None,
+        },
+        seed: u64::MAX - index,
+    }
+}
+
+pub(crate) fn report() -> WorkerReport {
+    WorkerReport {
+        timings: Timings {
+            open_ns: Some(1),
+            load_ns: Some(2),
+            prepare_ns: None,
+            first_run_ns: Some(4),
+        },
+        peak_memory_bytes: Some(50 << 20),
+        baseline_memory_bytes: Some(10 << 20),
+        labels: vec![3, -1, 7],
+        clock: ClockFacts {
+            source: "CLOCK_MONOTONIC".into(),
+            resolution_ns: 1,
+            read_ns: 20.5,
+            loop_ns: 31.25,
+        },
+        warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted by 3 %.".into() }],
+        used: BTreeMap::from([("engine".into(), "rten".into())]),
+    }
+}
+
+pub(crate) fn record(spec: &CaseSpec, outcome: Outcome) -> CaseRecord {
+    CaseRecord {
+        record_version: RECORD_VERSION,
+        case_id: spec.id.clone(),
+        key: spec.key.clone(),
+        spec: Some(spec.clone()),
+        started_at: "2026-07-28T09:15:03.123Z".into(),
+        elapsed_ns: 1_500_000_000,
+        outcome,
+        standard_error: String::new(),
+        environment: None,
+    }
+}
+
+pub(crate) fn gap_record(index: u64) -> CaseRecord {
+    let gap = gap();
+    CaseRecord { spec: None, elapsed_ns: 0, ..record(&spec(index), Outcome::Gap { gap }) }
+}
+
+pub(crate) fn gap() -> Gap {
+    Gap { kind: GapKind::PrecisionUnsupported, reason: "The device has no int8.".into() }
+}
+
+/// Consecutive queries with latencies that differ and can be told from the case and their place.
+pub(crate) fn block(phase: SamplePhase, first_edge: u64, latencies: &[u64]) -> SampleBlock {
+    let mut edges_ns = vec![first_edge];
+    for latency in latencies {
+        edges_ns.push(edges_ns[edges_ns.len() - 1] + latency);
+    }
+    SampleBlock { phase, items_per_query: 8, edges_ns }
+}
+
+pub(crate) fn latencies(index: u64, count: u64) -> Vec<u64> {
+    (0..count).map(|query| 1000 + index * 100 + (query * 7919) % 97).collect()
+}
+
+/// Runs a whole case: warm-up, measured samples, two outputs.
+pub(crate) fn write_case(writer: &mut RunWriter, index: u64, queries: u64) {
+    let spec = spec(index);
+    writer.case_started(&spec).expect("a started case");
+    writer.samples(&block(SamplePhase::WarmUp, 0, &[9, 9, 9])).expect("samples");
+    for part in latencies(index, queries).chunks(1000) {
+        writer.samples(&block(SamplePhase::Measured, 1_000_000, part)).expect("samples");
+    }
+    for example in 0..3 {
+        for name in ["logits", "embedding"] {
+            let values = vec![example as f32, -0.5, f32::INFINITY];
+            let block = OutputBlock { name: name.into(), first_example: example, width: 3, values };
+            writer.outputs(&block).expect("outputs");
+        }
+    }
+    let record = record(&spec, Outcome::Finished(Box::new(report())));
+    writer.case_finished(&record).expect("a finished case");
+}
+
+pub(crate) fn metric(name: &str, value: f64) -> MetricValue {
+    MetricValue {
+        metric: name.into(),
+        value: Ok(value),
+        interval: Some((value - 1.0, value + 1.0)),
+        unit: "ns".into(),
+        direction: host_record::Direction::Lower,
+        attributes: BTreeMap::from([("quantile".into(), "nearest rank".into())]),
+    }
+}
+
+pub(crate) fn result(index: u64, values: Vec<MetricValue>) -> ResultRecord {
+    ResultRecord::new(spec(index).id, plugin("latency"), serde_json::json!({}), values)
+}
+
+pub(crate) fn write_plan(writer: &RunWriter, cases: u64, gaps: u64) {
+    let mut plan = writer.plan_writer().expect("a plan writer");
+    for index in 0..cases {
+        plan.write(&PlanLine::from(&spec(index))).expect("a plan line");
+    }
+    for index in cases..cases + gaps {
+        let gap = Some(gap());
+        plan.write(&PlanLine { gap, ..PlanLine::from(&spec(index)) }).expect("a plan line");
+    }
+    plan.finish().expect("a plan");
+}

@@ -1,0 +1,488 @@
+//! The database file: imports, queries, and everything that can be wrong with the file.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::common::*;
+use host_record::{Cell, Outcome, Recorder, Table, Views};
+use host_store::{
+    Database, ExportFormat, RecommendationRecord, ResultRecord, ResultsFolder, RunFolder, RunViews,
+    RunWriter, StoreError, Synced, export,
+};
+
+const NOW: Duration = Duration::ZERO;
+
+/// A run with four cases: two finished, one gap, and one whose metric plugin failed.
+fn write_run(results: &Path) -> RunWriter {
+    let mut writer = RunFolder::create(results, new_run()).expect("a run");
+    write_plan(&writer, 3, 1);
+    write_case(&mut writer, 0, 1500);
+    write_case(&mut writer, 1, 2500);
+    let failure = host_record::Failure::ExitCode { code: 3, phase: host_record::Phase::Load };
+    writer.case_started(&spec(2)).expect("a started case");
+    let failed = record(&spec(2), Outcome::Failed { failure });
+    writer.case_finished(&failed).expect("a failed case");
+    writer.case_finished(&gap_record(3)).expect("a gap");
+    let values = vec![metric("latency.p50", 1500.0), metric("latency.p99", 2500.0)];
+    writer.record_result(&result(0, values)).expect("a result");
+    let mut missing = metric("latency.p50", 0.0);
+    (missing.value, missing.interval) = (Err(gap()), None);
+    writer.record_result(&result(1, vec![missing])).expect("a result");
+    let trap =
+        ResultRecord::failed(spec(1).id, plugin("memory"), serde_json::Value::Null, "a trap");
+    writer.record_result(&trap).expect("a result");
+    let advice = host_record::Recommendation {
+        title: "Use batch 1".into(),
+        explanation: "It's the fastest.".into(),
+        cases: vec![spec(0).id],
+        attributes: Default::default(),
+    };
+    writer
+        .record_recommendations(&RecommendationRecord::new(
+            plugin("hardware"),
+            serde_json::json!({}),
+            vec![advice],
+        ))
+        .expect("advice");
+    writer.finish().expect("a finished run");
+    writer
+}
+
+fn integer(table: &Table) -> i64 {
+    match table.rows.as_slice() {
+        [row] => match row.as_slice() {
+            [Cell::Integer(value)] => *value,
+            other => panic!("not a whole number: {other:?}"),
+        },
+        other => panic!("not one row: {other:?}"),
+    }
+}
+
+fn query(results: &ResultsFolder, sql: &str) -> Table {
+    Database::query(results, sql, NOW).expect(sql)
+}
+
+#[test]
+fn the_database_says_what_the_folders_say() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Characters that mean something in patterns and in SQL.
+    let path = folder.path().join("it's [a] *folder, with");
+    let results = ResultsFolder::new(&path);
+    let first = write_run(&path);
+    let second = write_run(&path);
+    let mut database = Database::open(&results, NOW).expect("a database");
+    let report = database.sync_all().expect("a sync");
+    assert_eq!(report.runs.len(), 2);
+    for (_, synced) in &report.runs {
+        let imported = Synced::Imported { cases: 4, results: 4 };
+        assert_eq!(*synced.as_ref().expect("an import"), imported);
+    }
+    assert_eq!(database.sync(first.folder()).expect("a sync"), Synced::Unchanged);
+    database.close().expect("a closed database");
+
+    // Counted in the files, without any code of the importer.
+    let mut journal_lines = 0;
+    let mut values = 0;
+    for run in [&first, &second] {
+        let read = |name: &str| fs::read_to_string(run.folder().path().join(name)).expect(name);
+        journal_lines += read("journal.jsonl").lines().count() as i64;
+        values += read("results.jsonl").matches("\"metric\":").count() as i64;
+    }
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_runs")), 2);
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), journal_lines);
+    let sql = "SELECT count(*) FROM benchmark_results WHERE unit IS NOT NULL";
+    assert_eq!(integer(&query(&results, sql)), values);
+    let sql = "SELECT count(*) FROM raw_benchmark_data";
+    assert_eq!(integer(&query(&results, sql)), 2 * (1500 + 3 + 2500 + 3));
+    let sum: u64 = latencies(0, 1500).iter().chain(&latencies(1, 2500)).sum();
+    let sql = "SELECT sum(latency_ns) FROM raw_benchmark_data WHERE phase = 'measured'";
+    assert_eq!(integer(&query(&results, sql)), 2 * sum as i64);
+    let sql = "SELECT sum(queries)::BIGINT FROM benchmark_cases";
+    assert_eq!(integer(&query(&results, sql)), 2 * 4000);
+    // Runs and cases are told apart by the names of the files.
+    let sql = format!(
+        "SELECT count(*) FROM raw_benchmark_data AS raw JOIN benchmark_cases AS c \
+         USING (run_id, case_id) WHERE run_id = '{}' AND c.batch = 2",
+        second.folder().run_id()
+    );
+    assert_eq!(integer(&query(&results, &sql)), 2503);
+    let sql = "SELECT value FROM hardware_info WHERE name = 'processor.name' LIMIT 1";
+    assert_eq!(query(&results, sql).rows, [[Cell::Text("Test Processor".into())]]);
+    let sql = "SELECT DISTINCT started_at FROM benchmark_cases";
+    assert_eq!(query(&results, sql).rows, [[Cell::Text("2026-07-28T09:15:03.123Z".into())]]);
+}
+
+#[test]
+fn a_place_that_duckdb_cannot_name_is_refused_with_words() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path().join("why?"));
+    let error = Database::open(&results, NOW).err().expect("a question mark");
+    assert!(error.to_string().contains("question mark"), "{error}");
+}
+
+#[test]
+fn a_changed_run_is_imported_anew_and_an_import_can_be_repeated() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let mut writer = RunFolder::create(folder.path(), new_run()).expect("a run");
+    let mut database = Database::open(&results, NOW).expect("a database");
+    let nothing = Synced::Imported { cases: 0, results: 0 };
+    assert_eq!(database.sync(writer.folder()).expect("a sync"), nothing);
+    database.close().expect("a closed database");
+    // There are no samples yet, and the view says so and does not fail.
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM raw_benchmark_data")), 0);
+
+    for index in 0..3 {
+        write_case(&mut writer, index, 100);
+        let mut database = Database::open(&results, NOW).expect("a database");
+        let imported = Synced::Imported { cases: index + 1, results: 0 };
+        assert_eq!(database.sync(writer.folder()).expect("a sync"), imported);
+        assert_eq!(database.sync(writer.folder()).expect("a sync"), Synced::Unchanged);
+    }
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_runs")), 1);
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), 3);
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM raw_benchmark_data")), 309);
+
+    // Another client, with the results folder as its working folder, sees the samples too.
+    let connection = duckdb::Connection::open(results.database_path()).expect("a client");
+    let place = folder.path().to_str().expect("a path");
+    connection.execute_batch(&format!("SET file_search_path = '{place}'")).expect("a setting");
+    let rows: i64 = connection
+        .query_row("SELECT count(*) FROM raw_benchmark_data", [], |row| row.get(0))
+        .expect("the view as it is stored");
+    assert_eq!(rows, 309);
+}
+
+#[test]
+fn a_run_that_cannot_be_read_hinders_no_other() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let bad = write_run(folder.path());
+    let good = write_run(folder.path());
+    let journal = bad.folder().path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    fs::write(&journal, text.replacen("finished", "finshed", 1)).expect("a damaged journal");
+    let mut database = Database::open(&results, NOW).expect("a database");
+    let report = database.sync_all().expect("a sync");
+    for (path, synced) in report.runs {
+        if path == good.folder().path().canonicalize().expect("a path") {
+            assert!(synced.is_ok());
+        } else {
+            let error = synced.expect_err("a damaged journal").to_string();
+            assert!(error.contains("journal.jsonl`, line 1: "), "{error}");
+        }
+    }
+    database.close().expect("a closed database");
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_runs")), 1);
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), 4);
+}
+
+#[test]
+fn a_query_reads_and_does_nothing_else() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let error = Database::query(&results, "SELECT 1", NOW).expect_err("no database");
+    assert!(matches!(error, StoreError::NoDatabase { .. }));
+    let writer = write_run(folder.path());
+    let mut database = Database::open(&results, NOW).expect("a database");
+    database.sync_all().expect("a sync");
+    database.close().expect("a closed database");
+
+    for sql in [
+        "SELECT count(*) FROM benchmark_runs; -- with a comment",
+        "FROM benchmark_cases",
+        "WITH a AS (SELECT 1 AS x) SELECT x FROM a",
+        "DESCRIBE benchmark_cases",
+        "SHOW TABLES",
+        "SUMMARIZE benchmark_results",
+        "VALUES (1), (2)",
+        "PIVOT benchmark_results ON metric IN ('latency.p50') USING first(value) GROUP BY case_id",
+    ] {
+        assert!(!query(&results, sql).rows.is_empty(), "{sql}");
+    }
+    let sample = writer.folder().path().join("samples/0000000000000000.parquet");
+    let before = fs::read(&sample).expect("samples");
+    let target = sample.canonicalize().expect("a path");
+    let target = target.to_str().expect("a path");
+    for sql in [
+        "DELETE FROM benchmark_runs".to_owned(),
+        "DROP TABLE benchmark_runs".into(),
+        "CREATE TABLE t (x INTEGER)".into(),
+        format!("COPY (SELECT 1) TO '{target}'"),
+        format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{target}'"),
+        "ATTACH '/tmp/other.duckdb'".into(),
+        "SELECT * FROM read_text('/etc/passwd')".into(),
+        "SELECT * FROM read_csv('/etc/passwd')".into(),
+        "SELECT * FROM glob('/etc/*')".into(),
+        "FROM '/etc/passwd'".into(),
+        "INSTALL httpfs".into(),
+        "LOAD httpfs".into(),
+        "SET enable_external_access = true".into(),
+        "SELECT 1; SELECT 2".into(),
+        "SELECT 1; DROP TABLE benchmark_runs".into(),
+        "PRAGMA database_list".into(),
+        String::new(),
+    ] {
+        let error = Database::query(&results, &sql, NOW).expect_err(&sql);
+        assert!(matches!(error, StoreError::Query { .. }), "{sql}: {error:?}");
+    }
+    assert_eq!(fs::read(&sample).expect("samples"), before);
+    let error = Database::query(&results, "SELECT 1 FRM benchmark_runs", NOW).expect_err("a typo");
+    assert!(error.to_string().contains("benchmark_runs"), "{error}");
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_runs")), 1);
+}
+
+#[test]
+fn every_type_has_a_cell() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    Database::open(&results, NOW).expect("a database").close().expect("a closed database");
+    let table = query(
+        &results,
+        "SELECT NULL, true, 1::TINYINT, 2::UBIGINT, 18446744073709551615::UBIGINT AS big, \
+         3::HUGEINT, 1.5::FLOAT, 2.5, 'text', DATE '2026-07-28' AS d, \
+         TIMESTAMP '2026-07-28 09:15:03.5' AS t, TIME '09:15:03' AS c, [1, 2] AS l, \
+         {'a': 1, 'b': [true]} AS s, MAP {'k': 1.5::DOUBLE} AS m, 'x'::ENUM('x', 'y') AS e, \
+         INTERVAL 1 DAY AS i, 'ab'::BLOB AS blob",
+    );
+    let text = |text: &str| Cell::Text(text.into());
+    assert_eq!(
+        table.rows[0],
+        [
+            Cell::Null,
+            Cell::Boolean(true),
+            Cell::Integer(1),
+            Cell::Integer(2),
+            Cell::Real(18_446_744_073_709_551_615.0),
+            Cell::Integer(3),
+            Cell::Real(1.5),
+            Cell::Real(2.5),
+            text("text"),
+            text("2026-07-28"),
+            text("2026-07-28T09:15:03.5Z"),
+            text("09:15:03"),
+            text("[1,2]"),
+            text(r#"{"a":1,"b":[true]}"#),
+            text(r#"{"k":1.5}"#),
+            text("x"),
+            text("0 months 1 days 0 s"),
+            text("6162"),
+        ]
+    );
+}
+
+const CHILD: &str = "TARE_TEST_STORE_CHILD";
+
+/// Another process holds the database: nothing waits for ever, nothing is lost, and a later sync
+/// brings the run in.
+#[test]
+fn busy() {
+    if let Ok(results) = std::env::var(CHILD) {
+        let _database = Database::open(&ResultsFolder::new(results), NOW).expect("a database");
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "holding").expect("a line");
+        output.flush().expect("a line");
+        let _ = std::io::stdin().read(&mut [0]);
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let mut child = Command::new(std::env::current_exe().expect("this executable"))
+        .args(["--exact", "database::busy", "--nocapture"])
+        .env(CHILD, folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    // Kept until the child has ended: it would fail if it could not print.
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    assert!(
+        lines.by_ref().map_while(Result::ok).any(|line| line.contains("holding")),
+        "the child holds it"
+    );
+
+    let writer = write_run(folder.path());
+    for error in [
+        Database::open(&results, Duration::from_millis(120)).err().expect("a busy database"),
+        Database::query(&results, "SELECT 1", NOW).expect_err("a busy database"),
+        Database::rebuild(&results, NOW).expect_err("a busy database"),
+    ] {
+        assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+        assert!(error.hint().expect("a hint").contains("host results sync"));
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().expect("an ended child").success());
+    drop(lines);
+
+    let mut database = Database::open(&results, NOW).expect("a database");
+    let imported = Synced::Imported { cases: 4, results: 4 };
+    assert_eq!(database.sync(writer.folder()).expect("a sync"), imported);
+}
+
+#[test]
+fn a_damaged_database_is_rebuilt_from_the_folders() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    write_run(folder.path());
+    let mut database = Database::open(&results, NOW).expect("a database");
+    database.sync_all().expect("a sync");
+    database.close().expect("a closed database");
+    let whole = fs::read(results.database_path()).expect("the file");
+
+    let mut scribbled = whole.clone();
+    scribbled[4096..12_288].fill(0x5a);
+    for (what, bytes) in [
+        ("not a database", b"this is no database at all".to_vec()),
+        ("cut", whole[..whole.len() / 2].to_vec()),
+        ("scribbled over", [&whole[..4096], &vec![0x5a; whole.len() - 4096]].concat()),
+        ("partly scribbled over", scribbled),
+    ] {
+        fs::write(results.database_path(), bytes).expect("a damaged file");
+        fs::write(results.database_path().with_extension("duckdb.wal"), "stale").expect("a log");
+        let opened = Database::open(&results, NOW).err();
+        let asked = Database::query(&results, "FROM benchmark_cases", NOW).err();
+        for error in [opened, asked] {
+            let error = error.unwrap_or_else(|| panic!("{what}: it was taken for whole"));
+            assert!(matches!(error, StoreError::Unreadable { .. }), "{what}: {error:?}");
+            assert!(error.hint().expect("a hint").contains("--rebuild"));
+        }
+        let report = Database::rebuild(&results, NOW).expect("a rebuilt database");
+        assert!(report.runs.iter().all(|(_, synced)| synced.is_ok()));
+        assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), 4);
+        assert_eq!(integer(&query(&results, "SELECT count(*) FROM raw_benchmark_data")), 4006);
+    }
+    let left: Vec<_> = fs::read_dir(folder.path())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .filter(|name| name != "runs")
+        .collect();
+    assert_eq!(left, ["tare.duckdb"]);
+}
+
+fn read(views: &RunViews, name: &str) -> Table {
+    views.read(name).expect(name)
+}
+
+#[test]
+fn views_show_the_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let writer = write_run(folder.path());
+    let views = RunViews::open(writer.folder()).expect("views");
+    for name in views.names() {
+        let table = read(&views, &name);
+        assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{name}");
+        assert!(!table.rows.is_empty(), "{name}");
+        // The reference page names every column.
+        let page = include_str!("../../../../docs/reference/views.md");
+        let line = page.lines().find(|line| line.starts_with(&format!("| `{name}`")));
+        let line = line.unwrap_or_else(|| panic!("{name} is not in the reference"));
+        for column in &table.columns {
+            assert!(
+                line.contains(&format!("`{column}`")),
+                "{name}.{column} is not in the reference"
+            );
+        }
+    }
+    let error = views.read("nonesuch").expect_err("no such view");
+    assert!(error.contains("latency_quantiles"), "{error}");
+
+    let run = read(&views, "run");
+    let at = |table: &Table, row: usize, column: &str| {
+        let index = table.columns.iter().position(|name| name == column).expect(column);
+        table.rows[row][index].clone()
+    };
+    let started = Cell::Text(writer.folder().header().started_at.clone());
+    assert_eq!(at(&run, 0, "started_at"), started);
+    assert_eq!(at(&run, 0, "cases"), Cell::Integer(4));
+    assert_eq!(at(&run, 0, "git_commit"), Cell::Text("0123abc-dirty".into()));
+
+    let cases = read(&views, "cases");
+    let indices: Vec<_> = (0..4).map(|row| at(&cases, row, "case_index")).collect();
+    assert_eq!(indices, [0, 1, 2, 3].map(Cell::Integer), "a gap's place is known from the plan");
+    assert_eq!(at(&cases, 0, "queries"), Cell::Integer(1500));
+    assert_eq!(at(&cases, 2, "queries"), Cell::Null);
+    assert_eq!(at(&cases, 2, "reason_kind"), Cell::Text("exit-code".into()));
+    let reason = "the worker exited with code 3 while in phase load";
+    assert_eq!(at(&cases, 2, "reason"), Cell::Text(reason.into()));
+    assert_eq!(at(&cases, 3, "outcome"), Cell::Text("gap".into()));
+    assert_eq!(at(&cases, 3, "plugin_id"), Cell::Null);
+
+    let found = read(&views, "results");
+    assert_eq!(at(&found, 0, "value"), Cell::Real(1500.0));
+    assert_eq!(at(&found, 2, "value"), Cell::Null);
+    assert_eq!(at(&found, 2, "gap_kind"), Cell::Text("precision-unsupported".into()));
+    assert_eq!(at(&found, 3, "gap_kind"), Cell::Text("plugin-failed".into()));
+    let advice = read(&views, "recommendations");
+    assert_eq!(at(&advice, 0, "cases"), Cell::Text(r#"["0000000000000000"]"#.into()));
+    assert_eq!(at(&advice, 0, "plugin"), Cell::Text("hardware".into()));
+
+    // The distribution is that of the measured queries, by the nearest rank.
+    let mut sorted = latencies(0, 1500);
+    sorted.sort_unstable();
+    let sql = format!(
+        "SELECT latency_ns FROM latency_quantiles WHERE case_id = '{}' \
+         AND quantile IN (0, 0.5, 0.99, 0.999, 1) ORDER BY quantile",
+        spec(0).id
+    );
+    let points: Vec<_> = views.query(&sql).expect("quantiles").rows.concat();
+    let expected =
+        [0, 749, 1484, 1498, 1499].map(|index: usize| Cell::Integer(sorted[index] as i64));
+    assert_eq!(points, expected);
+    let sql = "SELECT sum(queries)::BIGINT FROM latency_histogram";
+    assert_eq!(integer(&views.query(sql).expect("a histogram")), 4000);
+    let sql = "SELECT count(*) FROM raw_benchmark_data";
+    assert_eq!(integer(&views.query(sql).expect("samples")), 4006);
+    assert!(views.query("SELECT * FROM read_text('/etc/passwd')").is_err());
+}
+
+#[test]
+fn views_of_an_empty_run_are_empty() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let writer = RunFolder::create(folder.path(), new_run()).expect("a run");
+    let views = RunViews::open(writer.folder()).expect("views");
+    for name in ["cases", "results", "latency_quantiles", "latency_histogram", "recommendations"] {
+        assert!(read(&views, name).rows.is_empty(), "{name}");
+    }
+    assert_eq!(read(&views, "run").rows.len(), 1);
+    assert!(views.query("FROM outputs").expect("outputs").rows.is_empty());
+}
+
+#[test]
+fn exports_can_be_read_by_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let writer = write_run(folder.path());
+    let to = |name: &str| folder.path().join(name);
+    let csv = to("it's samples.csv");
+    export(writer.folder(), "samples", ExportFormat::Csv, &csv).expect("an export");
+    let text = fs::read_to_string(&csv).expect("a file");
+    assert_eq!(text.lines().count(), 1 + 4006);
+    assert_eq!(text.lines().next(), Some("run_id,case_id,phase,start_ns,latency_ns,items"));
+
+    export(writer.folder(), "outputs", ExportFormat::JsonLines, &to("o.jsonl")).expect("an export");
+    let text = fs::read_to_string(to("o.jsonl")).expect("a file");
+    let first: serde_json::Value =
+        serde_json::from_str(text.lines().next().expect("a line")).expect("an object");
+    assert_eq!(first["output"], "logits");
+    assert_eq!(first["values"], serde_json::json!([0.0, -0.5, null]), "JSON has no infinity");
+    assert_eq!(text.lines().count(), 2 * 3 * 2);
+
+    export(writer.folder(), "latency_quantiles", ExportFormat::Parquet, &to("q.parquet"))
+        .expect("an export");
+    let connection = duckdb::Connection::open_in_memory().expect("a client");
+    let sql = format!("SELECT count(*) FROM '{}'", to("q.parquet").display());
+    let rows: usize = connection.query_row(&sql, [], |row| row.get(0)).expect("a file");
+    let views = RunViews::open(writer.folder()).expect("views");
+    assert_eq!(rows, read(&views, "latency_quantiles").rows.len());
+
+    let error = export(writer.folder(), "nonesuch", ExportFormat::Csv, &to("n.csv"));
+    assert!(error.expect_err("no such view").to_string().contains("samples, outputs, run"));
+    let error = export(writer.folder(), "samples", ExportFormat::Csv, &to("no/such/folder.csv"));
+    assert!(error.is_err());
+    let partial = fs::read_dir(folder.path())
+        .expect("the folder")
+        .any(|entry| entry.expect("an entry").file_name().to_string_lossy().ends_with(".partial"));
+    assert!(!partial, "nothing half-written is left");
+}
