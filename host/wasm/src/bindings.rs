@@ -1,0 +1,36 @@
+//! Bindings generated from `plugin-api/wit`.
+//!
+//! Columns are lent to a metric rather than given, since ten million values should be copied once,
+//! into the guest, and not twice.
+
+pub(crate) mod metric {
+    // With borrowed types, `bindgen!` gives types that a world does not use a lifetime that they
+    // do not declare. The views use them all; the linker does not offer the views to a metric.
+    wasmtime::component::bindgen!({
+        path: "../../plugin-api/wit",
+        inline: "
+            package tare:host;
+
+            world metric-plugin {
+                include tare:plugin/metric-plugin@0.1.0;
+                import tare:plugin/views@0.1.0;
+            }
+        ",
+        world: "tare:host/metric-plugin",
+        ownership: Borrowing { duplicate_if_necessary: true },
+    });
+}
+
+pub(crate) mod report {
+    wasmtime::component::bindgen!({
+        path: "../../plugin-api/wit",
+        world: "report-plugin",
+    });
+}
+
+pub(crate) mod recommender {
+    wasmtime::component::bindgen!({
+        path: "../../plugin-api/wit",
+        world: "recommender-plugin",
+    });
+}

@@ -1,0 +1,166 @@
+//! What can go wrong with a guest, in words that its user and its author can act on.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A guest could not be loaded, or a call into it failed. It costs what this guest would have
+/// said, and nothing else.
+#[derive(Debug, thiserror::Error)]
+pub struct GuestError {
+    /// The plugin's id, or the name of its file as long as it has not told its id.
+    pub plugin: String,
+    /// The export that was called, such as `compute`; `None` while loading.
+    pub call: Option<&'static str>,
+    /// What went wrong.
+    #[source]
+    pub kind: Box<GuestErrorKind>,
+    /// The last of what the guest wrote to its standard error: the message of a panic is here.
+    pub standard_error: String,
+}
+
+impl fmt::Display for GuestError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "plugin `{}`", self.plugin)?;
+        if let Some(call) = self.call {
+            write!(formatter, " in `{call}`")?;
+        }
+        write!(formatter, ": {}", self.kind)?;
+        let last_words = self.standard_error.trim();
+        if !last_words.is_empty() {
+            write!(formatter, "; it wrote: {last_words}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestErrorKind {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}", path = path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The file is not a WebAssembly component.
+    #[error("not a WebAssembly component: {detail}")]
+    NotAComponent {
+        /// What it is instead.
+        detail: String,
+    },
+    /// The component has none of the exports that make a plugin, or more than one.
+    #[error(
+        "not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports {}",
+        list(exports)
+    )]
+    UnknownWorld {
+        /// What it exports.
+        exports: Vec<String>,
+    },
+    /// Plugin and host speak different versions of `tare:plugin`.
+    #[error("version mismatch: {detail}")]
+    Version {
+        /// What each side speaks, and which has to move.
+        detail: String,
+    },
+    /// The component imports something that this world does not offer.
+    #[error("it imports {}, which a {world} plugin is not offered", list(imports))]
+    Import {
+        /// What it imports.
+        imports: Vec<String>,
+        /// `metric`, `report` or `recommender`.
+        world: &'static str,
+    },
+    /// The guest asked for a capability that the sandbox does not grant.
+    #[error("the sandbox does not grant `{function}`: plugins have {without}")]
+    Denied {
+        /// The function that was called.
+        function: String,
+        /// What plugins have to do without, and what to do instead.
+        without: &'static str,
+    },
+    /// The guest trapped.
+    #[error("trap: {reason}{}", backtrace_suffix(backtrace))]
+    Trap {
+        /// Why.
+        reason: String,
+        /// Functions on the guest's stack, innermost first, where they have names.
+        backtrace: Vec<String>,
+    },
+    /// The guest used up its instructions.
+    #[error("out of fuel: it ran more than the {limit} instructions that a call may take")]
+    OutOfFuel {
+        /// The limit.
+        limit: u64,
+    },
+    /// The guest took too long.
+    #[error("it took longer than the {} s that a call may take", limit.as_secs_f64())]
+    Deadline {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The guest wanted more memory than it may have.
+    #[error("out of memory: it asked for {wanted} bytes and may have {limit}")]
+    Memory {
+        /// The memory that it would have had, in bytes.
+        wanted: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The guest itself says that it cannot.
+    #[error("{message}")]
+    Refused {
+        /// The guest's message.
+        message: String,
+    },
+    /// The options are not what a plugin can take.
+    #[error("options have to be a table, not {found}")]
+    Options {
+        /// What they are.
+        found: String,
+    },
+    /// The guest's answer cannot be true, or cannot be used.
+    #[error("invalid answer: {detail}")]
+    InvalidAnswer {
+        /// What is wrong, and what was expected.
+        detail: String,
+    },
+    /// A plugin of another kind was needed.
+    #[error("it is a {found} plugin, where a {expected} plugin is needed")]
+    WrongKind {
+        /// What it is.
+        found: &'static str,
+        /// What was needed.
+        expected: &'static str,
+    },
+    /// A file that the guest wrote cannot be stored.
+    #[error("cannot write {path}: {error}", path = path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The host itself cannot run guests here.
+    #[error("the sandbox does not work here: {detail}")]
+    Host {
+        /// Why.
+        detail: String,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        return "nothing".into();
+    }
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+fn backtrace_suffix(backtrace: &[String]) -> String {
+    if backtrace.is_empty() { String::new() } else { format!(" in {}", backtrace.join(" < ")) }
+}

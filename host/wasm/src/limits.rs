@@ -1,0 +1,141 @@
+//! What a call may use: instructions, time, memory, output.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
+
+/// What one call into a guest may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Instructions, about one for each WebAssembly operator. They bound the work itself, whatever
+    /// else the machine is doing.
+    pub fuel: u64,
+    /// Time. It bounds what a user waits, and catches what fuel does not count.
+    pub deadline: Duration,
+    /// Bytes of the guest's memory. A metric gets its columns in it.
+    pub memory_bytes: usize,
+    /// Bytes that a guest may hand to the host in one call of a function: its answer, or a file.
+    pub transfer_bytes: usize,
+    /// Bytes of all files that a report may write.
+    pub output_bytes: usize,
+    /// Files that a report may write.
+    pub output_files: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            fuel: 200_000_000_000,
+            deadline: Duration::from_secs(60),
+            memory_bytes: 1 << 30,
+            transfer_bytes: 128 << 20,
+            output_bytes: 256 << 20,
+            output_files: 1000,
+        }
+    }
+}
+
+/// Counts the memory of a store, over all of its memories.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    limit: usize,
+    used: usize,
+}
+
+/// The guest asked for more memory than it may have.
+#[derive(Debug, thiserror::Error)]
+#[error("{wanted} bytes of memory, where {limit} are allowed")]
+pub(crate) struct MemoryLimit {
+    pub(crate) wanted: usize,
+    pub(crate) limit: usize,
+}
+
+/// Elements of all tables that a guest may have: as many as there are functions to point to.
+const TABLE_ELEMENTS: usize = 1 << 20;
+
+impl Meter {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, used: 0 }
+    }
+}
+
+impl ResourceLimiter for Meter {
+    /// An error here, rather than a refusal that the guest sees, is what tells a guest that is out
+    /// of memory from one that panics over it.
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let wanted = (self.used - current).saturating_add(desired);
+        if wanted > self.limit {
+            return Err(MemoryLimit { wanted, limit: self.limit }.into());
+        }
+        self.used = wanted;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        _: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS)
+    }
+
+    fn instances(&self) -> usize {
+        64
+    }
+
+    fn tables(&self) -> usize {
+        64
+    }
+
+    fn memories(&self) -> usize {
+        16
+    }
+}
+
+/// The time of a call is up.
+#[derive(Debug, thiserror::Error)]
+#[error("the deadline has passed")]
+pub(crate) struct DeadlinePassed;
+
+/// Ends the guest of one store when its time is up.
+///
+/// There is a thread for each call, and none in between: a clock that ticks for ever would wake
+/// the processor while something is being measured. All stores of an engine share the epoch, so
+/// each looks at the time when it changes, and goes on if the deadline was another's.
+pub(crate) struct Watchdog {
+    /// Dropping it wakes the thread, which then ends.
+    _stop: Sender<()>,
+}
+
+impl Watchdog {
+    pub(crate) fn start<T>(
+        engine: &Engine,
+        store: &mut Store<T>,
+        limit: Duration,
+    ) -> std::io::Result<Self> {
+        let end = Instant::now() + limit;
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(move |_| {
+            if Instant::now() >= end {
+                return Err(DeadlinePassed.into());
+            }
+            Ok(UpdateDeadline::Continue(1))
+        });
+        let (stop, stopped) = mpsc::channel::<()>();
+        let engine = engine.clone();
+        thread::Builder::new().name("guest-deadline".into()).spawn(move || {
+            if stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                engine.increment_epoch();
+            }
+        })?;
+        Ok(Self { _stop: stop })
+    }
+}

@@ -1,0 +1,399 @@
+//! The engine, and calls into guests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use host_record::{CaseColumns, ColumnData, MetricValue, Recommendation, Views};
+use sha2::{Digest, Sha256};
+use wasmtime::component::Component;
+use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
+
+use crate::answer;
+use crate::bindings::metric::tare::plugin::types;
+use crate::cache::{Cache, hexadecimal};
+use crate::error::{GuestError, GuestErrorKind};
+use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::plugin::{self, Description, Kind, Plugin, World};
+use crate::state::State;
+use crate::wasi::Denied;
+
+/// Components larger than this, in bytes, are not read.
+const LARGEST_COMPONENT: u64 = 64 << 20;
+
+/// How a sandbox is set up.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxOptions {
+    /// Folder for compiled components, which nobody but the host writes to. It is created. `None`
+    /// compiles every time.
+    pub cache: Option<PathBuf>,
+    /// What a call may use.
+    pub limits: Limits,
+}
+
+/// Runs guests.
+#[derive(Debug)]
+pub struct Sandbox {
+    engine: Engine,
+    cache: Option<Cache>,
+    limits: Limits,
+}
+
+impl Sandbox {
+    /// Sets a sandbox up. A cache folder that cannot be trusted is not used, with a warning in the
+    /// log.
+    ///
+    /// # Errors
+    ///
+    /// Where wasmtime does not run on this processor or system.
+    pub fn new(options: SandboxOptions) -> Result<Self, GuestError> {
+        let SandboxOptions { cache, limits } = options;
+        let mut config = Config::new();
+        config
+            .consume_fuel(true)
+            .epoch_interruption(true)
+            // A NaN has many bit patterns, and processors differ in which they make.
+            .cranelift_nan_canonicalization(true)
+            .relaxed_simd_deterministic(true);
+        let engine = Engine::new(&config).map_err(|error| GuestError {
+            plugin: "the sandbox".into(),
+            call: None,
+            kind: Box::new(GuestErrorKind::Host { detail: format!("{error:#}") }),
+            standard_error: String::new(),
+        })?;
+        let cache = cache.and_then(|path| {
+            Cache::open(&path, &engine)
+                .inspect_err(|error| {
+                    tracing::warn!(folder = %path.display(), "compiled components are not kept: {error}");
+                })
+                .ok()
+        });
+        Ok(Self { engine, cache, limits })
+    }
+
+    /// Loads a plugin: reads it, compiles it or takes what was compiled before, finds its world,
+    /// and asks what it is.
+    ///
+    /// # Errors
+    ///
+    /// Where the file is not a plugin that this host can run, or fails while it tells what it is.
+    #[tracing::instrument(skip(self), fields(path = %path.display()))]
+    pub fn load(&self, path: &Path) -> Result<Plugin, GuestError> {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let failed = |kind| GuestError {
+            plugin: name.clone(),
+            call: None,
+            kind: Box::new(kind),
+            standard_error: String::new(),
+        };
+        let bytes = read(path).map_err(failed)?;
+        plugin::check_header(&bytes).map_err(failed)?;
+        let sha256 = hexadecimal(&Sha256::digest(&bytes));
+        let component = self.component(&bytes, &sha256).map_err(failed)?;
+        let world = plugin::resolve(&self.engine, &component).map_err(failed)?;
+        let (description, columns) = self.ask(&name, &world)?;
+        tracing::debug!(plugin = description.id, version = description.version, "loaded");
+        Ok(Plugin { path: path.to_owned(), sha256, description, columns, world })
+    }
+
+    fn component(&self, bytes: &[u8], sha256: &str) -> Result<Component, GuestErrorKind> {
+        if let Some(cache) = &self.cache
+            && let Some(component) = cache.load(&self.engine, sha256)
+        {
+            return Ok(component);
+        }
+        let component = Component::from_binary(&self.engine, bytes)
+            .map_err(|error| GuestErrorKind::NotAComponent { detail: format!("{error:#}") })?;
+        if let Some(cache) = &self.cache {
+            cache.store(sha256, &component);
+        }
+        Ok(component)
+    }
+
+    /// What the plugin says of itself, and the columns that a metric reads.
+    fn ask(&self, name: &str, world: &World) -> Result<(Description, Vec<String>), GuestError> {
+        macro_rules! describe {
+            ($pre:expr, $interface:ident) => {
+                self.call(name, "describe", None, |store| {
+                    let description =
+                        $pre.instantiate(&mut *store)?.$interface().call_describe(store)?;
+                    Ok(Description {
+                        id: description.id,
+                        version: description.version,
+                        summary: description.summary,
+                        license: description.license,
+                        options: description
+                            .options
+                            .into_iter()
+                            .map(|option| (option.name, option.value))
+                            .collect(),
+                    })
+                })?
+            };
+        }
+        let (description, columns) = match world {
+            World::Metric(pre) => {
+                let description = describe!(pre, tare_plugin_metric);
+                let columns = self.call(name, "columns", None, |store| {
+                    pre.instantiate(&mut *store)?.tare_plugin_metric().call_columns(store)
+                })?;
+                (description, columns.value)
+            }
+            World::Report(pre) => (describe!(pre, tare_plugin_report), Vec::new()),
+            World::Recommender(pre) => (describe!(pre, tare_plugin_recommender), Vec::new()),
+        };
+        let failed =
+            |detail| description.error("describe", GuestErrorKind::InvalidAnswer { detail });
+        let checked = answer::description(description.value.clone()).map_err(failed)?;
+        Ok((checked, columns))
+    }
+
+    /// Computes a metric's values for one case. Columns that the metric does not read are not
+    /// handed to it.
+    ///
+    /// # Errors
+    ///
+    /// Where the plugin is not a metric, fails, or gives an answer that cannot be used.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, case = case.case_id))]
+    pub fn compute(
+        &self,
+        plugin: &Plugin,
+        case: &CaseColumns,
+        options: &serde_json::Value,
+    ) -> Result<Vec<MetricValue>, GuestError> {
+        let id = &plugin.description.id;
+        let World::Metric(pre) = &plugin.world else {
+            return Err(wrong_kind(plugin, "compute", Kind::Metric));
+        };
+        let options = options_text(options).map_err(|kind| error(id, "compute", kind))?;
+        let attributes: Vec<_> = case
+            .attributes
+            .iter()
+            .map(|(name, value)| types::AttributeParam { name, value })
+            .collect();
+        let columns: Vec<_> = case
+            .columns
+            .iter()
+            .filter(|column| plugin.columns.contains(&column.name))
+            .map(|column| types::Column {
+                name: &column.name,
+                unit: &column.unit,
+                width: column.width,
+                data: match &column.data {
+                    ColumnData::U64(values) => types::ColumnData::Unsigned(values),
+                    ColumnData::S64(values) => types::ColumnData::Signed(values),
+                    ColumnData::F32(values) => types::ColumnData::Single(values),
+                    ColumnData::F64(values) => types::ColumnData::Double(values),
+                },
+            })
+            .collect();
+        let description = types::CaseDescription { id: &case.case_id, attributes: &attributes };
+        let answer = self.call(id, "compute", None, |store| {
+            pre.instantiate(&mut *store)?.tare_plugin_metric().call_compute(
+                store,
+                description,
+                &columns,
+                &options,
+            )
+        })?;
+        answer.refused()?.checked(|measurements| answer::measurements(id, measurements))
+    }
+
+    /// Renders a report into `folder`, and gives the paths of its files, the main one first. The
+    /// files are written only once the plugin has returned.
+    ///
+    /// # Errors
+    ///
+    /// Where the plugin is not a report, fails, gives an answer that cannot be used, or where a
+    /// file cannot be written.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, folder = %folder.display()))]
+    pub fn render(
+        &self,
+        plugin: &Plugin,
+        views: Rc<dyn Views>,
+        folder: &Path,
+        options: &serde_json::Value,
+    ) -> Result<Vec<PathBuf>, GuestError> {
+        let id = &plugin.description.id;
+        let World::Report(pre) = &plugin.world else {
+            return Err(wrong_kind(plugin, "render", Kind::Report));
+        };
+        let options = options_text(options).map_err(|kind| error(id, "render", kind))?;
+        let answer = self.call(id, "render", Some(views), |store| {
+            pre.instantiate(&mut *store)?.tare_plugin_report().call_render(store, &options)
+        })?;
+        let Answer { value: named, state, .. } = answer.refused()?;
+        let console = state.console;
+        state.output.store(folder, named).map_err(|kind| GuestError {
+            standard_error: console.text(),
+            ..error(id, "render", kind)
+        })
+    }
+
+    /// Asks a recommender for its advice.
+    ///
+    /// # Errors
+    ///
+    /// Where the plugin is not a recommender, fails, or gives an answer that cannot be used.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
+    pub fn recommend(
+        &self,
+        plugin: &Plugin,
+        views: Rc<dyn Views>,
+        options: &serde_json::Value,
+    ) -> Result<Vec<Recommendation>, GuestError> {
+        let id = &plugin.description.id;
+        let World::Recommender(pre) = &plugin.world else {
+            return Err(wrong_kind(plugin, "recommend", Kind::Recommender));
+        };
+        let options = options_text(options).map_err(|kind| error(id, "recommend", kind))?;
+        let answer = self.call(id, "recommend", Some(Rc::clone(&views)), |store| {
+            pre.instantiate(&mut *store)?.tare_plugin_recommender().call_recommend(store, &options)
+        })?;
+        answer
+            .refused()?
+            .checked(|recommendations| answer::recommendations(recommendations, &*views))
+    }
+
+    /// Makes a call in a store of its own, under the limits.
+    fn call<T>(
+        &self,
+        plugin: &str,
+        call: &'static str,
+        views: Option<Rc<dyn Views>>,
+        run: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<Answer<T>, GuestError> {
+        let mut store = Store::new(&self.engine, State::new(plugin, &self.limits, views));
+        store.limiter(|state| &mut state.meter);
+        store.set_hostcall_fuel(self.limits.transfer_bytes);
+        let host = |detail: String| error(plugin, call, GuestErrorKind::Host { detail });
+        store.set_fuel(self.limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
+        let watchdog = Watchdog::start(&self.engine, &mut store, self.limits.deadline)
+            .map_err(|failure| host(format!("no thread for the deadline: {failure}")))?;
+        let answer = run(&mut store);
+        drop(watchdog);
+        let fuel_left = store.get_fuel().unwrap_or(0);
+        let state = store.into_data();
+        match answer {
+            Ok(value) => {
+                let fuel = self.limits.fuel - fuel_left;
+                tracing::debug!(plugin, call, fuel, "returned");
+                Ok(Answer { value, plugin: plugin.to_owned(), call, state })
+            }
+            Err(failure) => Err(GuestError {
+                standard_error: state.console.text(),
+                ..error(plugin, call, self.classify(&failure))
+            }),
+        }
+    }
+
+    /// What ended a call, from wasmtime's error.
+    fn classify(&self, failure: &wasmtime::Error) -> GuestErrorKind {
+        if let Some(MemoryLimit { wanted, limit }) = failure.downcast_ref() {
+            return GuestErrorKind::Memory { wanted: *wanted, limit: *limit };
+        }
+        if failure.is::<DeadlinePassed>() {
+            return GuestErrorKind::Deadline { limit: self.limits.deadline };
+        }
+        if let Some(Denied { function, without }) = failure.downcast_ref() {
+            return GuestErrorKind::Denied { function: function.clone(), without };
+        }
+        let backtrace = failure.downcast_ref::<WasmBacktrace>().map(names).unwrap_or_default();
+        match failure.downcast_ref::<Trap>() {
+            Some(Trap::OutOfFuel) => GuestErrorKind::OutOfFuel { limit: self.limits.fuel },
+            Some(trap) => {
+                let reason = trap.to_string();
+                let reason = reason.strip_prefix("wasm trap: ").unwrap_or(&reason).to_owned();
+                GuestErrorKind::Trap { reason, backtrace }
+            }
+            // What wasmtime says of an answer that breaks the canonical ABI, such as text that is
+            // not UTF-8 or a list that is too large to take.
+            None => GuestErrorKind::Trap { reason: failure.root_cause().to_string(), backtrace },
+        }
+    }
+}
+
+/// What a call returned, with what is left of its store.
+struct Answer<T> {
+    value: T,
+    plugin: String,
+    call: &'static str,
+    state: State,
+}
+
+impl<T> Answer<T> {
+    fn error(&self, call: &'static str, kind: GuestErrorKind) -> GuestError {
+        GuestError { standard_error: self.state.console.text(), ..error(&self.plugin, call, kind) }
+    }
+
+    /// Takes the value if it passes.
+    fn checked<U>(self, check: impl FnOnce(T) -> Result<U, String>) -> Result<U, GuestError> {
+        let Self { value, plugin, call, state } = self;
+        check(value).map_err(|detail| GuestError {
+            standard_error: state.console.text(),
+            ..error(&plugin, call, GuestErrorKind::InvalidAnswer { detail })
+        })
+    }
+}
+
+impl<T> Answer<Result<T, String>> {
+    /// Turns the guest's own error into ours.
+    fn refused(self) -> Result<Answer<T>, GuestError> {
+        let Self { value, plugin, call, state } = self;
+        match value {
+            Ok(value) => Ok(Answer { value, plugin, call, state }),
+            Err(message) => Err(GuestError {
+                standard_error: state.console.text(),
+                ..error(&plugin, call, GuestErrorKind::Refused { message })
+            }),
+        }
+    }
+}
+
+fn error(plugin: &str, call: &'static str, kind: GuestErrorKind) -> GuestError {
+    GuestError {
+        plugin: plugin.to_owned(),
+        call: Some(call),
+        kind: Box::new(kind),
+        standard_error: String::new(),
+    }
+}
+
+fn wrong_kind(plugin: &Plugin, call: &'static str, expected: Kind) -> GuestError {
+    let kind = GuestErrorKind::WrongKind { found: plugin.kind().name(), expected: expected.name() };
+    error(&plugin.description.id, call, kind)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, GuestErrorKind> {
+    let unreadable = |error| GuestErrorKind::Unreadable { path: path.to_owned(), error };
+    let size = fs::metadata(path).map_err(unreadable)?.len();
+    if size > LARGEST_COMPONENT {
+        return Err(GuestErrorKind::NotAComponent {
+            detail: format!("it has {size} bytes, where plugins have at most {LARGEST_COMPONENT}"),
+        });
+    }
+    fs::read(path).map_err(unreadable)
+}
+
+fn options_text(options: &serde_json::Value) -> Result<String, GuestErrorKind> {
+    use serde_json::Value;
+    let found = match options {
+        Value::Object(_) => return Ok(options.to_string()),
+        Value::Null => return Ok("{}".into()),
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+    };
+    Err(GuestErrorKind::Options { found: found.into() })
+}
+
+/// The innermost functions that have names.
+fn names(backtrace: &WasmBacktrace) -> Vec<String> {
+    backtrace
+        .frames()
+        .iter()
+        .filter_map(|frame| frame.func_name().map(str::to_owned))
+        .take(5)
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! What belongs to one call: its console, its files, its views, and the imports that use them.
+
+use std::rc::Rc;
+
+use host_record::{Cell, Table, Views};
+
+use crate::bindings::{metric, recommender, report};
+use crate::limits::{Limits, Meter};
+use crate::output::Staged;
+use crate::wasi::Console;
+
+/// Lines that a call may write to the host's log.
+const LOG_LINES: usize = 1000;
+/// Characters of a line that are kept.
+const LOG_LINE: usize = 1000;
+
+/// The data of a store. A store lives for one call.
+pub(crate) struct State {
+    /// Who logs.
+    pub(crate) plugin: String,
+    pub(crate) meter: Meter,
+    pub(crate) console: Console,
+    /// For reports and recommenders.
+    pub(crate) views: Option<Rc<dyn Views>>,
+    /// For reports.
+    pub(crate) output: Staged,
+    log_lines: usize,
+}
+
+impl State {
+    pub(crate) fn new(plugin: &str, limits: &Limits, views: Option<Rc<dyn Views>>) -> Self {
+        Self {
+            plugin: plugin.to_owned(),
+            meter: Meter::new(limits.memory_bytes),
+            console: Console::default(),
+            views,
+            output: Staged::new(limits.output_bytes, limits.output_files),
+            log_lines: 0,
+        }
+    }
+
+    fn log(&mut self, level: tracing::Level, text: &str) {
+        self.log_lines += 1;
+        let plugin = self.plugin.as_str();
+        if self.log_lines > LOG_LINES {
+            if self.log_lines == LOG_LINES + 1 {
+                tracing::warn!(plugin, "more than {LOG_LINES} lines; the rest is left out");
+            }
+            return;
+        }
+        let text: String = text.chars().filter(|c| !c.is_control()).take(LOG_LINE).collect();
+        match level {
+            tracing::Level::WARN => tracing::warn!(plugin, "{text}"),
+            tracing::Level::INFO => tracing::info!(plugin, "{text}"),
+            _ => tracing::debug!(plugin, "{text}"),
+        }
+    }
+
+    fn view_names(&self) -> Vec<String> {
+        self.views.as_ref().map(|views| views.names()).unwrap_or_default()
+    }
+
+    fn read_view(&self, name: &str) -> Result<Table, String> {
+        let views = self.views.as_ref().ok_or("there are no views in this call")?;
+        views.read(name)
+    }
+}
+
+macro_rules! log_import {
+    ($world:ident) => {
+        impl $world::tare::plugin::log::Host for State {
+            fn line(&mut self, level: $world::tare::plugin::log::Level, text: String) {
+                use $world::tare::plugin::log::Level;
+                let level = match level {
+                    Level::Debug => tracing::Level::DEBUG,
+                    Level::Information => tracing::Level::INFO,
+                    Level::Warning => tracing::Level::WARN,
+                };
+                self.log(level, &text);
+            }
+        }
+
+        impl $world::tare::plugin::types::Host for State {}
+    };
+}
+
+macro_rules! views_import {
+    ($world:ident) => {
+        impl $world::tare::plugin::views::Host for State {
+            fn names(&mut self) -> Vec<String> {
+                self.view_names()
+            }
+
+            fn read(&mut self, name: String) -> Result<$world::tare::plugin::types::Table, String> {
+                use $world::tare::plugin::types;
+                let Table { columns, rows } = self.read_view(&name)?;
+                let cell = |cell| match cell {
+                    Cell::Null => types::Cell::Null,
+                    Cell::Boolean(value) => types::Cell::Boolean(value),
+                    Cell::Integer(value) => types::Cell::Integer(value),
+                    Cell::Real(value) => types::Cell::Real(value),
+                    Cell::Text(value) => types::Cell::Text(value),
+                };
+                let rows = rows.into_iter().map(|row| row.into_iter().map(cell).collect());
+                Ok(types::Table { columns, rows: rows.collect() })
+            }
+        }
+    };
+}
+
+log_import!(metric);
+log_import!(report);
+log_import!(recommender);
+views_import!(report);
+views_import!(recommender);
+
+impl report::tare::plugin::output::Host for State {
+    fn write(&mut self, name: String, contents: Vec<u8>) -> Result<(), String> {
+        self.output.write(name, contents).map_err(|refusal| refusal.to_string())
+    }
+}

@@ -1,0 +1,137 @@
+//! Does what a metric must not do, on request.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+
+use plugin_guest::{
+    Case, ColumnData, Columns, Description, Direction, Error, Gap, Measurement, Metric,
+};
+use serde::Deserialize;
+
+struct Hostile;
+
+#[derive(Deserialize)]
+struct Options {
+    act: String,
+}
+
+impl Metric for Hostile {
+    type Options = Options;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("hostile-metric", { "act" => "What to do." })
+    }
+
+    fn columns() -> &'static [&'static str] {
+        &["latency", "output", "label", "energy"]
+    }
+
+    fn compute(
+        case: &Case,
+        columns: &Columns,
+        options: Options,
+    ) -> Result<Vec<Measurement>, Error> {
+        Ok(match options.act.as_str() {
+            "echo" => echo(case, columns),
+            "refuse" => return Err("no latencies on a Sunday".into()),
+            "panic" => panic!("the widget is broken"),
+            "loop" => loop {
+                black_box(());
+            },
+            "allocate" => {
+                let mut all = Vec::new();
+                loop {
+                    all.push(black_box(vec![1_u8; 1 << 20]));
+                }
+            }
+            "recurse" => vec![value("depth", recurse(0) as f64)],
+            "out-of-bounds" => vec![value("there", read_out_of_bounds())],
+            "clock" => {
+                vec![value("now", std::time::Instant::now().elapsed().as_secs_f64())]
+            }
+            "file" => match std::fs::read("/etc/passwd") {
+                Ok(contents) => vec![value("bytes", contents.len() as f64)],
+                Err(error) => return Err(error.to_string().into()),
+            },
+            "exit" => std::process::exit(0),
+            "environment" => vec![
+                value("variables", std::env::vars().count() as f64),
+                value("arguments", std::env::args().count() as f64),
+            ],
+            "hash-map" => {
+                let map: HashMap<u32, ()> = (0..1000).map(|key| (key, ())).collect();
+                let order = map.keys().fold(0_u32, |sum, key| sum.wrapping_mul(31) ^ key);
+                vec![value("order", f64::from(order))]
+            }
+            "print" => {
+                for _ in 0..100_000 {
+                    eprintln!("all work and no play makes a dull plugin");
+                }
+                println!("\u{1b}[31mred");
+                return Err("done".into());
+            }
+            "log" => {
+                for line in 0..100_000 {
+                    plugin_guest::log::information(&format!("line {line}"));
+                }
+                vec![value("lines", 1e5)]
+            }
+            "many" => (0..20_000).map(|index| value(&format!("v{index}"), 1.0)).collect(),
+            "huge" => vec![value("v", 1.0).with_attribute("text", "x".repeat(200 << 20))],
+            "name" => vec![Measurement::new("latency.p50", Ok(1.0), "ns", Direction::Lower)],
+            "nan" => vec![value("v", f64::NAN)],
+            "reversed" => vec![value("v", 2.0).with_interval(3.0, 1.0)],
+            "gap" => vec![Measurement::new(
+                "hostile-metric.gap",
+                Err(Gap::unsupported("")),
+                "1",
+                Direction::Lower,
+            )],
+            other => return Err(Error::Options(format!("`{other}` is nothing it can do"))),
+        })
+    }
+}
+
+plugin_guest::export_metric!(Hostile);
+
+fn value(name: &str, value: f64) -> Measurement {
+    Measurement::new(format!("hostile-metric.{name}"), Ok(value), "1", Direction::Neutral)
+}
+
+/// Says what it was given, in the sum of each column.
+fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
+    let mut all = vec![
+        value("attributes", case.attributes.len() as f64)
+            .with_attribute("case", case.id.as_str())
+            .with_attribute("attributes", format!("{:?}", case.attributes)),
+    ];
+    for name in ["latency", "output", "label", "energy", "start"] {
+        let sum = columns.column(name).map(|column| match &column.data {
+            ColumnData::Unsigned(values) => values.iter().sum::<u64>() as f64,
+            ColumnData::Signed(values) => values.iter().sum::<i64>() as f64,
+            ColumnData::Single(values) => f64::from(values.iter().sum::<f32>()),
+            ColumnData::Double(values) => values.iter().sum::<f64>(),
+        });
+        let (unit, width) = columns
+            .column(name)
+            .map(|column| (column.unit.clone(), column.width))
+            .unwrap_or(("1".into(), 0));
+        all.push(
+            Measurement::new(format!("hostile-metric.{name}"), sum, unit, Direction::Higher)
+                .with_attribute("width", width.to_string()),
+        );
+    }
+    all
+}
+
+#[expect(unconditional_recursion, reason = "that is the point")]
+fn recurse(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    black_box(recurse(depth + 1)) + frame[3]
+}
+
+fn read_out_of_bounds() -> f64 {
+    let address = black_box(0x7fff_fff0_usize as *const u64);
+    // SAFETY: there is none; the sandbox has to stop it.
+    unsafe { address.read_volatile() as f64 }
+}

@@ -1,0 +1,68 @@
+//! Does what a report must not do, on request.
+
+use plugin_guest::{Description, Error, Output, Report, Views};
+use serde::Deserialize;
+
+struct Hostile;
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct Options {
+    write: Vec<String>,
+    name: Vec<String>,
+    bytes: usize,
+    panic: bool,
+    view: String,
+    ignore: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            write: vec![],
+            name: vec![],
+            bytes: 1,
+            panic: false,
+            view: String::new(),
+            ignore: false,
+        }
+    }
+}
+
+impl Report for Hostile {
+    type Options = Options;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("hostile-report", {
+            "write" => "Files to write.",
+            "name" => "Files to name.",
+            "bytes" => "Size of each file.",
+            "panic" => "Panic after writing.",
+            "view" => "View to read.",
+            "ignore" => "Ignore what the host refuses.",
+        })
+    }
+
+    fn render(
+        views: &dyn Views,
+        output: &mut dyn Output,
+        options: Options,
+    ) -> Result<Vec<String>, Error> {
+        let mut contents = vec![b'x'; options.bytes];
+        if !options.view.is_empty() {
+            contents = format!("{:?}\n{:?}", views.names(), views.read(&options.view)?).into();
+        }
+        for name in &options.write {
+            let written = output.write(name, &contents);
+            if !options.ignore {
+                written?;
+            }
+        }
+        if options.panic {
+            panic!("half-way");
+        }
+        Ok(options.name)
+    }
+}
+
+plugin_guest::export_report!(Hostile);
