@@ -10,6 +10,9 @@ use report_common::{
 use crate::judge::{Candidate, Reading, Verdict, differ, front};
 use crate::options::{Limit, Objective, Options, limits, metric_name, objectives};
 
+/// Configurations that a title names before it only counts them.
+const MAXIMUM_NAMED: usize = 4;
+
 /// The advice about a run.
 pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>, Error> {
     let configurations = configurations(run);
@@ -266,6 +269,9 @@ impl<'a, 'o> Group<'a, 'o> {
         recommendation
             .attributes
             .insert("certain".to_owned(), if sure { "yes" } else { "no" }.to_owned());
+        let chosen = winners.iter().flat_map(|it| &it.configuration.cases);
+        let chosen: Vec<_> = chosen.map(|case| case.id.as_str()).collect();
+        recommendation.attributes.insert("chosen".to_owned(), chosen.join(" "));
         let compared = self.candidates.iter().flat_map(|it| &it.configuration.cases);
         let compared: Vec<_> = compared.map(|case| case.id.as_str()).collect();
         recommendation.attributes.insert("compared".to_owned(), compared.join(" "));
@@ -431,7 +437,11 @@ impl<'a, 'o> Group<'a, 'o> {
         let labels: Vec<_> = front.iter().map(|candidate| candidate.label.clone()).collect();
         let metrics: Vec<_> =
             self.objectives.iter().map(|objective| metric_name(&objective.metric)).collect();
-        let title = format!("{}: the Pareto front is {}", self.name, join(&labels));
+        let title = if labels.len() > MAXIMUM_NAMED {
+            format!("{}: the Pareto front has {} configurations", self.name, labels.len())
+        } else {
+            format!("{}: the Pareto front is {}", self.name, join(&labels))
+        };
         let dominated = comparable.len() - front.len();
         let others = match dominated {
             0 => "no other configuration is".to_owned(),

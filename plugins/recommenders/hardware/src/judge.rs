@@ -1,6 +1,6 @@
 //! What the figures say, and how surely.
 
-use report_common::{Case, Configuration, humanise_metric};
+use report_common::{Case, Configuration, humanise_interval, humanise_metric};
 
 use crate::options::{Limit, Objective, Side, metric_name};
 
@@ -52,8 +52,9 @@ impl<'a> Reading<'a> {
     pub(crate) fn text(&self) -> String {
         let written = |value| humanise_metric(&self.metric, value, &self.unit);
         let mut text = format!("{} {}", metric_name(&self.metric), written(self.value));
-        if let Some((low, high)) = self.interval {
-            text.push_str(&format!(" ({} to {})", written(low), written(high)));
+        if let Some(interval) = self.interval {
+            let interval = humanise_interval(&self.metric, interval, &self.unit);
+            text.push_str(&format!(" ({interval})"));
         }
         if let Some(other) = self.single_stream {
             text.push_str(&format!(" {}, {} single-stream", self.case.scenario, written(other)));

@@ -31,6 +31,12 @@ and better in one, without being clearly worse in what is considered (`memory.pe
 `accuracy.top1`). Two values differ *clearly* where their intervals are apart, or, where either has
 none, by more than 5 %. Candidates that do not differ clearly from the best are named together, as a
 tie.
+
+# Attributes
+
+Each piece of advice says its `kind` (`choice`, `tie`, `closest`, `front` or `not-judged`) and its
+`model`; a choice or a tie also whether it is `certain` (`yes`, `no`), and by case ids with spaces
+between them what was `chosen` and what was `compared`.
 */
 
 mod advice;

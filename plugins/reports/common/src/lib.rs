@@ -18,7 +18,9 @@ mod summary;
 
 pub use configuration::{Configuration, configurations};
 pub use label::{Labels, case_label};
-pub use number::{Scale, humanise, humanise_metric, parse_quantity, significant};
+pub use number::{
+    Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,
+};
 pub use run::{
     Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
 };

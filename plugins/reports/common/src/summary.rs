@@ -1,7 +1,7 @@
 //! The table that every report opens with: a row for each case, a column for what most readers
 //! want to know first.
 
-use crate::{Case, Outcome, Run, humanise_metric};
+use crate::{Case, Outcome, Run, humanise_interval, humanise_metric};
 
 /// A column of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,10 +67,9 @@ impl SummaryColumn {
         match &result.value {
             Ok(value) => SummaryCell::Value {
                 value: humanise_metric(&result.metric, *value, &result.unit),
-                interval: result.interval.map(|(low, high)| {
-                    let bound = |value| humanise_metric(&result.metric, value, &result.unit);
-                    format!("{} to {}", bound(low), bound(high))
-                }),
+                interval: result
+                    .interval
+                    .map(|interval| humanise_interval(&result.metric, interval, &result.unit)),
             },
             Err(gap) => SummaryCell::Gap(&gap.reason),
         }

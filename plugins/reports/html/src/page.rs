@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::{
     Advice, Case, Configuration, Gap, Labels, Outcome, Run, SummaryCell, case_label,
-    configurations, humanise, humanise_metric, summary_columns,
+    configurations, humanise, humanise_interval, humanise_metric, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
 
 /// Models for which charts are drawn.
 const MAXIMUM_MODELS: usize = 6;
+
+/// Lines of an explanation after the first, shown without being asked.
+const MAXIMUM_LINES: usize = 5;
 
 /// Cases that advice rests on, shown without being asked.
 const MAXIMUM_LINKS: usize = 12;
@@ -24,11 +27,11 @@ pub(crate) fn page(run: &Run) -> Markup {
     let sections: Vec<(&str, &str, Markup)> = [
         ("recommendations", "Recommendations", recommendations(run, &labels)),
         ("results", "Results", results(run)),
-        ("missing", "Not measured", missing(run, &labels)),
         ("distribution", "Latency distribution", distributions(run)),
         ("batch", "Latency and throughput against batch size", batches(run)),
         ("trade", "Throughput against latency", trades(run)),
         ("warnings", "Warnings", warnings(run, &labels)),
+        ("missing", "Not measured", missing(run, &labels)),
         ("method", "How it was measured", method(run)),
         ("values", "All values", values(run, &labels)),
         ("machine", "Machine", machine(run)),
@@ -145,6 +148,13 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) ->
             @match lines.as_slice() {
                 [] => {}
                 [line] => p { (line) },
+                [first, rest @ ..] if rest.len() > MAXIMUM_LINES => {
+                    p { (first) }
+                    details {
+                        summary { "The figures, in " (rest.len()) " lines" }
+                        ul { @for line in rest { li { (line) } } }
+                    }
+                }
                 lines => ul { @for line in lines { li { (line) } } },
             }
             @if !cases.is_empty() {
@@ -192,6 +202,14 @@ fn coordinates(cases: &[Case]) -> (Vec<Coordinate>, Vec<(&'static str, String)>)
         }
     }
     same.retain(|(name, value)| *name != "sequence" || value != "—");
+    // Where each backend has one device, its column would only repeat the backend's.
+    let places: BTreeSet<_> = cases.iter().map(|case| (&case.backend, &case.device)).collect();
+    let backends: BTreeSet<_> = cases.iter().map(|case| &case.backend).collect();
+    if places.len() == backends.len() && columns.iter().any(|(name, _)| *name == "device") {
+        columns.retain(|(name, _)| *name != "device");
+        let devices = places.iter().map(|(backend, device)| format!("{backend} on {device}"));
+        same.push(("device", devices.collect::<Vec<_>>().join(", ")));
+    }
     if columns.is_empty() {
         columns.push(COORDINATES[0]);
         same.retain(|(name, _)| *name != "model");
@@ -207,19 +225,19 @@ fn results(run: &Run) -> Option<Markup> {
     let columns = summary_columns(run);
     let offline = run.cases.iter().any(|case| case.scenario == "offline");
     Some(html! {
+        p.quiet {
+            @if !same.is_empty() {
+                "In every case: "
+                @for (index, (name, value)) in same.iter().enumerate() {
+                    @if index > 0 { ", " }
+                    (name) " " b { (value) }
+                }
+                ". "
+            }
+            "Below a value: its 95 % interval, where the metric states one."
+        }
         div.scroll tabindex="0" role="group" aria-label="Table of results" {
             table.wide {
-                caption {
-                    @if !same.is_empty() {
-                        "In every case: "
-                        @for (index, (name, value)) in same.iter().enumerate() {
-                            @if index > 0 { ", " }
-                            (name) " " b { (value) }
-                        }
-                        ". "
-                    }
-                    "Below a value: its 95 % interval, where the metric states one."
-                }
                 thead { tr {
                     @for (name, _) in &coordinates {
                         th scope="col" class=[numeric(name).then_some("number")] { (name) }
@@ -251,9 +269,10 @@ fn result_row(
     html! {
         tr id=(anchor(case)) class=[class] {
             @for (index, (name, write)) in coordinates.iter().enumerate() {
-                @let class = if numeric(name) { "number" } else { "name" };
-                @if index == 0 { th scope="row" class=(class) { (write(case)) } }
-                @else { td class=(class) { (write(case)) } }
+                @let value = write(case);
+                @let class = if numeric(name) { "number" } else { name_class(&value) };
+                @if index == 0 { th scope="row" class=(class) { (value) } }
+                @else { td class=(class) { (value) } }
             }
             @if let Some((word, gap)) = reason {
                 td.reason colspan=(columns.len() + 1) { b { (word) } " (" (gap.kind) "): " (gap.reason) }
@@ -278,39 +297,63 @@ fn result_row(
     }
 }
 
-/// Why values of the table above are missing. Cases with the same reasons share a line.
+/// Names stay on one line, unless they are longer than a column should be.
+fn name_class(name: &str) -> &'static str {
+    if name.chars().count() > 28 { "name long" } else { "name" }
+}
+
+/// Why values of the table above are missing: first whole cases, then single values. Cases with the
+/// same reason share a line.
 fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     let columns = summary_columns(run);
-    let mut reasons: Vec<(String, Vec<&Case>)> = Vec::new();
+    let (mut cases, mut values) = (Vec::new(), Vec::new());
     for case in &run.cases {
-        let reason = match &case.outcome {
-            Outcome::Failed(Gap { reason, .. }) => format!("Failed: {reason}"),
-            Outcome::Gap(Gap { reason, .. }) => format!("Not possible: {reason}"),
+        match &case.outcome {
+            Outcome::Failed(Gap { reason, .. }) => {
+                add(&mut cases, format!("Failed: {reason}"), case)
+            }
+            Outcome::Gap(Gap { reason, .. }) => {
+                add(&mut cases, format!("Not possible: {reason}"), case)
+            }
             Outcome::Finished => {
                 let gaps = columns.iter().filter_map(|column| match column.cell(case) {
                     SummaryCell::Gap(reason) => Some(format!("{}: {reason}", column.heading)),
                     _ => None,
                 });
-                gaps.collect::<Vec<_>>().join("; ")
+                let gaps = gaps.collect::<Vec<_>>().join("; ");
+                if !gaps.is_empty() {
+                    add(&mut values, gaps, case);
+                }
             }
-        };
-        if reason.is_empty() {
-            continue;
-        }
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, cases)) => cases.push(case),
-            None => reasons.push((reason, vec![case])),
         }
     }
-    if reasons.is_empty() {
+    if cases.is_empty() && values.is_empty() {
         return None;
     }
+    let list = |reasons: &[(String, Vec<&Case>)]| {
+        html! {
+            ul.plain { @for (reason, cases) in reasons {
+                li { (reason) " " span.quiet { "— " (links(cases, labels)) } }
+            } }
+        }
+    };
+    let lacking: usize = values.iter().map(|(_, cases)| cases.len()).sum();
     Some(html! {
-        p { "A missing value is not a zero. These are the reasons:" }
-        ul.plain { @for (reason, cases) in &reasons {
-            li { (reason) " " span.quiet { "— " (links(cases, labels)) } }
-        } }
+        p { "A missing value is not a zero. Each has a reason:" }
+        @if !cases.is_empty() { (list(&cases)) }
+        @if lacking > MAXIMUM_LINKS {
+            details { summary { (lacking) " cases that finished and lack a value" } (list(&values)) }
+        } @else if lacking > 0 {
+            (list(&values))
+        }
     })
+}
+
+fn add<'a>(reasons: &mut Vec<(String, Vec<&'a Case>)>, reason: String, case: &'a Case) {
+    match reasons.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, cases)) => cases.push(case),
+        None => reasons.push((reason, vec![case])),
+    }
 }
 
 /// The models of a run, in the order of the plan, as far as charts are drawn for them, and how
@@ -335,12 +378,10 @@ fn left_out(count: usize) -> Markup {
     }
 }
 
-/// Ids of the cases that a recommender chose.
+/// Ids of the cases that a recommender says it chose, as opposed to those it compared them with.
 fn chosen(run: &Run) -> BTreeSet<&str> {
-    let choices = run.advice.iter().filter(|advice| {
-        matches!(advice.attributes.get("kind").map(String::as_str), Some("choice" | "tie"))
-    });
-    choices.flat_map(|advice| &advice.cases).map(String::as_str).collect()
+    let said = run.advice.iter().filter_map(|advice| advice.attributes.get("chosen"));
+    said.flat_map(|ids| ids.split(' ')).collect()
 }
 
 fn distributions(run: &Run) -> Option<Markup> {
@@ -363,7 +404,7 @@ fn distributions(run: &Run) -> Option<Markup> {
         let labels = Labels::new(of_model.iter().copied());
         let shown = select(&of_model, &chosen);
         let named: Vec<_> = shown.iter().map(|case| (*case, labels.label(case))).collect();
-        (!named.is_empty()).then(|| (model, of_model.len(), named))
+        (!named.is_empty()).then_some((model, of_model.len(), named))
     });
     Some(html! {
         p {
@@ -378,7 +419,7 @@ fn distributions(run: &Run) -> Option<Markup> {
                 (chart::distribution(&format!("Latency distribution of {model}"), &named))
                 @if named.len() < all {
                     figcaption {
-                        (named.len()) " of " (all) " cases: those that a recommendation rests on first, then those with the lowest median."
+                        (named.len()) " of " (all) " cases: those that are recommended first, then those with the lowest median."
                     }
                 }
             }
@@ -701,8 +742,8 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                                 Ok(value) => {
                                     td.number { (written(*value)) }
                                     td.number {
-                                        @if let Some((low, high)) = result.interval {
-                                            (written(low)) " to " (written(high))
+                                        @if let Some(interval) = result.interval {
+                                            (humanise_interval(&result.metric, interval, &result.unit))
                                         }
                                     }
                                 }

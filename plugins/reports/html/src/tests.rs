@@ -1,1 +1,183 @@
 //! What the page must say, and what it must never do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plugin_guest::{Cell, NoOptions, Recommender, Report};
+use recommender_hardware::{Hardware, Options};
+use report_common::made_up::{self, COMPARISON, LARGE, QUICKSTART, SINGLE, Shape, Tables};
+
+use crate::{FILE, Html};
+
+fn rendered(tables: &Tables) -> String {
+    let mut files = BTreeMap::new();
+    let names = Html::render(tables, &mut files, NoOptions {}).expect("a report");
+    assert_eq!(names, [FILE]);
+    let page = String::from_utf8(files.remove(FILE).expect("the named file")).expect("UTF-8");
+    check(&page);
+    page
+}
+
+fn advised(shape: &Shape<'_>) -> Tables {
+    let mut tables = made_up::tables(shape);
+    for advice in Hardware::recommend(&tables, Options::default()).expect("advice") {
+        made_up::advise(&mut tables, &advice);
+    }
+    tables
+}
+
+/// Values of an attribute, wherever it occurs.
+fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!(" {name}=\"");
+    page.split(&start).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// What holds for every page.
+fn check(page: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    assert!(!page.contains("http:") && !page.contains("https:"), "nothing is fetched");
+    assert!(!page.contains("<script") && !page.contains("<img"), "nothing runs or loads");
+    for element in
+        ["svg", "table", "tr", "td", "th", "section", "details", "ul", "p", "path", "text"]
+    {
+        let opened = page.matches(&format!("<{element} ")).count()
+            + page.matches(&format!("<{element}>")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+    }
+    let ids = attributes(page, "id");
+    let unique: BTreeSet<_> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), unique.len(), "an id is there once");
+    for target in attributes(page, "href") {
+        let id = target.strip_prefix('#').expect("links stay on the page");
+        assert!(unique.contains(id), "{target} leads nowhere");
+    }
+    for name in ["d", "x", "y", "x1", "x2", "y1", "y2", "width", "height"] {
+        for value in attributes(page, name) {
+            assert!(!value.contains("NaN") && !value.contains("inf"), "{name}={value}");
+        }
+    }
+}
+
+#[test]
+fn the_quickstart_has_every_section() {
+    let page = rendered(&advised(&QUICKSTART));
+    for id in [
+        "recommendations",
+        "results",
+        "distribution",
+        "batch",
+        "warnings",
+        "method",
+        "machine",
+        "plugins",
+    ] {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
+    }
+    assert!(page.contains("<h3>digits: batch 1 has the lowest p99 latency</h3>"));
+    assert!(page.contains("href=\"#case-5eed000000000000\""));
+    assert!(
+        page.contains("9f86d081884c7d65") || page.contains(&"a".repeat(64)),
+        "hashes are there"
+    );
+    assert!(page.contains("minimum-queries"));
+    assert!(page.contains("CLOCK_MONOTONIC"));
+}
+
+#[test]
+fn what_is_missing_has_its_reason_and_no_number() {
+    let page = rendered(&advised(&COMPARISON));
+    let row = |id: u64| {
+        let start = page.find(&format!("<tr id=\"case-{}\"", made_up::case_id(id))).expect("a row");
+        let rest = &page[start..];
+        &rest[..rest.find("</tr>").expect("its end")]
+    };
+    assert!(row(30).contains("<b>Failed</b> (out-of-memory): out of memory in phase prepare"));
+    assert!(
+        row(24).contains("<b>Not possible</b> (precision-unsupported): gpu:0 computes in fp32")
+    );
+    for id in [24, 30] {
+        assert!(!row(id).contains("/s</td>") && !row(id).contains("MiB</td>"));
+    }
+    // Too few queries for a p99: said in the row, and explained below.
+    assert!(row(6).contains("title=\"needs 368 queries, has 203\">not measured"));
+    assert!(page.contains("<a class=\"tag\" href=\"#warnings\">drift</a>"));
+}
+
+#[test]
+fn no_name_becomes_markup() {
+    let hostile =
+        "</title><script>alert(1)</script><img src=x onerror=alert(2)>\" onload=\"alert(3)";
+    let shape = Shape {
+        models: &[hostile, "plain"],
+        backends: &[hostile],
+        precisions: &[hostile],
+        ..COMPARISON
+    };
+    let mut tables = advised(&shape);
+    for table in tables.values_mut() {
+        for row in &mut table.rows {
+            for cell in row {
+                // Every other text too, but for what the page goes by.
+                if let Cell::Text(text) = cell
+                    && [" ", "µ", "Example", "aaaa"].iter().any(|part| text.contains(part))
+                    && !text.starts_with('[')
+                    && !text.starts_with('{')
+                {
+                    text.push_str(hostile);
+                }
+            }
+        }
+    }
+    let page = rendered(&tables);
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    assert!(!page.contains(" onload=\"alert"));
+}
+
+#[test]
+fn one_case_has_no_empty_charts() {
+    let page = rendered(&advised(&SINGLE));
+    assert!(page.contains("<section id=\"distribution\""));
+    assert!(!page.contains("<section id=\"batch\"") && !page.contains("<section id=\"trade\""));
+}
+
+#[test]
+fn many_cases_are_drawn_in_part_and_listed_in_full() {
+    let page = rendered(&advised(&LARGE));
+    assert!(page.contains("8 of 30 cases: those that are recommended first"));
+    assert_eq!(page.matches("<tr id=\"case-").count(), 192);
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn extreme_figures_are_drawn_too() {
+    let mut tables = advised(&QUICKSTART);
+    for (case, latency) in [(0, 0), (2, 1), (4, i64::MAX)] {
+        for row in &mut tables.get_mut("latency_quantiles").expect("a view").rows {
+            if row[0] == Cell::Text(made_up::case_id(case)) {
+                row[2] = Cell::Integer(latency);
+            }
+        }
+        let value = Some(latency as f64);
+        for metric in ["latency.p50", "latency.p99"] {
+            made_up::set_value(
+                &mut tables,
+                case,
+                metric,
+                value,
+                Some((latency as f64, f64::INFINITY)),
+            );
+        }
+        made_up::set_value(&mut tables, case, "throughput.samples", Some(0.0), None);
+    }
+    rendered(&tables);
+}
+
+#[test]
+fn a_run_without_cases_is_a_page() {
+    let mut tables = made_up::tables(&SINGLE);
+    for (name, table) in &mut tables {
+        if name != "run" {
+            table.rows.clear();
+        }
+    }
+    assert!(rendered(&tables).contains("The plan has no case."));
+}

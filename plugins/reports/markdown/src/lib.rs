@@ -325,6 +325,7 @@ mod tests {
         **Batch 8**
 
         - It meets the limit.
+        - Others do not.
         - *Rests on batch 8 · offline.*
 
         | case | p50 | p90 | p99 | throughput | peak memory | accuracy | warnings |

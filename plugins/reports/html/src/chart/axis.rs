@@ -138,11 +138,11 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     linear_ticks(low, high)
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten: four to nine of them.
+/// Multiples of 1, 2, 2.5 or 5 times a power of ten: some three to seven of them.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 6.0;
     let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power);
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power);
     let step = step.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(10.0 * power);
     let mut ticks = Vec::new();
     let mut count = (low / step).ceil();
@@ -161,10 +161,10 @@ mod tests {
     fn ticks_are_round_and_few() {
         let labels =
             |ticks: Vec<f64>| ticks.into_iter().map(tick_label).collect::<Vec<_>>().join(" ");
-        insta::assert_snapshot!(labels(logarithmic_ticks(0.01, 900.0)), @"");
-        insta::assert_snapshot!(labels(logarithmic_ticks(0.9, 60.0)), @"");
-        insta::assert_snapshot!(labels(logarithmic_ticks(105.0, 260.0)), @"");
-        insta::assert_snapshot!(labels(linear_ticks(0.0, 13_400.0)), @"");
+        insta::assert_snapshot!(labels(logarithmic_ticks(0.01, 900.0)), @"0.01 0.1 1 10 100");
+        insta::assert_snapshot!(labels(logarithmic_ticks(0.9, 60.0)), @"1 3 10 30");
+        insta::assert_snapshot!(labels(logarithmic_ticks(105.0, 260.0)), @"150 200 250");
+        insta::assert_snapshot!(labels(linear_ticks(0.0, 13_400.0)), @"0 2500 5000 7500 10 000 12 500");
     }
 
     #[test]

@@ -7,10 +7,10 @@ is whatever is the same but for batch and scenario.
 */
 
 use maud::{Markup, html};
-use report_common::{Case, Scale, humanise};
+use report_common::{Case, Scale, humanise, humanise_interval};
 
 use super::axis::{Axis, column, column_title};
-use super::{Plot, mark, path, svg};
+use super::{Plot, mark, path, px, svg};
 
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 360.0;
@@ -99,11 +99,11 @@ fn panel(title: &str, series: &[Series<'_>], kinds: [Kind; 2], unit: &str) -> Op
     let what = if unit == "ns" {
         format!("latency in {}", scale.symbol())
     } else {
-        "throughput in samples per second".to_owned()
+        "samples per second".to_owned()
     };
     let kind = if y.is_logarithmic() { "logarithmic" } else { "from zero" };
-    let only_one =
-        kinds.iter().filter(|kind| curves.iter().any(|curve| curve.label == kind.2)).count() < 2;
+    let present: Vec<_> =
+        kinds.into_iter().filter(|kind| curves.iter().any(|curve| curve.label == kind.2)).collect();
     let content = html! {
         (y.rows(PLOT, &scale, &format!("{what}, {kind}")))
         @for batch in visible(&batches, &x) {
@@ -113,11 +113,7 @@ fn panel(title: &str, series: &[Series<'_>], kinds: [Kind; 2], unit: &str) -> Op
         @for curve in &curves {
             (draw(curve, &x, &y, unit))
         }
-        @for kind in &kinds {
-            @if let Some(name) = name_tag(&curves, kind, only_one) {
-                (tag(&curves, kind, &x, &y, name))
-            }
-        }
+        (key(&present))
     };
     let names: Vec<_> = series.iter().map(|series| series.name.as_str()).collect();
     let description = format!(
@@ -181,33 +177,30 @@ fn tooltip(curve: &Curve<'_>, point: &Point, unit: &str) -> String {
     let Curve { name, label, metric, scenario, .. } = curve;
     let what = if metric.starts_with("latency") { label } else { scenario };
     let mut text = format!("{name}, batch {}: {what} {}", point.batch, humanise(point.value, unit));
-    if let Some((low, high)) = point.interval {
-        text.push_str(&format!(" ({} to {})", humanise(low, unit), humanise(high, unit)));
+    if let Some(interval) = point.interval {
+        text.push_str(&format!(" ({})", humanise_interval(metric, interval, unit)));
     }
     text
 }
 
-/// A curve's kind is written into the chart once, at the series that has it at the most extreme.
-fn name_tag<'k>(curves: &[Curve<'_>], kind: &'k Kind, only_one: bool) -> Option<&'k str> {
-    let present = curves.iter().any(|curve| curve.label == kind.2);
-    (present && !only_one).then_some(kind.2)
-}
-
-fn tag(curves: &[Curve<'_>], kind: &Kind, x: &Axis, y: &Axis, name: &str) -> Markup {
-    // The greater of the two goes above the topmost end, the lesser below the lowest.
-    let ends = curves
+/// Which line is which, in the upper right corner.
+fn key(kinds: &[Kind]) -> Markup {
+    let mut right = PLOT.right;
+    let entries: Vec<_> = kinds
         .iter()
-        .filter(|curve| curve.label == kind.2)
-        .filter_map(|curve| curve.points.last())
-        .map(|point| (x.at(point.batch), y.at(point.value)));
-    let hollow = kind.3;
-    let chosen = ends.reduce(|one, other| {
-        let lower = other.1 > one.1;
-        if lower == hollow { other } else { one }
-    });
-    let (left, top) = chosen.unwrap_or((PLOT.right, PLOT.top));
-    let offset = if hollow { 20.0 } else { -12.0 };
+        .rev()
+        .map(|(_, _, label, lesser)| {
+            let text = right;
+            let line = text - 6.2 * label.chars().count() as f64 - 8.0;
+            right = line - 40.0;
+            (text, line, *label, *lesser)
+        })
+        .collect();
     html! {
-        text x=(super::px(left)) y=(super::px(top + offset)) text-anchor="end" { (name) }
+        @for (text, line, label, lesser) in entries {
+            path class=(if lesser { "curve key thin" } else { "curve key" })
+                d=(path(&[(line - 26.0, 8.0), (line, 8.0)])) {}
+            text.axis x=(px(text)) y="12" text-anchor="end" { (label) }
+        }
     }
 }

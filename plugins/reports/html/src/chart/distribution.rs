@@ -7,7 +7,7 @@ pixels. The curve ends where the sample ends, at one query of all.
 */
 
 use maud::{Markup, html};
-use report_common::{Case, Scale, humanise};
+use report_common::{Case, Scale, humanise, humanise_interval};
 
 use super::axis::{Axis, column, column_title};
 use super::{Plot, mark, path, px, short, spread, svg};
@@ -58,7 +58,7 @@ pub(crate) fn distribution(title: &str, cases: &[(&Case, String)]) -> Markup {
             }
             @let end = points.last().copied().unwrap_or((PLOT.right, PLOT.bottom));
             line.leader x1=(px(end.0 + 4.0)) y1=(px(end.1)) x2=(px(PLOT.right + 14.0)) y2=(px(labels[series])) {}
-            (mark::mark(series, true, (PLOT.right + 22.0, labels[series]), name))
+            (mark::mark(series, false, (PLOT.right + 22.0, labels[series]), name))
             text x=(px(PLOT.right + 34.0)) y=(px(labels[series])) dy="0.32em" {
                 (short(name, 28)) title { (name) }
             }
@@ -117,8 +117,8 @@ fn stated(case: &Case, metric: &str) -> Option<(f64, Interval)> {
 
 fn tooltip(name: &str, label: &str, value: f64, interval: Interval) -> String {
     let mut text = format!("{name}: {label} {}", humanise(value, "ns"));
-    if let Some((low, high)) = interval {
-        text.push_str(&format!(" ({} to {})", humanise(low, "ns"), humanise(high, "ns")));
+    if let Some(interval) = interval {
+        text.push_str(&format!(" ({})", humanise_interval("latency", interval, "ns")));
     }
     text
 }

@@ -36,7 +36,7 @@ fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Ma
     let (width, height) = size;
     html! {
         div.scroll tabindex="0" role="group" aria-label=(title) {
-            svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label=(title)
+            svg role="img" aria-label=(title)
                 width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
                 title { (title) }
                 desc { (description) }
