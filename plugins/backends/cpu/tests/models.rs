@@ -1,0 +1,217 @@
+//! What the engine cannot do is said, and what it converts is said, too.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use plugin_api::client::{
+    Backend, DataType, Dimension, Error, ErrorCode, LoadRequest, Model, TensorView,
+};
+use rten_onnx::onnx::{
+    DataType as OnnxType, Dimension as OnnxDimension, GraphProto, ModelProto, NodeProto,
+    OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, TypeProtoTensor, ValueInfoProto,
+};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
+
+/// Only one backend of a library may be alive.
+fn backend() -> (Backend, MutexGuard<'static, ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // SAFETY: this is the backend's own entry point, and tests take turns.
+    (unsafe { Backend::open(backend_cpu::tare_backend_v1) }.expect("the entry point"), turn)
+}
+
+fn load(
+    backend: &Backend,
+    path: &Path,
+    threads: Option<u32>,
+    options: &[(&str, &str)],
+) -> Result<Model, Error> {
+    let path = path.to_str().expect("UTF-8");
+    backend.load(&LoadRequest { path, device: "cpu:0", threads, options })
+}
+
+/// A tensor of shape `[n]`.
+fn value(name: &str, element: OnnxType) -> ValueInfoProto {
+    let dim = vec![OnnxDimension { dim_value: None, dim_param: Some("n".into()) }];
+    let shape = Some(TensorShapeProto { dim });
+    let tensor_type = Some(TypeProtoTensor { elem_type: Some(element), shape });
+    ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(TypeProto { tensor_type, sequence: None }),
+    }
+}
+
+/// A model that applies one operator to `x` and a constant 1, both of one type.
+fn model(folder: &Path, operator: &str, element: OnnxType, one: TensorProto) -> PathBuf {
+    let node = NodeProto {
+        name: Some("the_node".into()),
+        op_type: Some(operator.into()),
+        input: vec!["x".into(), "one".into()],
+        output: vec!["y".into()],
+        ..NodeProto::default()
+    };
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(17) }],
+        graph: Some(GraphProto {
+            node: vec![node],
+            initializer: vec![TensorProto {
+                name: Some("one".into()),
+                data_type: Some(element),
+                dims: vec![1],
+                ..one
+            }],
+            input: vec![value("x", element)],
+            output: vec![value("y", element)],
+            value_info: Vec::new(),
+        }),
+        ..ModelProto::default()
+    };
+    let path = folder.join(format!("{operator}.onnx"));
+    std::fs::write(&path, model.write_buf().expect("a model")).expect("the folder is writable");
+    path
+}
+
+fn int64_model(folder: &Path, operator: &str) -> PathBuf {
+    model(
+        folder,
+        operator,
+        OnnxType::INT64,
+        TensorProto { int64_data: vec![1], ..TensorProto::default() },
+    )
+}
+
+#[test]
+fn the_digits_model_is_described() {
+    let (backend, _turn) = backend();
+    let model = load(&backend, DIGITS.as_ref(), None, &[]).expect("the model");
+    let info = model.info();
+    let batch = Dimension::Dynamic("batch".into());
+    assert_eq!(info.inputs[0].name, "image");
+    assert_eq!(info.inputs[0].dtype, Some(DataType::F32));
+    let image = [batch, Dimension::Fixed(1), Dimension::Fixed(8), Dimension::Fixed(8)];
+    assert_eq!(info.inputs[0].dimensions.as_deref(), Some(image.as_slice()));
+    assert_eq!((info.inputs.len(), info.outputs.len()), (1, 1));
+    assert_eq!(info.outputs[0].name, "logits");
+    assert_eq!(info.outputs[0].dtype, Some(DataType::F32));
+    let session = model.prepare("fp32", &[vec![8, 1, 8, 8]]).expect("a session");
+    assert!(session.used().iter().all(|(key, _)| key != "converted"), "{:?}", session.used());
+}
+
+#[test]
+fn threads_are_as_many_as_asked_for() {
+    let (backend, _turn) = backend();
+    for threads in [1, 3] {
+        let model = load(&backend, DIGITS.as_ref(), Some(threads), &[]).expect("the model");
+        let session = model.prepare("fp32", &[vec![1, 1, 8, 8]]).expect("a session");
+        let expected = ("threads".to_owned(), threads.to_string());
+        assert!(session.used().contains(&expected), "{:?}", session.used());
+    }
+    let error = load(&backend, DIGITS.as_ref(), Some(4097), &[]).expect_err("too many");
+    assert_eq!(error.message, "4097 threads are more than the 4096 that are allowed");
+}
+
+#[test]
+fn an_operator_that_is_missing_is_named() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = int64_model(folder.path(), "Frobnicate");
+    let error = load(&backend, &path, None, &[]).expect_err("no such operator");
+    assert_eq!(error.code, ErrorCode::Unsupported);
+    assert!(error.message.contains("Frobnicate"), "{}", error.message);
+    assert!(error.message.contains("the_node"), "{}", error.message);
+}
+
+#[test]
+fn int64_is_narrowed_and_said_to_be() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = int64_model(folder.path(), "Add");
+    let model = load(&backend, &path, Some(1), &[]).expect("the model");
+    assert_eq!(model.info().inputs[0].dtype, Some(DataType::I64));
+    assert_eq!(model.info().outputs[0].dtype, Some(DataType::I32));
+    let session = model.prepare("fp32", &[vec![2]]).expect("a session");
+    let converted = ("converted".to_owned(), "int64 to int32".to_owned());
+    assert!(session.used().contains(&converted), "{:?}", session.used());
+
+    let tensor = |values: [i64; 2]| {
+        let bytes: Vec<u8> = values.into_iter().flat_map(i64::to_ne_bytes).collect();
+        let view = TensorView { dtype: DataType::I64, shape: &[2], strides: None, bytes: &bytes };
+        model.tensor(view)
+    };
+    let mut call = session.call(vec![tensor([41, -3]).expect("a tensor")]).expect("a call");
+    call.run().expect("a run");
+    let output = call.read_output(0).expect("an output");
+    assert_eq!(output.dtype, DataType::I32);
+    let expected: Vec<u8> = [42_i32, -2].into_iter().flat_map(i32::to_ne_bytes).collect();
+    assert_eq!(output.bytes, expected);
+
+    let error = tensor([0, 1 << 40]).expect_err("too large");
+    assert_eq!(error.code, ErrorCode::Unsupported);
+    assert!(error.message.starts_with("1099511627776 does not fit into int32"));
+}
+
+#[test]
+fn float64_is_narrowed_and_said_to_be() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let one = TensorProto { double_data: vec![1.0], ..TensorProto::default() };
+    let path = model(folder.path(), "Mul", OnnxType::DOUBLE, one);
+    let model = load(&backend, &path, Some(1), &[]).expect("the model");
+    assert_eq!(model.info().inputs[0].dtype, Some(DataType::F64));
+    let session = model.prepare("fp32", &[vec![1]]).expect("a session");
+    let converted = ("converted".to_owned(), "float64 to float32".to_owned());
+    assert!(session.used().contains(&converted), "{:?}", session.used());
+}
+
+#[test]
+fn files_that_are_no_models_are_refused() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let garbage = folder.path().join("garbage.onnx");
+    std::fs::write(&garbage, [0xff; 100]).expect("the folder is writable");
+    let empty = folder.path().join("empty.onnx");
+    std::fs::write(&empty, []).expect("the folder is writable");
+    let text = folder.path().join("model.txt");
+    std::fs::write(&text, "a model").expect("the folder is writable");
+    let cut = folder.path().join("cut.onnx");
+    let whole = std::fs::read(DIGITS).expect("the model");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).expect("the folder is writable");
+    let folder = folder.path().join("folder.onnx");
+    std::fs::create_dir(&folder).expect("the folder is writable");
+    for (path, message) in [
+        (garbage, "garbage.onnx: is not an ONNX model"),
+        (empty, "empty.onnx: is not an ONNX model: it has no graph"),
+        (text, "model.txt: is not an ONNX model: its name does not end in `.onnx`"),
+        (cut, "cut.onnx: is cut off, or not an ONNX model"),
+        (folder, "folder.onnx: is not a file"),
+    ] {
+        let error = load(&backend, &path, None, &[]).expect_err(message);
+        assert_eq!(error.code, ErrorCode::InvalidModel, "{error}");
+        assert!(error.message.contains(message), "{}", error.message);
+    }
+}
+
+#[test]
+fn other_precisions_and_bad_options_are_refused() {
+    let (backend, _turn) = backend();
+    let model = load(&backend, DIGITS.as_ref(), None, &[]).expect("the model");
+    for precision in ["fp16", "bf16", "int8"] {
+        let error = model.prepare(precision, &[vec![1, 1, 8, 8]]).expect_err(precision);
+        assert_eq!(error.code, ErrorCode::Unsupported);
+        assert_eq!(error.message, format!("{precision} is not offered; fp32 is"));
+    }
+    let error = load(&backend, DIGITS.as_ref(), None, &[("optimise", "maybe")]).expect_err("bad");
+    assert!(error.message.starts_with("option `optimise` cannot be `maybe`"), "{error}");
+}
+
+#[test]
+fn the_engine_is_the_one_that_is_linked() {
+    let (backend, _turn) = backend();
+    let description = backend.describe().expect("a description");
+    let manifest = include_str!("../Cargo.toml");
+    let line = format!("rten = {{ version = \"={}\"", description.engine_version);
+    assert!(manifest.contains(&line), "{line} is not in Cargo.toml");
+    assert_eq!(description.engine, "rten");
+}
