@@ -1,1 +1,104 @@
-//! The command line.
+/*!
+The command line: arguments, rendering, exit codes.
+
+This is the edge of the tool. The rooms below it know neither terminals nor exit codes; this one
+turns typed arguments into settings, calls the rooms in the order of the data's way, and renders
+what they answer. It holds no measuring, no statistics and no SQL, and it never loads a native
+plugin: workers do.
+
+- [`arguments`] is the command line as typed, and `settings` what it means;
+- `printer` is the one door for printing;
+- `failure` is what an error looks like at the edge: what failed, where, what to do;
+- [`exit`] lists the exit codes;
+- `commands` has a module for each command.
+*/
+
+pub mod arguments;
+mod commands;
+mod doctor;
+pub mod exit;
+mod experiment;
+mod failure;
+mod guests;
+mod platform;
+mod printer;
+mod progress;
+mod settings;
+mod style;
+mod summary;
+mod table;
+mod units;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::arguments::{Arguments, Command, GlobalArguments};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Runs the command that this process was started with.
+#[must_use]
+pub fn run() -> Exit {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are data; clap knows which stream each belongs to. A reader that
+            // has gone away is no error.
+            drop(error.print());
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
+                _ => Exit::Usage,
+            };
+        }
+    };
+    let printer = Printer::new(&arguments.global);
+    log(&arguments.global, &printer);
+    let settings = Settings::new(&arguments.global);
+    match execute(&arguments.command, &settings, &printer) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.exit
+        }
+    }
+}
+
+fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    match command {
+        Command::Run(arguments) => commands::run::run(arguments, settings, printer),
+        Command::Validate(arguments) => commands::validate::validate(arguments, settings, printer),
+        Command::Plan(arguments) => commands::plan::plan(arguments, settings, printer),
+        Command::Init(arguments) => commands::init::init(arguments, printer),
+        Command::Plugins(command) => commands::plugins::plugins(command, settings, printer),
+        Command::Devices => commands::devices::devices(settings, printer),
+        Command::Results(command) => commands::results::results(command, settings, printer),
+        Command::Doctor => commands::doctor::doctor(settings, printer),
+        Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),
+        Command::Generate(command) => commands::generate::generate(command, printer),
+    }
+}
+
+/// Sends the rooms' events to standard error: warnings always, more with `-v` and `-vv`.
+fn log(global: &GlobalArguments, printer: &Printer) {
+    let level = match global.verbose {
+        _ if global.quiet => LevelFilter::ERROR,
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    // Events of the libraries below are of no use to a user.
+    let rooms = ["cli", "manifest", "plan", "registry", "run", "store", "wasm"];
+    let filter = Targets::new().with_targets(rooms.map(|room| (format!("host_{room}"), level)));
+    let format = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(printer.status_palette().is_on())
+        .with_timer(tracing_subscriber::fmt::time::uptime())
+        .with_target(false);
+    // Only a second subscriber in one process can make this fail.
+    drop(tracing_subscriber::registry().with(filter).with(format).try_init());
+}

@@ -244,8 +244,8 @@ impl RegistryError {
                 folder.display()
             ),
             Self::Changed { id, recorded, recorded_at, found, .. } => format!(
-                "it was {} on {recorded_at} and is {} now; if you rebuilt or updated it: \
-                 host plugins trust {id}",
+                "if you rebuilt or updated it: host plugins trust {id} (its SHA-256 was {}… on \
+                 {recorded_at}, and is {}… now)",
                 short(recorded),
                 short(found)
             ),

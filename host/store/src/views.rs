@@ -21,7 +21,7 @@ use crate::error::StoreError;
 use crate::run::{RunFolder, SampleColumn};
 
 /// Names of the views, in the order of the reference page.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "run",
     "cases",
     "results",
@@ -30,6 +30,7 @@ const NAMES: [&str; 8] = [
     "latency_quantiles",
     "latency_histogram",
     "recommendations",
+    "plugins",
 ];
 
 /// The views over one run.

@@ -16,7 +16,7 @@ SELECT case_id, case_index, model, backend, device, precision, batch, sequence_l
        scenario, outcome, reason_kind, reason, plugin_id, plugin_version, plugin_sha256,
        model_sha256, device_name, threads, queries, elapsed_ns, peak_memory_bytes, clock_read_ns,
        loop_ns, open_ns, load_ns, prepare_ns, first_run_ns, baseline_memory_bytes, clock_source,
-       clock_resolution_ns, used
+       clock_resolution_ns, used, measure
 FROM main.benchmark_cases
 ORDER BY case_index NULLS LAST, case_id;
 
@@ -31,6 +31,9 @@ SELECT case_id, kind, evidence FROM main.benchmark_warnings ORDER BY rowid;
 
 CREATE VIEW hardware AS
 SELECT name, value FROM main.hardware_info ORDER BY name;
+
+CREATE VIEW plugins AS
+SELECT role, plugin_id, plugin_version, plugin_sha256 FROM main.benchmark_plugins ORDER BY rowid;
 
 CREATE VIEW recommendations AS
 SELECT plugin_id AS plugin, title, explanation, cases, plugin_version, attributes

@@ -199,3 +199,204 @@ fn is_words(text: &str) -> bool {
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use host_record::{Cell, Table};
+
+    use super::*;
+    use crate::bindings::metric::tare::plugin::types::{
+        AttributeResult, Gap as GuestGap, Measure, Measurement,
+    };
+
+    fn good() -> Measurement {
+        Measurement {
+            metric: "latency.p99.9".into(),
+            measure: Measure::Value(3.0),
+            interval: Some((3.0, 4.0)),
+            unit: "ns".into(),
+            direction: "lower".into(),
+            attributes: vec![],
+        }
+    }
+
+    /// What is wrong with a good measurement after a change.
+    fn fault(change: impl FnOnce(&mut Measurement)) -> String {
+        let mut changed = good();
+        change(&mut changed);
+        measurements("latency", vec![changed]).expect_err("a bad answer")
+    }
+
+    #[test]
+    fn a_good_answer_is_taken_as_it_is() {
+        let mut with_gap = good();
+        with_gap.metric = "latency.mean".into();
+        with_gap.measure =
+            Measure::Gap(GuestGap { kind: "not-measured".into(), reason: "no query".into() });
+        with_gap.interval = None;
+        let values = measurements("latency", vec![good(), with_gap]).expect("a good answer");
+        assert_eq!(values[0].value, Ok(3.0));
+        assert_eq!(values[0].interval, Some((3.0, 4.0)));
+        assert_eq!(values[0].direction, Direction::Lower);
+        let gap = Gap { kind: GapKind::NotMeasured, reason: "no query".into() };
+        assert_eq!(values[1].value, Err(gap));
+    }
+
+    #[test]
+    fn names_begin_with_the_plugins_id() {
+        insta::assert_snapshot!(
+            fault(|one| one.metric = "throughput.p99".into()),
+            @"`throughput.p99`: the name has to begin with the plugin's id, `latency.`, and to go on in lower-case words"
+        );
+        for name in
+            ["latency", "latency.", "latencyp99", "latency.P99", "latency.a b", "latency.a..b"]
+        {
+            assert!(fault(|one| one.metric = name.into()).contains("has to begin"), "{name}");
+        }
+        let twice = measurements("latency", vec![good(), good()]).expect_err("a name twice");
+        insta::assert_snapshot!(twice, @"`latency.p99.9` is stated twice");
+    }
+
+    #[test]
+    fn values_are_finite_and_lie_in_their_interval() {
+        insta::assert_snapshot!(
+            fault(|one| one.measure = Measure::Value(f64::NAN)),
+            @"`latency.p99.9`: the value is NaN; what cannot be computed is a gap"
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.measure = Measure::Value(f64::NEG_INFINITY)),
+            @"`latency.p99.9`: the value is -inf; what cannot be computed is a gap"
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.interval = Some((4.0, 2.0))),
+            @"`latency.p99.9`: the interval from 4 to 2 is not around 3"
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.interval = Some((4.0, 5.0))),
+            @"`latency.p99.9`: the interval from 4 to 5 is not around 3"
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.interval = Some((f64::NAN, 5.0))),
+            @"`latency.p99.9`: the interval from NaN to 5 is not around 3"
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.interval = Some((1.0, f64::INFINITY))),
+            @"`latency.p99.9`: the interval from 1 to inf is not around 3"
+        );
+    }
+
+    #[test]
+    fn words_that_have_a_meaning_are_known() {
+        insta::assert_snapshot!(
+            fault(|one| one.direction = "up".into()),
+            @"`latency.p99.9`: the direction `up` is none of: lower, higher, neutral"
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.unit = "".into()),
+            @r#"`latency.p99.9`: the unit "" is no symbol; a plain ratio has the unit `1`"#
+        );
+        let gap = |kind: &str, reason: &str| {
+            let gap = GuestGap { kind: kind.into(), reason: reason.into() };
+            fault(|one| {
+                one.measure = Measure::Gap(gap);
+                one.interval = None;
+            })
+        };
+        insta::assert_snapshot!(
+            gap("plugin-missing", "why not"),
+            @r#"`latency.p99.9`: the gap's kind "plugin-missing" is neither `not-measured` nor `unsupported`"#
+        );
+        insta::assert_snapshot!(
+            gap("unsupported", " "),
+            @r#"`latency.p99.9`: the gap's reason " " is not one line of text"#
+        );
+        insta::assert_snapshot!(
+            fault(|one| {
+                one.measure = Measure::Gap(GuestGap { kind: "unsupported".into(), reason: "x".into() });
+            }),
+            @"`latency.p99.9`: an interval around a gap"
+        );
+        let attribute = AttributeResult { name: "a".into(), value: "b".into() };
+        insta::assert_snapshot!(
+            fault(|one| one.attributes = vec![attribute.clone(), attribute]),
+            @r#"`latency.p99.9`: the attribute "a" is given twice, first as "b""#
+        );
+        let many = vec![good(); MOST + 1];
+        insta::assert_snapshot!(
+            measurements("latency", many).expect_err("too many"),
+            @"10001 values, where at most 10000 are taken"
+        );
+    }
+
+    #[test]
+    fn a_plugin_says_what_it_is() {
+        let good = Description {
+            id: "tail-latency2".into(),
+            version: "0.1.0-beta.2".into(),
+            summary: "The tail.".into(),
+            license: "MIT".into(),
+            options: vec![],
+        };
+        let fault = |change: fn(&mut Description)| {
+            let mut changed = good.clone();
+            change(&mut changed);
+            description(changed).expect_err("a bad description")
+        };
+        assert_eq!(description(good.clone()), Ok(good.clone()));
+        insta::assert_snapshot!(
+            fault(|one| one.id = "Tail Latency".into()),
+            @r#"the id "Tail Latency" is not made of lower-case words and digits joined by hyphens"#
+        );
+        for id in ["", "-", "a-", "a--b", "a.b", "../a", "ä"] {
+            let changed = Description { id: id.into(), ..good.clone() };
+            assert!(description(changed).is_err(), "{id}");
+        }
+        insta::assert_snapshot!(
+            fault(|one| one.version = "1".into()),
+            @r#"the version "1" is not a semantic version: unexpected end of input while parsing major version number"#
+        );
+        insta::assert_snapshot!(
+            fault(|one| one.license = "".into()),
+            @r#"the licence "" is not one line of text"#
+        );
+    }
+
+    struct OneCase;
+
+    impl Views for OneCase {
+        fn names(&self) -> Vec<String> {
+            vec!["cases".into()]
+        }
+
+        fn read(&self, _: &str) -> Result<Table, String> {
+            Ok(Table {
+                columns: vec!["case_index".into(), "case_id".into()],
+                rows: vec![vec![Cell::Integer(0), Cell::Text("c0ffee".into())]],
+            })
+        }
+    }
+
+    #[test]
+    fn advice_rests_on_cases_of_the_run() {
+        use recommender::exports::tare::plugin::recommender::Recommendation;
+
+        let advice = |title: &str, case: &str| {
+            let one = Recommendation {
+                title: title.into(),
+                explanation: String::new(),
+                cases: vec![case.into()],
+                attributes: vec![],
+            };
+            recommendations(vec![one], &OneCase)
+        };
+        assert_eq!(advice("Use batch 8.", "c0ffee").expect("it is there")[0].cases, ["c0ffee"]);
+        insta::assert_snapshot!(
+            advice("Use batch 8.", "decaf").expect_err("no such case"),
+            @r#""Use batch 8." rests on the case "decaf", which is not in this run"#
+        );
+        insta::assert_snapshot!(
+            advice("\n", "c0ffee").expect_err("no title"),
+            @r#"the title "\n" is not one line of text"#
+        );
+    }
+}

@@ -260,8 +260,19 @@ fn synthetic_shape(
     let dimensions = info.dimensions.as_ref().ok_or(
         "the model does not say which shape it has, so it cannot be drawn; give it a file",
     )?;
-    let mut unused: Vec<_> = settings.dimensions.keys().map(String::as_str).collect();
     let batch_axis = batch_axis(dimensions);
+    let takes_size = |key: &str| {
+        dimensions.iter().enumerate().any(|(axis, dimension)| match dimension {
+            Dimension::Dynamic(name) if Some(axis) != batch_axis => {
+                key == name || key == axis.to_string()
+            }
+            _ => false,
+        })
+    };
+    if let Some(key) = settings.dimensions.keys().find(|key| !takes_size(key)) {
+        let whole = shown(dimensions);
+        return Err(format!("there is no axis `{key}` to give a size to in {whole}"));
+    }
     let mut shape = Vec::new();
     for (axis, dimension) in dimensions.iter().enumerate() {
         let number = axis.to_string();
@@ -271,24 +282,19 @@ fn synthetic_shape(
             Dimension::Dynamic(name) => {
                 let keys = [name.as_str(), number.as_str()];
                 let given = keys.iter().find_map(|key| settings.dimensions.get(*key));
-                unused.retain(|key| !keys.contains(key));
                 let length = case.key.sequence_length.filter(|_| is_sequence(name));
                 length.map(u64::from).or(given.copied()).ok_or_else(|| {
                     let axis = if name.is_empty() { number } else { format!("{axis} (`{name}`)") };
                     let whole = shown(dimensions);
-                    format!("axis {axis} of {whole} has no fixed size; give it one")
+                    format!(
+                        "axis {axis} of {whole} has no fixed size; give it one under `dimensions`"
+                    )
                 })?
             }
         };
         shape.push(to_axis(size)?);
     }
-    match unused.first() {
-        Some(key) => {
-            let whole = shown(dimensions);
-            Err(format!("there is no axis `{key}` to give a size to in {whole}"))
-        }
-        None => Ok(shape),
-    }
+    Ok(shape)
 }
 
 /// At least one input must take batches of this size.
@@ -431,27 +437,27 @@ mod tests {
         };
         let good = write("good.npy", "|u1", "(3, 2)", &[0; 6]);
         let model = images();
-        insta::assert_snapshot!(refusal(&files(1, &[("picture", good.clone())], None), &model), @"");
-        insta::assert_snapshot!(refusal(&files(1, &[], None), &model), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("picture", good.clone())], None), &model), @"input: the model has no input `picture`; it has `image`");
+        insta::assert_snapshot!(refusal(&files(1, &[], None), &model), @"input: the model's input `image` has no file; give it one");
         let floats = write("floats.npy", "<f4", "(1, 2)", &[0; 8]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", floats)], None), &model), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", floats)], None), &model), @r#"input: `image` from floats.npy: the model wants uint8, the file has float32; save `array.astype("uint8")`"#);
         let wide = write("wide.npy", "|u1", "(2, 3)", &[0; 6]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", wide)], None), &model), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", wide)], None), &model), @"input: `image` from wide.npy: the model wants [batch, 2], the file has [2, 3]");
         let deep = write("deep.npy", "|u1", "(1, 2, 3)", &[0; 6]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", deep)], None), &model), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", deep)], None), &model), @"input: `image` from deep.npy: the model wants [batch, 2], the file has [1, 2, 3]");
         let empty = write("empty.npy", "|u1", "(0, 2)", &[]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", empty)], None), &model), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", empty)], None), &model), @"input: the file of `image` holds no example");
         let labels = write("labels.npy", "|u1", "(2,)", &[0; 2]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", good.clone())], Some(labels)), &model), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", good.clone())], Some(labels)), &model), @"input: there are 2 labels for 3 examples; wanted is one for each");
         let fixed = vec![Dimension::Fixed(1), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"");
+        insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"input: `image` from good.npy: the model's first axis is fixed at 1, the case wants a batch of 8; export the model with a dynamic batch axis, or leave this batch size out");
 
         let mut two = images();
         two.inputs.push(TensorInfo { name: "other".into(), dtype: None, dimensions: None });
         let short = write("short.npy", "|u1", "(2,)", &[0; 2]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", good), ("other", short)], None), &two), @"");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", good), ("other", short)], None), &two), @"input: `image` has 3 examples, and `other` has 2");
     }
 
     #[test]
@@ -478,20 +484,20 @@ mod tests {
         case.inputs = drawn(2, &[("ids", width("2"))]).inputs;
         assert!(Examples::new(&case, &tokens()).is_ok(), "an axis by its number");
         case.inputs = drawn(2, &[("ids", width("height"))]).inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"");
-        case.inputs = drawn(2, &[("mask", width("height"))]).inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"");
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: there is no axis `height` to give a size to in [batch, sequence, width]");
+        case.inputs = drawn(2, &[]).inputs;
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: axis 2 (`width`) of [batch, sequence, width] has no fixed size; give it one under `dimensions`");
         case.inputs = drawn(2, &[("mask", width("0")), ("ids", width("2"))]).inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"");
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `mask`: there is no axis `0` to give a size to in [?, seq_len]");
 
         let fixed = vec![Dimension::Fixed(4), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"");
+        insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"input: the model's first axis is fixed at 4, the case wants a batch of 2; export the model with a dynamic batch axis, or leave this batch size out");
         assert!(Examples::new(&drawn(4, &[]), &fixed).is_ok(), "the batch that it is fixed at");
         let unknown = TensorInfo { name: "x".into(), dtype: None, dimensions: None };
         let unknown = ModelInfo { inputs: vec![unknown], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"");
+        insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: `x`: the model does not say which shape it has, so it cannot be drawn; give it a file");
     }
 
     #[test]
@@ -504,6 +510,6 @@ mod tests {
         let huge = vec![dynamic("batch"), Dimension::Fixed(u64::MAX / 16)];
         let huge =
             ModelInfo { inputs: vec![tensor("x", DataType::F64, huge)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(64, &[]), &huge), @"");
+        insta::assert_snapshot!(refusal(&drawn(64, &[]), &huge), @"input: a batch of 64 does not fit into memory");
     }
 }

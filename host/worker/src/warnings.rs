@@ -279,8 +279,17 @@ mod tests {
         insta::assert_debug_snapshot!(warnings(|evidence| {
             evidence.summary.queries = 12;
             evidence.latencies = &[];
-        }), @"");
-        insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &[150; 100]), @"");
+        }), @r#"
+        [
+            "few-samples: 12 queries in 1.00 s were made before the maximum of 5.00 s was over; asked for were at least 100 in at least 1.00 s.",
+        ]
+        "#);
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &[150; 100]), @r#"
+        [
+            "overhead-visible: A query takes 150 ns, of which 33 ns is the measuring loop itself.",
+            "clock-too-coarse: A query takes 150 ns, the clock moves in steps of 20 ns.",
+        ]
+        "#);
         insta::assert_debug_snapshot!(warnings(|evidence| {
             evidence.after.preemptions = 500;
             evidence.after.machine = Some(MachineActivity {
@@ -288,7 +297,11 @@ mod tests {
                 busy_ns: 3_000_000_000,
                 stolen_ns: 100_000_000,
             });
-        }), @"");
+        }), @r#"
+        [
+            "machine-busy: While measuring, the backend lost its processor 500 times a second, and other work took 2.00 of 4 processors, and the hypervisor kept back 2.5 % of their time.",
+        ]
+        "#);
         let used = [
             ("precision", "fp16"),
             ("threads", "1"),
@@ -296,9 +309,19 @@ mod tests {
             ("plugin-version", "0.2.0"),
         ];
         let used = used.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &used), @"");
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &used), @r#"
+        [
+            "not-as-asked: Asked for was precision fp32, used was fp16.",
+            "not-as-asked: Asked for was threads 2, used was 1.",
+            "not-as-asked: Asked for was plugin-version 0.1.0, used was 0.2.0.",
+        ]
+        "#);
         let drifting: Vec<u64> = (0..999).map(|index| 1_000_000 + index * 300).collect();
-        insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &drifting), @"");
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &drifting), @r#"
+        [
+            "drift: The median latency went from 1.05 ms in the first third to 1.25 ms in the last (+19.0 %), while single queries scatter by 24.90 µs.",
+        ]
+        "#);
     }
 
     #[test]

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection, params};
-use host_record::{CaseRecord, Environment, Outcome};
+use host_record::{CaseRecord, Environment, Outcome, PluginIdentity};
 
 use crate::error::StoreError;
-use crate::run::{Counts, RunFolder};
+use crate::run::{Counts, RunFolder, RunPlugin};
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
     "benchmark_runs",
     "benchmark_cases",
     "benchmark_results",
     "benchmark_warnings",
+    "benchmark_plugins",
     "hardware_info",
     "recommendations",
 ];
@@ -72,6 +73,7 @@ const CASE: &[&str] = &[
     "clock_read_ns",
     "loop_ns",
     "used",
+    "measure",
 ];
 
 const RESULT: &[&str] = &[
@@ -93,6 +95,8 @@ const RESULT: &[&str] = &[
 ];
 
 const WARNING: &[&str] = &["run_id", "case_id", "kind", "evidence"];
+
+const PLUGIN: &[&str] = &["run_id", "role", "plugin_id", "plugin_version", "plugin_sha256"];
 
 const HARDWARE: &[&str] = &["run_id", "name", "value"];
 
@@ -165,6 +169,14 @@ pub(crate) fn import(
         }
         cases.flush().map_err(failed())?;
         warnings.flush().map_err(failed())?;
+    }
+    {
+        let mut rows = appender("benchmark_plugins", PLUGIN)?;
+        for RunPlugin { role, identity } in &folder.header().plugins {
+            let PluginIdentity { id, version, sha256 } = identity;
+            rows.append_row(params![run_id, role.name(), id, version, sha256]).map_err(failed())?;
+        }
+        rows.flush().map_err(failed())?;
     }
     {
         let mut rows = appender("hardware_info", HARDWARE)?;
@@ -280,6 +292,7 @@ fn append_case(
         &clock.map(|clock| clock.read_ns),
         &clock.map(|clock| clock.loop_ns),
         &report.map(|report| json_text(&report.used)),
+        &spec.map(|spec| json_text(&spec.measure)),
     ];
     cases.append_row(values)
 }

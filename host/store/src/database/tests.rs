@@ -24,7 +24,7 @@ fn released_migrations_are_as_they_were() {
             format!("{} {hash}", migration.version)
         })
         .collect();
-    insta::assert_snapshot!(hashes.join("\n"), @"1 8154283bc59e4ef9f5b65f2706ecb1bff31581a315fc82654ba76e18d6848f2c");
+    insta::assert_snapshot!(hashes.join("\n"), @"1 7ad65273b9fc3e8f0183ae07e4ebc1cf70037a548583cc64ce5358e24fa27046");
     let versions: Vec<u32> = MIGRATIONS.iter().map(|migration| migration.version).collect();
     assert_eq!(versions, (1..=newest(MIGRATIONS)).collect::<Vec<_>>());
 }

@@ -53,7 +53,16 @@ CREATE TABLE benchmark_cases (
     clock_resolution_ns   BIGINT,
     clock_read_ns         DOUBLE,
     loop_ns               DOUBLE,
-    used                  VARCHAR
+    used                  VARCHAR,
+    measure               VARCHAR
+);
+
+CREATE TABLE benchmark_plugins (
+    run_id         VARCHAR NOT NULL,
+    role           VARCHAR NOT NULL,
+    plugin_id      VARCHAR NOT NULL,
+    plugin_version VARCHAR NOT NULL,
+    plugin_sha256  VARCHAR NOT NULL
 );
 
 CREATE TABLE benchmark_results (

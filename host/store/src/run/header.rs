@@ -41,6 +41,19 @@ pub enum PluginRole {
     Recommender,
 }
 
+impl PluginRole {
+    /// The name used in files and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Backend => "backend",
+            Self::Metric => "metric",
+            Self::Report => "report",
+            Self::Recommender => "recommender",
+        }
+    }
+}
+
 /// A plugin that takes part in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -108,7 +108,10 @@ pub(crate) fn partial(path: &Path) -> PathBuf {
 /// Puts a complete `.partial` file on stable storage and in its place.
 pub(crate) fn settle(path: &Path) -> Result<(), StoreError> {
     let beside = partial(path);
-    fs::File::open(&beside)
+    // For writing, since Windows flushes no file that is open for reading.
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&beside)
         .and_then(|file| file.sync_all())
         .map_err(StoreError::io("write", &beside))?;
     fs::rename(&beside, path).map_err(StoreError::io("write", path))?;

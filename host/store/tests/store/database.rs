@@ -322,6 +322,45 @@ fn busy() {
     assert_eq!(database.sync(writer.folder()).expect("a sync"), imported);
 }
 
+/// A process is killed with the database open, after an import that is not yet in the main file.
+/// Even a reader finds the import whole.
+#[test]
+fn killed_while_the_database_is_open() {
+    if let Ok(results) = std::env::var(CHILD) {
+        let results = ResultsFolder::new(results);
+        let mut database = Database::open(&results, NOW).expect("a database");
+        database.sync_all().expect("a sync");
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "imported").expect("a line");
+        output.flush().expect("a line");
+        loop {
+            std::thread::park();
+        }
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    write_run(folder.path());
+    Database::open(&results, NOW).expect("a database").close().expect("a closed database");
+    let mut child = Command::new(std::env::current_exe().expect("this executable"))
+        .args(["--exact", "database::killed_while_the_database_is_open", "--nocapture"])
+        .env(CHILD, folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let imported = lines.by_ref().map_while(Result::ok).any(|line| line.contains("imported"));
+    assert!(imported, "the child imports");
+    child.kill().expect("a killed child");
+    child.wait().expect("a dead child");
+
+    let log = folder.path().join("tare.duckdb.wal");
+    assert!(log.exists(), "the import is in the log only");
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), 4);
+    let mut database = Database::open(&results, NOW).expect("a database");
+    let report = database.sync_all().expect("a sync");
+    assert!(matches!(report.runs[0].1, Ok(Synced::Unchanged)));
+}
+
 #[test]
 fn a_damaged_database_is_rebuilt_from_the_folders() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -418,6 +457,13 @@ fn views_show_the_run() {
     let advice = read(&views, "recommendations");
     assert_eq!(at(&advice, 0, "cases"), Cell::Text(r#"["0000000000000000"]"#.into()));
     assert_eq!(at(&advice, 0, "plugin"), Cell::Text("hardware".into()));
+
+    let plugins = read(&views, "plugins");
+    assert_eq!(at(&plugins, 0, "role"), Cell::Text("backend".into()));
+    assert_eq!(at(&plugins, 0, "plugin_id"), Cell::Text("cpu".into()));
+    let Cell::Text(measure) = at(&cases, 0, "measure") else { panic!("no settings") };
+    let measure: serde_json::Value = serde_json::from_str(&measure).expect("JSON");
+    assert_eq!(measure, serde_json::to_value(spec(0).measure).expect("JSON"));
 
     // The distribution is that of the measured queries, by the nearest rank.
     let mut sorted = latencies(0, 1500);

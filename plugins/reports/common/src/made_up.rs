@@ -225,7 +225,9 @@ impl<'a> Maker<'a> {
             if finished { text("CLOCK_MONOTONIC") } else { Cell::Null },
             whole(1.0),
             if finished { text(r#"{"engine":"made-up 1.0","threads":"1"}"#) } else { Cell::Null },
-            text(r#"{"warm-up":"200 ms","minimum-duration":"1 s","minimum-queries":"100","seed":"7"}"#),
+            text(
+                r#"{"warm-up":{"nanoseconds":200000000},"minimum-duration-ns":1000000000,"maximum-duration-ns":60000000000,"minimum-queries":100,"offline-samples":null,"timeout-ns":60000000000}"#,
+            ),
         ]);
         if !finished {
             return;

@@ -321,6 +321,37 @@ fn object(text: Option<&str>) -> BTreeMap<String, String> {
     parsed.unwrap_or_default().into_iter().map(|(name, value)| (name, plain(value))).collect()
 }
 
+/// Settings for people, from the host's JSON: `minimum-duration-ns` 1000000000 is the minimum
+/// duration, 1.00 s. What is null was left to a default and is not listed.
+fn settings(text: Option<&str>) -> BTreeMap<String, String> {
+    let written = |name: String, value: String| {
+        let number = value.parse::<f64>();
+        let (name, unit) = match name.strip_suffix("-ns") {
+            Some(name) => (name.to_owned(), Some("ns")),
+            None => match name.strip_suffix("-bytes") {
+                Some(name) => (name.to_owned(), Some("B")),
+                None => (name, None),
+            },
+        };
+        let value = match (number, unit, serde_json::from_str(&value)) {
+            (Ok(number), Some(unit), _) => crate::humanise(number, unit),
+            (_, _, Ok(Quantity { iterations: Some(count), .. })) => format!("{count} queries"),
+            (_, _, Ok(Quantity { nanoseconds: Some(time), .. })) => crate::humanise(time, "ns"),
+            _ => value,
+        };
+        (name.replace('-', " "), value)
+    };
+    let settings = object(text).into_iter().filter(|(_, value)| value != "null");
+    settings.map(|(name, value)| written(name, value)).collect()
+}
+
+/// A number of queries or a time, whichever the manifest gave.
+#[derive(serde::Deserialize)]
+struct Quantity {
+    iterations: Option<u64>,
+    nanoseconds: Option<f64>,
+}
+
 fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     let view = View::read(views, "cases")?;
     let mut cases: Vec<_> = view.rows().map(|row| case(&view, &row)).collect::<Result<_, _>>()?;
@@ -408,7 +439,7 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         loop_ns: row.optional_real("loop_ns")?,
         clock: owned(text("clock_source")?).map(|source| (source, resolution)),
         stages,
-        settings: object(text("measure")?),
+        settings: settings(text("measure")?),
         used: object(text("used")?),
         results: Vec::new(),
         warnings: Vec::new(),
@@ -527,7 +558,9 @@ mod tests {
         insta::assert_snapshot!(case_label(case), @"resnet-50 · cpu · cpu:0 · fp32 · batch 4 · single-stream");
         assert!(case.value("latency.p99").is_some_and(|p99| p99 > 0.0));
         assert!(case.quantiles.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
-        assert_eq!(case.settings["minimum-queries"], "100");
+        let settings: Vec<_> =
+            case.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        insta::assert_snapshot!(settings.join("; ").replace('\u{202f}', " "), @"maximum duration: 60.0 s; minimum duration: 1.00 s; minimum queries: 100; timeout: 60.0 s; warm up: 200 ms");
         insta::assert_snapshot!(run.metrics().join(" "), @"latency.p50 latency.p90 latency.p99 latency.p99.9 throughput.samples memory.peak accuracy.top1");
         insta::assert_snapshot!(run.machine().replace('\u{202f}', " "), @"Example CPU 8-Core Processor · 8 cores · 16 processors · 31.2 GiB · Debian GNU/Linux 12 (bookworm)");
         assert_eq!(run.plugins.len(), 8);

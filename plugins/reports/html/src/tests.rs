@@ -78,7 +78,7 @@ fn the_quickstart_has_every_section() {
         page.contains("9f86d081884c7d65") || page.contains(&"a".repeat(64)),
         "hashes are there"
     );
-    assert!(page.contains("minimum-queries"));
+    assert!(page.contains("minimum queries"));
     assert!(page.contains("CLOCK_MONOTONIC"));
 }
 

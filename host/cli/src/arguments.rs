@@ -1,0 +1,276 @@
+//! The command line as it is typed. [`crate::settings`] turns it into what the commands work with.
+
+use std::path::PathBuf;
+
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+use crate::exit::Exit;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Measures machine-learning models on hardware.
+///
+/// A manifest says which models to run on which backends, at which batch sizes and precisions, and
+/// what to report. Each case is measured in a process of its own; what cannot be measured is a gap
+/// with its reason, never a guess. Start with `host init`, or with `host run
+/// manifests/quickstart.toml`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "host",
+    version,
+    styles = STYLES,
+    max_term_width = 100,
+    after_help = exit_codes(),
+    infer_subcommands = false,
+    arg_required_else_help = true
+)]
+pub struct Arguments {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub global: GlobalArguments,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+fn exit_codes() -> String {
+    let mut text = String::from("Exit codes:");
+    for exit in Exit::ALL {
+        text.push_str(&format!("\n  {:>3}  {}", exit.code(), exit.meaning()));
+    }
+    text
+}
+
+/// What holds for every command.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArguments {
+    /// How to write data to standard output; everything else goes to standard error.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Format,
+    /// When to use colours. NO_COLOR turns them off as well.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorChoice,
+    /// Say more of what is being done; twice for every detail.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// Say nothing but data, warnings and errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Folder for results: run folders and the database. Without it, what the manifest says, or
+    /// `results` in the current folder.
+    #[arg(long, global = true, env = "TARE_RESULTS", value_name = "FOLDER", value_hint = ValueHint::DirPath, hide_env_values = true)]
+    pub results: Option<PathBuf>,
+    /// Folder to look for plugins in, before all others. Can be given more than once; TARE_PLUGINS
+    /// lists further ones.
+    #[arg(long, global = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub plugins: Vec<PathBuf>,
+}
+
+/// How data is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for people; their layout may change.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
+    /// One JSON object on each line.
+    Jsonl,
+    /// Comma-separated values with a header.
+    Csv,
+    /// A Markdown table.
+    Markdown,
+}
+
+/// When colours are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// Where the output is a terminal that shows them.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure what a manifest describes, compute its metrics and write its reports.
+    Run(RunArguments),
+    /// Check a manifest without running it.
+    Validate(ManifestArgument),
+    /// Show the cases and gaps that a run would have, and an estimate of its time.
+    Plan(ManifestArgument),
+    /// Write a commented manifest to start from.
+    Init(InitArguments),
+    /// List plugins, look into one, or trust one.
+    #[command(subcommand)]
+    Plugins(PluginsCommand),
+    /// List the devices that every installed backend sees.
+    Devices,
+    /// List, show, query, export and index what was measured.
+    #[command(subcommand)]
+    Results(ResultsCommand),
+    /// Say what on this machine will disturb a measurement, and what to do about it.
+    Doctor,
+    /// Write a completion script for a shell to standard output.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write what is generated from the code: used when the tool is built.
+    #[command(subcommand, hide = true)]
+    Generate(GenerateCommand),
+}
+
+/// A manifest.
+#[derive(Debug, Args)]
+pub struct ManifestArgument {
+    /// The manifest, a TOML file; `-` reads standard input.
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
+    pub manifest: PathBuf,
+}
+
+/// Arguments of `run`.
+///
+/// A manifest that names no metrics gets latency, throughput and memory, and accuracy where a model
+/// has labels; one that names no reports gets html and markdown.
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_HELP)]
+pub struct RunArguments {
+    /// The manifest, a TOML file; `-` reads standard input.
+    #[arg(
+        value_name = "MANIFEST",
+        value_hint = ValueHint::FilePath,
+        required_unless_present = "resume"
+    )]
+    pub manifest: Option<PathBuf>,
+    /// Do the rest of an interrupted run: its id, a part of it, its folder, or `latest`. What is
+    /// finished is kept. It uses the manifest as it was when the run began.
+    #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
+    pub resume: Option<String>,
+    /// Write reports to this folder instead of into the run folder.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report_dir: Option<PathBuf>,
+}
+
+const RUN_HELP: &str = "\
+A manifest without [[metric]] gets latency, throughput and memory, and accuracy where a model has
+labels. One without [[report]] gets html and markdown. One without [[recommend]] gets no advice.
+
+All plugins that the manifest names are found and checked before anything is measured. Ctrl-C ends
+the run and keeps what is finished; a second Ctrl-C ends it at once.";
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    /// The file to write.
+    #[arg(value_name = "FILE", default_value = "experiment.toml", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Commands on plugins.
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// List what is found and what is broken. No native plugin is loaded.
+    List,
+    /// Everything about one plugin: its options, or its devices.
+    Info {
+        /// The plugin's id.
+        id: String,
+    },
+    /// Allow a native plugin whose library has changed, or that came with a manifest.
+    #[command(after_long_help = TRUST_HELP)]
+    Trust {
+        /// The plugin's id.
+        id: String,
+    },
+}
+
+const TRUST_HELP: &str = "\
+A native plugin can do whatever you can do. One that you put into your plugin folder, or name with
+--plugins or TARE_PLUGINS, is used, and the SHA-256 of its library is recorded in plugins.lock. A
+library that has changed since is refused until you trust it. One that only a manifest names is
+refused from the start; to trust it, name its folder with --plugins. Plugins beside the executable
+are as trusted as the executable. WASM plugins run in a sandbox and need no trust.";
+
+/// Commands on results.
+#[derive(Debug, Subcommand)]
+pub enum ResultsCommand {
+    /// List the runs.
+    List,
+    /// Show one run: its cases, results and advice.
+    Show {
+        /// The run: its id, a part of it, its folder, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+    },
+    /// Ask the database, in SQL. Only reading is allowed.
+    #[command(after_long_help = QUERY_HELP)]
+    Query {
+        /// One SELECT statement.
+        sql: String,
+    },
+    /// Write a view of a run to a file.
+    Export {
+        /// The run: its id, a part of it, its folder, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+        /// The file. Its ending says the format: .csv, .parquet, or .jsonl.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        to: PathBuf,
+        /// What to export: `samples`, `outputs`, or a view such as `cases` and `results`.
+        #[arg(long, default_value = "results", value_name = "VIEW")]
+        view: String,
+    },
+    /// Bring the database up to date with the run folders.
+    Sync {
+        /// Make the database anew.
+        #[arg(long)]
+        rebuild: bool,
+    },
+}
+
+const QUERY_HELP: &str = "\
+The tables are benchmark_runs, benchmark_results, hardware_info and raw_benchmark_data, and the
+views that docs/reference/views.md lists. For example:
+
+  host results query \"SELECT experiment, count(*) FROM benchmark_runs GROUP BY ALL\"";
+
+/// What is generated from the code.
+#[derive(Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// Man pages, into a folder.
+    Man {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The command-line reference in Markdown.
+    Reference,
+    /// The manifest's JSON Schema.
+    Schema,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

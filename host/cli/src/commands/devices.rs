@@ -1,0 +1,115 @@
+//! `host devices`: what every installed backend sees.
+
+use std::collections::BTreeSet;
+
+use host_record::{Cell, DeviceInfo, Table};
+use host_registry::Registry;
+use host_run::Runner;
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::experiment;
+use crate::failure::Result;
+use crate::printer::Printer;
+use crate::settings::Settings;
+use crate::{table, units};
+
+/// What a backend sees, or why that cannot be told.
+pub(crate) struct Seen {
+    backend: String,
+    version: Option<String>,
+    devices: std::result::Result<Vec<DeviceInfo>, String>,
+}
+
+pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let registry = settings.registry(&[]);
+    let runner = experiment::runner(settings)?;
+    let ids: BTreeSet<&str> =
+        registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
+    let mut seen = see(&ids.into_iter().collect::<Vec<_>>(), &registry, &runner);
+    seen.extend(registry.problems().iter().filter_map(|problem| {
+        let backend = problem.id()?.to_owned();
+        Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
+    }));
+    show(&seen, printer);
+    if seen.is_empty() {
+        printer.warning("no backend is installed", Some("`host doctor` checks the installation"));
+    }
+    Ok(Exit::Success)
+}
+
+/// Asks each backend, all at the same time.
+pub(crate) fn see(ids: &[&str], registry: &Registry, runner: &Runner) -> Vec<Seen> {
+    let ask = |id: &str| {
+        let plugin = match registry.backend(id, None) {
+            Ok(plugin) => plugin,
+            Err(error) => {
+                let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
+                let devices = Err(format!("{error}{help}"));
+                return Seen { backend: id.into(), version: None, devices };
+            }
+        };
+        let devices = experiment::describe(&plugin, runner).map_err(|error| error.to_string());
+        Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    })
+}
+
+/// Shows devices, and failures as rows with their reasons.
+pub(crate) fn show(seen: &[Seen], printer: &Printer) {
+    let shown = printer.machine(
+        || seen.iter().map(document).collect(),
+        || rows(seen, |bytes| Cell::Integer(i64::try_from(bytes).unwrap_or(i64::MAX))),
+    );
+    if !shown && !seen.is_empty() {
+        let table = rows(seen, |bytes| Cell::Text(units::bytes(bytes as f64)));
+        printer.data(printer.headed(&table::human(&table, printer.width())));
+    }
+}
+
+fn document(seen: &Seen) -> Value {
+    let mut object = json!({ "backend": seen.backend, "version": seen.version });
+    match &seen.devices {
+        Ok(devices) => object["devices"] = json!(devices),
+        Err(reason) => object["failure"] = json!(reason),
+    }
+    object
+}
+
+fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
+    let columns =
+        ["backend", "version", "device", "kind", "name", "memory", "precisions", "failure"];
+    let mut rows = Vec::new();
+    for Seen { backend, version, devices } in seen {
+        let backend = Cell::Text(backend.clone());
+        let version = version.clone().map_or(Cell::Null, Cell::Text);
+        let empty = |reason: String| {
+            let mut row = vec![backend.clone(), version.clone()];
+            row.extend(std::iter::repeat_n(Cell::Null, 5));
+            row.push(Cell::Text(reason));
+            row
+        };
+        match devices {
+            Err(reason) => rows.push(empty(reason.clone())),
+            Ok(devices) if devices.is_empty() => rows.push(empty("it sees no device here".into())),
+            Ok(devices) => rows.extend(devices.iter().map(|device| {
+                let precisions: Vec<_> =
+                    device.precisions.iter().map(|precision| precision.name()).collect();
+                vec![
+                    backend.clone(),
+                    version.clone(),
+                    Cell::Text(device.id.clone()),
+                    Cell::Text(device.kind.clone()),
+                    Cell::Text(device.name.clone()),
+                    device.memory_bytes.map_or(Cell::Null, &memory),
+                    Cell::Text(precisions.join(" ")),
+                    Cell::Null,
+                ]
+            })),
+        }
+    }
+    Table { columns: columns.map(Into::into).into(), rows }
+}

@@ -1,0 +1,11 @@
+//! One module for each command.
+
+pub(crate) mod devices;
+pub(crate) mod doctor;
+pub(crate) mod generate;
+pub(crate) mod init;
+pub(crate) mod plan;
+pub(crate) mod plugins;
+pub(crate) mod results;
+pub(crate) mod run;
+pub(crate) mod validate;

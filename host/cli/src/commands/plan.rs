@@ -1,0 +1,166 @@
+//! `host plan`: what a run would do.
+
+use host_plan::{Plan, PlannedCase};
+use host_record::{Cell, Table};
+use serde_json::{Value, json};
+
+use crate::arguments::{Format, ManifestArgument};
+use crate::exit::Exit;
+use crate::experiment::{self, Manifest, choose_backends, describe_backends};
+use crate::failure::{Failure, Result};
+use crate::printer::Printer;
+use crate::settings::Settings;
+use crate::{table, units};
+
+/// Cases that are shown at most to a person, and are written at a time to a machine.
+const PAGE: usize = 100;
+
+pub(crate) fn plan(
+    arguments: &ManifestArgument,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    let manifest = Manifest::read(&arguments.manifest)?;
+    let plan = make(&manifest, settings, printer)?;
+    match printer.format() {
+        Format::Human => human(&plan, printer),
+        Format::Json => {
+            let items: Vec<Value> = plan.items().map(|item| document(&item)).collect();
+            let count = plan.count();
+            let estimate = plan.estimate();
+            printer.data(format_args!(
+                "{:#}",
+                json!({
+                    "experiment": manifest.experiment.name,
+                    "cases": count.cases,
+                    "gaps": count.gaps,
+                    "estimate": {
+                        "at-least-ns": u64::try_from(estimate.at_least.as_nanos()).ok(),
+                        "basis": estimate.basis,
+                    },
+                    "items": items,
+                })
+            ));
+        }
+        // A page at a time, so that a plan of a million cases takes no memory.
+        Format::Jsonl => pages(&plan, |page, _| {
+            let lines: String = page.iter().map(|item| format!("{}\n", document(item))).collect();
+            printer.data(lines);
+        }),
+        Format::Csv => pages(&plan, |page, first| {
+            let text = table::csv(&rows(page.iter()));
+            let body = text.split_once('\n').map_or("", |(_, body)| body);
+            printer.data(if first { &text } else { body });
+        }),
+        Format::Markdown => {
+            printer.data(table::markdown(&rows(plan.items().collect::<Vec<_>>().iter())))
+        }
+    }
+    summarise(&plan, printer);
+    Ok(Exit::Success)
+}
+
+/// Finds files and plugins, asks the plugins for devices, and plans.
+pub(crate) fn make(manifest: &Manifest, settings: &Settings, printer: &Printer) -> Result<Plan> {
+    let files = manifest.files()?;
+    let registry = settings.registry(&manifest.plugin_folders());
+    let chosen = choose_backends(&manifest.experiment, &registry, printer)?;
+    let runner = experiment::runner(settings)?;
+    let described = describe_backends(&chosen, &runner);
+    let facts = experiment::facts(manifest, files, described.facts);
+    Plan::new(&manifest.experiment, facts)
+        .map_err(|error| Failure::new(Exit::Manifest, error.to_string()))
+}
+
+/// Says on standard error how much there is to do.
+pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
+    let count = plan.count();
+    let mut text = units::count(count.cases, "case", "cases");
+    if count.gaps > 0 {
+        text.push_str(&format!(", {}", units::count(count.gaps, "gap", "gaps")));
+    }
+    let estimate = plan.estimate();
+    if count.cases > 0 {
+        let at_least = units::duration(estimate.at_least.as_nanos() as f64);
+        text.push_str(&format!("; takes at least {at_least}"));
+    }
+    printer.status("Planned", text);
+    if count.cases > 0 {
+        let width = printer.width().saturating_sub(12).max(20);
+        for line in crate::summary::wrapped(&estimate.basis, width, "").lines() {
+            printer.detail(printer.status_palette().faint(line));
+        }
+    }
+}
+
+fn pages(plan: &Plan, mut write: impl FnMut(&[PlannedCase], bool)) {
+    let mut items = plan.items();
+    let mut first = true;
+    loop {
+        let page: Vec<_> = items.by_ref().take(PAGE).collect();
+        if page.is_empty() && !first {
+            return;
+        }
+        write(&page, first);
+        first = false;
+    }
+}
+
+fn document(item: &PlannedCase) -> Value {
+    json!({ "index": item.index(), "id": item.id(), "key": item.key(), "gap": item.gap() })
+}
+
+fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
+    let columns = [
+        "index",
+        "case_id",
+        "model",
+        "backend",
+        "device",
+        "precision",
+        "batch",
+        "sequence_length",
+        "mode",
+        "scenario",
+        "gap",
+    ];
+    let row = |item: &PlannedCase| {
+        let key = item.key();
+        let number = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+        vec![
+            number(item.index()),
+            Cell::Text(item.id().into()),
+            Cell::Text(key.model.clone()),
+            Cell::Text(key.backend.clone()),
+            Cell::Text(key.device.clone()),
+            Cell::Text(key.precision.name().into()),
+            number(key.batch.into()),
+            key.sequence_length.map_or(Cell::Null, |length| number(length.into())),
+            Cell::Text(key.mode.name().into()),
+            Cell::Text(key.scenario.name().into()),
+            item.gap().map_or(Cell::Null, |gap| Cell::Text(gap.reason.clone())),
+        ]
+    };
+    Table { columns: columns.map(Into::into).into(), rows: items.map(row).collect() }
+}
+
+fn human(plan: &Plan, printer: &Printer) {
+    let items: Vec<_> = plan.items().take(PAGE).collect();
+    let whole = rows(items.iter());
+    // What is empty in every row says nothing to a person, and there is one mode only.
+    let keep: Vec<_> = (0..whole.columns.len())
+        .filter(|column| whole.rows.iter().any(|row| row[*column] != Cell::Null))
+        .filter(|column| !matches!(whole.columns[*column].as_str(), "index" | "mode"))
+        .collect();
+    let pick = |row: &Vec<Cell>| keep.iter().map(|column| row[*column].clone()).collect();
+    let shown = Table {
+        columns: keep.iter().map(|column| whole.columns[*column].replace('_', " ")).collect(),
+        rows: whole.rows.iter().map(pick).collect(),
+    };
+    printer.data(printer.headed(&table::human(&shown, printer.width())));
+    let total = plan.count().total();
+    if total > PAGE as u64 {
+        printer
+            .data(format_args!("… and {} more; `--format jsonl` writes all", total - PAGE as u64));
+    }
+}

@@ -1,0 +1,533 @@
+/*!
+`host run`: from a manifest to results, reports and advice.
+
+Everything that can be known to be wrong is found before the first case: the manifest, its files,
+and every plugin that it names. Then nothing but the cases runs until the last of them has ended;
+metrics, advice, reports and the database come after that. A plugin that fails there costs its own
+output and nothing else.
+*/
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use host_plan::Plan;
+use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
+use host_run::{DescribeError, Interrupt, RunSummary, Runner, machine};
+use host_store::{
+    Database, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultRecord, ResultsFolder,
+    RunFolder, RunPlugin, RunViews, RunWriter, StoreError,
+};
+use serde_json::{Value, json};
+
+use crate::arguments::RunArguments;
+use crate::commands::plan::summarise;
+use crate::commands::results::PATIENCE;
+use crate::exit::Exit;
+use crate::experiment::{
+    self, ChosenBackend, Described, Manifest, choose_backends, describe_backends,
+};
+use crate::failure::{Failure, Result};
+use crate::guests::{Chosen, Guest};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::summary::Summary;
+
+pub(crate) fn run(
+    arguments: &RunArguments,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    let interrupt = Interrupt::new();
+    listen(&interrupt, printer)?;
+    let begun = match (&arguments.resume, &arguments.manifest) {
+        (Some(run), _) => resume(run, settings, printer)?,
+        (None, Some(manifest)) => begin(manifest, settings, printer)?,
+        (None, None) => return Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
+    };
+    let Some(begun) = begun else { return Ok(Exit::Success) };
+    begun.execute(arguments.report_dir.as_deref(), &interrupt, printer)
+}
+
+/// Ctrl-C asks the run to stop; a second one ends the host.
+fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
+    let (interrupt, printer) = (interrupt.clone(), printer.clone());
+    ctrlc::set_handler(move || {
+        if interrupt.interrupt() {
+            printer.status("Stopping", "the case in progress is given up; finished ones are kept");
+        } else {
+            crate::exit::at_once(Exit::Interrupted);
+        }
+    })
+    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))
+}
+
+/// A run that is about to measure.
+struct Begun {
+    plan: Plan,
+    guests: Chosen,
+    writer: RunWriter,
+    runner: Runner,
+    results: ResultsFolder,
+    /// Backends that could not be described, by their id in the manifest.
+    failures: BTreeMap<String, DescribeError>,
+}
+
+/// Starts a new run.
+fn begin(path: &Path, settings: &Settings, printer: &Printer) -> Result<Option<Begun>> {
+    let manifest = Manifest::read(path)?;
+    let results = ResultsFolder::new(settings.results(manifest.results()));
+    let ready = prepare(&manifest, settings, printer)?;
+    summarise(&ready.plan, printer);
+    for line in gap_reasons(&ready.plan) {
+        printer.detail(line);
+    }
+    let writer = RunFolder::create(
+        results.path(),
+        NewRun {
+            experiment: manifest.experiment.name.clone(),
+            description: manifest.experiment.description.clone(),
+            host_version: env!("CARGO_PKG_VERSION").into(),
+            manifest_path: manifest.path.clone(),
+            manifest_text: manifest.text.clone(),
+            plugins: ready.plugins(),
+            environment: machine::environment(Some(&manifest.base)),
+        },
+    )?;
+    let mut lines = writer.plan_writer()?;
+    for item in ready.plan.items() {
+        lines.write(&PlanLine {
+            index: item.index(),
+            case_id: item.id().to_owned(),
+            key: item.key().clone(),
+            gap: item.gap().cloned(),
+        })?;
+    }
+    lines.finish()?;
+    Ok(Some(ready.begin(writer, results)))
+}
+
+/// Goes on with an interrupted run, with the manifest as it was and everything else unchanged.
+fn resume(run: &str, settings: &Settings, printer: &Printer) -> Result<Option<Begun>> {
+    let path = ResultsFolder::new(settings.results(None)).find(run)?;
+    let writer = RunFolder::open_to_resume(&path)?;
+    let folder = writer.folder();
+    if folder.finished()?.is_some() {
+        printer.status("Finished", format_args!("{} has nothing left to do", folder.run_id()));
+        return Ok(None);
+    }
+    if let Some(torn) = writer.torn() {
+        printer.warning(
+            format_args!(
+                "a crash had cut line {} of {} short; it is dropped, and its case is measured again",
+                torn.line,
+                torn.path.display()
+            ),
+            None,
+        );
+    }
+    let original = folder.header().manifest_path.clone();
+    let manifest = Manifest::parse(original, &path.join("manifest.toml"), folder.manifest_text()?)?;
+    let ready = prepare(&manifest, settings, printer)?;
+    refuse_changes(folder, &ready)?;
+    // `runs/RUN` lies in the results folder, wherever that was found.
+    let results = path.parent().and_then(Path::parent).map(Path::to_owned);
+    let results = ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)));
+    printer.status(
+        "Resuming",
+        format_args!(
+            "{}: {} of {} done",
+            folder.run_id(),
+            writer.counts().cases(),
+            ready.plan.count().total()
+        ),
+    );
+    Ok(Some(ready.begin(writer, results)))
+}
+
+/// What is known before the first case.
+struct Ready {
+    plan: Plan,
+    backends: Vec<ChosenBackend>,
+    guests: Chosen,
+    runner: Runner,
+    failures: BTreeMap<String, DescribeError>,
+}
+
+fn prepare(manifest: &Manifest, settings: &Settings, printer: &Printer) -> Result<Ready> {
+    let registry = settings.registry(&manifest.plugin_folders());
+    let files = manifest.files();
+    let backends = choose_backends(&manifest.experiment, &registry, printer);
+    let guests = Chosen::all(&manifest.experiment, &registry);
+    let (files, backends, guests) = match (files, backends, guests) {
+        (Ok(files), Ok(backends), Ok(guests)) => (files, backends, guests),
+        (files, backends, guests) => {
+            let failures = files.err().into_iter().chain(backends.err()).chain(guests.err());
+            return Err(Failure::all(failures)
+                .unwrap_or_else(|| Failure::new(Exit::Failure, "the run cannot be prepared")));
+        }
+    };
+    let mut runner = experiment::runner(settings)?;
+    runner.repository = Some(manifest.base.clone());
+    let Described { facts, failures } = describe_backends(&backends, &runner);
+    let facts = experiment::facts(manifest, files, facts);
+    let plan = Plan::new(&manifest.experiment, facts)
+        .map_err(|error| Failure::new(Exit::Manifest, error.to_string()))?;
+    Ok(Ready { plan, backends, guests, runner, failures })
+}
+
+impl Ready {
+    /// Every plugin that takes part.
+    fn plugins(&self) -> Vec<RunPlugin> {
+        let backends = self.backends.iter().filter_map(|backend| {
+            let identity = backend.plugin.as_ref().ok()?.identity.clone();
+            Some(RunPlugin { role: PluginRole::Backend, identity })
+        });
+        let mut plugins: Vec<RunPlugin> = Vec::new();
+        for plugin in backends.chain(self.guests.run_plugins()) {
+            if !plugins.contains(&plugin) {
+                plugins.push(plugin);
+            }
+        }
+        plugins
+    }
+
+    fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
+        let Self { plan, guests, runner, failures, .. } = self;
+        Begun { plan, guests, writer, runner, results, failures }
+    }
+}
+
+/// The reasons of a plan's gaps, each once.
+fn gap_reasons(plan: &Plan) -> Vec<String> {
+    if plan.count().gaps == 0 {
+        return Vec::new();
+    }
+    let mut reasons: Vec<(String, u64)> = Vec::new();
+    for item in plan.items() {
+        let Some(gap) = item.gap() else { continue };
+        match reasons.iter().position(|(reason, _)| *reason == gap.reason) {
+            Some(known) => reasons[known].1 += 1,
+            None if reasons.len() < 10 => reasons.push((gap.reason.clone(), 1)),
+            None => {}
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|(reason, count)| format!("{}: {reason}", crate::units::count(count, "gap", "gaps")))
+        .collect()
+}
+
+/// Results of one run come from the same code and the same files. Where a model, a data file, a
+/// backend or its devices have changed, the rest of a run would be another experiment.
+fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
+    let mut changes = Vec::new();
+    let now = ready.plugins();
+    for then in folder.header().plugins.iter() {
+        let same = now
+            .iter()
+            .find(|plugin| plugin.role == then.role && plugin.identity.id == then.identity.id);
+        match same {
+            None => changes.push(format!("the plugin `{}` is gone", then.identity.id)),
+            Some(plugin) if plugin.identity.sha256 != then.identity.sha256 => {
+                changes.push(format!(
+                    "the plugin `{}` was {} and is {}",
+                    then.identity.id,
+                    described(&then.identity),
+                    described(&plugin.identity)
+                ))
+            }
+            Some(_) => {}
+        }
+    }
+    let mut planned = ready.plan.items();
+    for line in folder.plan()? {
+        let line = line?;
+        let Some(item) = planned.next() else {
+            changes.push("there are fewer cases now".into());
+            break;
+        };
+        if item.id() != line.case_id || item.gap() != line.gap.as_ref() {
+            changes.push(format!(
+                "the case {} is planned otherwise: its model, data or device has changed",
+                line.key
+            ));
+            break;
+        }
+    }
+    if planned.next().is_some() && changes.is_empty() {
+        changes.push("there are more cases now".into());
+    }
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let message =
+        format!("the run cannot be resumed, since its parts have changed: {}", changes.join("; "));
+    Err(Failure::new(Exit::Failure, message).help(
+        "put back what was there when it began, or start a new run; what was measured is kept",
+    ))
+}
+
+fn described(identity: &host_record::PluginIdentity) -> String {
+    let hash = identity.sha256.get(..12).unwrap_or(&identity.sha256);
+    format!("{} ({hash})", identity.version)
+}
+
+impl Begun {
+    fn execute(
+        mut self,
+        report_folder: Option<&Path>,
+        interrupt: &Interrupt,
+        printer: &Printer,
+    ) -> Result<Exit> {
+        let RunSummary { interrupted, .. } = self.measure(interrupt, printer)?;
+        self.compute_metrics(printer)?;
+        let folder = self.writer.folder().clone();
+        if interrupted {
+            let summary = Summary::read(&folder)?;
+            self.show(&summary, &[], printer);
+            printer.status("Interrupted", "what is finished is kept; do the rest with:");
+            printer.detail(self.resume_command());
+            return Ok(Exit::Interrupted);
+        }
+        self.ask_recommenders(printer)?;
+        self.writer.finish()?;
+        let reports = self.write_reports(report_folder, printer)?;
+        let database = self.index(printer);
+        let summary = Summary::read(&folder)?;
+        self.show(&summary, &reports, printer);
+        printer.status("Run folder", folder.path().display());
+        if let Some(database) = database {
+            printer.status("Database", database.display());
+        }
+        for (_, files) in &reports {
+            if let Some(main) = files.first() {
+                printer.status("Report", main.display());
+            }
+        }
+        Ok(match summary.counts() {
+            (_, 1.., _) => Exit::CasesFailed,
+            (0, 0, _) => Exit::NothingToRun,
+            _ => Exit::Success,
+        })
+    }
+
+    fn measure(&mut self, interrupt: &Interrupt, printer: &Printer) -> Result<RunSummary> {
+        let done: BTreeSet<String> = self
+            .plan
+            .items()
+            .map(|item| item.id().to_owned())
+            .filter(|id| self.writer.is_recorded(id))
+            .collect();
+        let mut progress =
+            Progress::new(printer, self.plan.count().total(), self.writer.counts().cases());
+        let items = self.plan.items().filter(|item| !done.contains(item.id()));
+        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let summary = self.runner.run(items, &mut keeper, &mut progress, interrupt);
+        progress.clear();
+        summary.map_err(|error| {
+            let failure = Failure::new(Exit::Failure, error.to_string());
+            failure
+                .help(format!("when that is mended, do the rest with: {}", self.resume_command()))
+        })
+    }
+
+    fn resume_command(&self) -> String {
+        let folder = self.writer.folder();
+        let results = self.results.path();
+        let place = if results == Path::new("results") {
+            String::new()
+        } else {
+            format!(" --results {}", results.display())
+        };
+        format!("host run --resume {}{place}", folder.run_id())
+    }
+
+    /// Computes what has not been computed yet, for every finished case.
+    fn compute_metrics(&mut self, printer: &Printer) -> Result<()> {
+        let folder = self.writer.folder().clone();
+        let known: BTreeSet<(String, String, String)> = folder
+            .results()?
+            .into_iter()
+            .filter(|result| result.error.is_none())
+            .map(|result| (result.case_id, result.plugin.sha256, result.options.to_string()))
+            .collect();
+        for record in folder.records()? {
+            let record = record?;
+            if !matches!(record.outcome, Outcome::Finished(_)) {
+                continue;
+            }
+            for metric in &self.guests.metrics {
+                let Guest { plugin, identity, options } = metric;
+                let case = record.case_id.clone();
+                if known.contains(&(case.clone(), identity.sha256.clone(), options.to_string())) {
+                    continue;
+                }
+                let columns = folder.columns(&record, plugin.columns())?;
+                let computed = self.guests.sandbox.compute(plugin, &columns, options);
+                let (identity, options) = (identity.clone(), options.clone());
+                let result = match computed {
+                    Ok(values) => ResultRecord::new(case, identity, options, values),
+                    Err(error) => {
+                        printer.warning(
+                            format_args!(
+                                "metric `{}` has no value for {}: {error}",
+                                identity.id, record.key
+                            ),
+                            None,
+                        );
+                        ResultRecord::failed(case, identity, options, error.to_string())
+                    }
+                };
+                record_result(&mut self.writer, &result, printer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_recommenders(&mut self, printer: &Printer) -> Result<()> {
+        if self.guests.recommenders.is_empty() {
+            return Ok(());
+        }
+        let views: Rc<dyn Views> = Rc::new(RunViews::open(self.writer.folder())?);
+        for Guest { plugin, identity, options } in &self.guests.recommenders {
+            match self.guests.sandbox.recommend(plugin, Rc::clone(&views), options) {
+                Ok(advice) => {
+                    let record =
+                        RecommendationRecord::new(identity.clone(), options.clone(), advice);
+                    self.writer.record_recommendations(&record)?;
+                }
+                Err(error) => printer.warning(
+                    format_args!("recommender `{}` gave no advice: {error}", identity.id),
+                    None,
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes every report; the plugin's id, and its files, the main one first.
+    fn write_reports(
+        &self,
+        folder: Option<&Path>,
+        printer: &Printer,
+    ) -> Result<Vec<(String, Vec<PathBuf>)>> {
+        let mut written = Vec::new();
+        if self.guests.reports.is_empty() {
+            return Ok(written);
+        }
+        let folder = match folder {
+            Some(folder) => {
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| Failure::io("create", folder, error))?;
+                folder.to_owned()
+            }
+            None => self.writer.folder().reports_folder()?,
+        };
+        let views: Rc<dyn Views> = Rc::new(RunViews::open(self.writer.folder())?);
+        for Guest { plugin, identity, options } in &self.guests.reports {
+            match self.guests.sandbox.render(plugin, Rc::clone(&views), &folder, options) {
+                Ok(files) => {
+                    let files = files.into_iter().map(|file| folder.join(file)).collect();
+                    written.push((identity.id.clone(), files));
+                }
+                Err(error) => printer.warning(
+                    format_args!("report `{}` was not written: {error}", identity.id),
+                    None,
+                ),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Brings the run into the database. Whatever hinders that is no failure of the run.
+    fn index(&self, printer: &Printer) -> Option<PathBuf> {
+        let indexed = Database::open(&self.results, PATIENCE).and_then(|mut database| {
+            database.sync(self.writer.folder())?;
+            database.close()
+        });
+        match indexed {
+            Ok(()) => Some(self.results.database_path()),
+            Err(error) => {
+                printer.warning(
+                    format_args!("the run is kept in its folder, and not in the database: {error}"),
+                    Some(
+                        &error
+                            .hint()
+                            .unwrap_or_else(|| "`host results sync` brings it in later".into()),
+                    ),
+                );
+                None
+            }
+        }
+    }
+
+    fn show(&self, summary: &Summary, reports: &[(String, Vec<PathBuf>)], printer: &Printer) {
+        let folder = self.writer.folder().path();
+        let document = || {
+            let mut document = summary.document(folder);
+            document["database"] = json!(self.results.database_path());
+            document["reports"] = reports
+                .iter()
+                .map(|(id, files)| json!({ "plugin": id, "files": files }))
+                .collect::<Vec<Value>>()
+                .into();
+            document
+        };
+        if !printer.machine(document, || summary.rows()) {
+            printer.data(format_args!("\n{}", summary.human(printer.width(), printer.palette())));
+        }
+    }
+}
+
+/// Records cases in the run folder. The plan has gaps where a plugin could not be described, since
+/// it knows no devices there; but a plugin that is there and dies has failed, and so have its cases.
+struct Keeper<'run> {
+    writer: &'run mut RunWriter,
+    failures: &'run BTreeMap<String, DescribeError>,
+}
+
+impl Recorder for Keeper<'_> {
+    type Error = StoreError;
+
+    fn case_started(&mut self, case: &CaseSpec) -> Result<(), StoreError> {
+        self.writer.case_started(case)
+    }
+
+    fn samples(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
+        self.writer.samples(block)
+    }
+
+    fn outputs(&mut self, block: &OutputBlock) -> Result<(), StoreError> {
+        self.writer.outputs(block)
+    }
+
+    fn case_finished(&mut self, record: &CaseRecord) -> Result<(), StoreError> {
+        match (&record.outcome, self.failures.get(&record.key.backend)) {
+            (Outcome::Gap { .. }, Some(error)) => self.writer.case_finished(&CaseRecord {
+                outcome: Outcome::Failed { failure: error.failure.clone() },
+                standard_error: error.standard_error.clone(),
+                ..record.clone()
+            }),
+            _ => self.writer.case_finished(record),
+        }
+    }
+}
+
+/// Keeps a result; a plugin's value that is no number costs the plugin its output.
+fn record_result(writer: &mut RunWriter, result: &ResultRecord, printer: &Printer) -> Result<()> {
+    match writer.record_result(result) {
+        Err(error @ StoreError::NotFinite { .. }) => {
+            printer.warning(&error, None);
+            let failed = ResultRecord::failed(
+                result.case_id.clone(),
+                result.plugin.clone(),
+                result.options.clone(),
+                error.to_string(),
+            );
+            Ok(writer.record_result(&failed)?)
+        }
+        other => Ok(other?),
+    }
+}

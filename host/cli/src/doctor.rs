@@ -1,0 +1,428 @@
+/*!
+What on a machine will disturb a measurement, and what to do about it.
+
+Each [`Check`] states what was seen before it says what that means. What the machine does not tell
+is [`Standing::Unknown`], with the reason; silence is never taken for good news.
+*/
+
+use serde::Serialize;
+
+use crate::platform::Machine;
+use crate::units;
+
+/// What a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Standing {
+    /// Nothing to do.
+    Ok,
+    /// Measurements will be disturbed; something can be done.
+    Advice,
+    /// The machine does not say.
+    Unknown,
+    /// The tool itself cannot work like this.
+    Broken,
+}
+
+impl Standing {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Advice => "advice",
+            Self::Unknown => "cannot tell",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Check {
+    /// The group that it is shown in.
+    pub(crate) topic: &'static str,
+    /// What was looked at.
+    pub(crate) name: &'static str,
+    /// What was found.
+    pub(crate) standing: Standing,
+    /// What was seen.
+    pub(crate) evidence: String,
+    /// What to do.
+    pub(crate) advice: Option<String>,
+}
+
+impl Check {
+    pub(crate) fn ok(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
+        Self { topic, name, standing: Standing::Ok, evidence: evidence.into(), advice: None }
+    }
+
+    pub(crate) fn unknown(
+        topic: &'static str,
+        name: &'static str,
+        evidence: impl Into<String>,
+    ) -> Self {
+        Self { standing: Standing::Unknown, ..Self::ok(topic, name, evidence) }
+    }
+
+    pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
+        Self { standing: Standing::Advice, advice: Some(advice.into()), ..self }
+    }
+
+    pub(crate) fn broken(self, advice: impl Into<String>) -> Self {
+        Self { standing: Standing::Broken, advice: Some(advice.into()), ..self }
+    }
+}
+
+const PROCESSOR: &str = "processor";
+const MEMORY: &str = "memory";
+const SYSTEM: &str = "system";
+
+/// Looks at everything about the machine.
+pub(crate) fn examine(machine: &Machine) -> Vec<Check> {
+    let mut checks = vec![
+        processors(machine),
+        governor(machine),
+        turbo(machine),
+        multithreading(machine),
+        throttling(machine),
+        quota(machine),
+        load(machine),
+        available_memory(machine),
+        swap(machine),
+    ];
+    checks.extend(memory_nodes(machine));
+    checks.extend([clock(machine), virtualisation(machine), power(machine)]);
+    checks
+}
+
+fn processors(machine: &Machine) -> Check {
+    let (Some(count), Some(allowed)) = (machine.processor_count(), machine.allowed_processors())
+    else {
+        return Check::unknown(PROCESSOR, "processors", "the system does not list them");
+    };
+    let evidence = if allowed < count {
+        format!("this process may use {allowed} of {count}")
+    } else {
+        units::count(count as u64, "processor", "processors")
+    };
+    let check = Check::ok(PROCESSOR, "processors", evidence);
+    if allowed.min(count) < 2 {
+        return check.advise(
+            "the system and the measured model share one processor; expect a long tail, and compare \
+             medians",
+        );
+    }
+    check
+}
+
+fn governor(machine: &Machine) -> Check {
+    const NAME: &str = "frequency governor";
+    let governors = machine.governors();
+    if governors.is_empty() {
+        return Check::unknown(
+            PROCESSOR,
+            NAME,
+            "the system shows no frequency control, as is usual in a virtual machine",
+        );
+    }
+    let list = governors.iter().cloned().collect::<Vec<_>>().join(", ");
+    let check = Check::ok(PROCESSOR, NAME, list);
+    if governors.iter().all(|name| name == "performance") {
+        return check;
+    }
+    check.advise(
+        "frequencies rise only after load has come, which slows short measurements: \
+         sudo cpupower frequency-set --governor performance",
+    )
+}
+
+fn turbo(machine: &Machine) -> Check {
+    const NAME: &str = "turbo";
+    let Some((on, file)) = machine.turbo() else {
+        return Check::unknown(PROCESSOR, NAME, "the system shows no switch for it");
+    };
+    if !on {
+        return Check::ok(PROCESSOR, NAME, "off");
+    }
+    let value = u8::from(file.ends_with("no_turbo"));
+    Check::ok(PROCESSOR, NAME, "on").advise(format!(
+        "frequencies depend on heat and on what other cores do; for figures that repeat, turn it \
+         off: echo {value} | sudo tee {file}"
+    ))
+}
+
+fn multithreading(machine: &Machine) -> Check {
+    const NAME: &str = "multithreading";
+    match machine.multithreading() {
+        None => Check::unknown(PROCESSOR, NAME, "the system does not say"),
+        Some(false) => Check::ok(PROCESSOR, NAME, "one thread on each core"),
+        Some(true) => Check::ok(PROCESSOR, NAME, "two or more threads share each core").advise(
+            "give the backend no more threads than there are cores (`threads` in the manifest), or \
+             turn sharing off: echo off | sudo tee /sys/devices/system/cpu/smt/control",
+        ),
+    }
+}
+
+fn throttling(machine: &Machine) -> Check {
+    const NAME: &str = "throttling";
+    match machine.throttled() {
+        None => Check::unknown(PROCESSOR, NAME, "the processor shows no counters of it"),
+        Some(0) => Check::ok(PROCESSOR, NAME, "never since the machine started"),
+        Some(count) => Check::ok(
+            PROCESSOR,
+            NAME,
+            format!(
+                "slowed down by heat {} since the machine started",
+                units::count(count, "time", "times")
+            ),
+        )
+        .advise("see to the cooling, and look for the warning `drift` in results"),
+    }
+}
+
+fn quota(machine: &Machine) -> Check {
+    const NAME: &str = "container quota";
+    match machine.processor_quota() {
+        None => Check::unknown(PROCESSOR, NAME, "no control group shows a limit"),
+        Some(quota) if quota.is_infinite() => Check::ok(PROCESSOR, NAME, "none"),
+        Some(quota) => Check::ok(PROCESSOR, NAME, format!("{} processors' worth of time", units::number(quota)))
+            .advise(
+                "whoever uses it up is stopped until the next period, which shows as a long tail: \
+                 pin the container to processors (--cpuset-cpus) instead of limiting its time (--cpus)",
+            ),
+    }
+}
+
+fn load(machine: &Machine) -> Check {
+    const NAME: &str = "load";
+    let Some(load) = machine.load() else {
+        return Check::unknown(SYSTEM, NAME, "the system does not say");
+    };
+    let pressure = machine.pressure("cpu");
+    let mut evidence = format!("{load} processes on average over one minute");
+    if let Some(pressure) = pressure {
+        evidence.push_str(&format!("; work waited for a processor {pressure} % of the last 10 s"));
+    }
+    let check = Check::ok(SYSTEM, NAME, evidence);
+    if load >= 0.5 || pressure.is_some_and(|pressure| pressure >= 5.0) {
+        return check.advise("end what else is running, or wait until it is done: top");
+    }
+    check
+}
+
+fn available_memory(machine: &Machine) -> Check {
+    const NAME: &str = "available";
+    let Some(memory) = machine.memory() else {
+        return Check::unknown(MEMORY, NAME, "the system does not say");
+    };
+    let evidence = format!(
+        "{} of {}",
+        units::bytes(memory.available as f64),
+        units::bytes(memory.total as f64)
+    );
+    let check = Check::ok(MEMORY, NAME, evidence);
+    if memory.available < memory.total / 10 {
+        return check.advise("less than a tenth is free; end what else is using it");
+    }
+    match machine.pressure("memory") {
+        Some(pressure) if pressure >= 1.0 => check.advise(format!(
+            "work waited for memory {pressure} % of the last 10 s; end what else is using it"
+        )),
+        _ => check,
+    }
+}
+
+fn swap(machine: &Machine) -> Check {
+    const NAME: &str = "swap";
+    let Some(memory) = machine.memory() else {
+        return Check::unknown(MEMORY, NAME, "the system does not say");
+    };
+    if memory.swap_total == 0 {
+        return Check::ok(MEMORY, NAME, "none");
+    }
+    let used = memory.swap_total.saturating_sub(memory.swap_free);
+    let evidence = format!(
+        "{} of {} in use",
+        units::bytes(used as f64),
+        units::bytes(memory.swap_total as f64)
+    );
+    let check = Check::ok(MEMORY, NAME, evidence);
+    if used > memory.total / 100 {
+        return check.advise(
+            "memory that was moved out slows whoever needs it next: sudo swapoff --all while measuring",
+        );
+    }
+    check
+}
+
+fn memory_nodes(machine: &Machine) -> Option<Check> {
+    let (nodes, balancing) = machine.memory_nodes()?;
+    if nodes < 2 {
+        return None;
+    }
+    let check = Check::ok(MEMORY, "nodes", format!("{nodes} memory nodes"));
+    Some(if balancing {
+        check.advise(
+            "the kernel moves memory between nodes while the model runs: \
+             echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
+        )
+    } else {
+        check
+    })
+}
+
+fn clock(machine: &Machine) -> Check {
+    const NAME: &str = "clock source";
+    let Some((current, available)) = machine.clock_source() else {
+        return Check::unknown(SYSTEM, NAME, "the system does not say");
+    };
+    // These are read without entering the kernel.
+    let fast = ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"];
+    let check = Check::ok(SYSTEM, NAME, current.clone());
+    if fast.contains(&current.as_str()) {
+        return check;
+    }
+    let better = available.split_whitespace().find(|name| fast.contains(name));
+    check.advise(match better {
+        Some(better) => format!(
+            "each reading is a slow call into the kernel: echo {better} | sudo tee \
+             /sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ),
+        None => {
+            "each reading is a slow call into the kernel, which shows where a query takes only \
+                 microseconds; the kernel's log says why it does not trust a faster one: \
+                 sudo dmesg | grep -i clocksource"
+                .into()
+        }
+    })
+}
+
+fn virtualisation(machine: &Machine) -> Check {
+    const NAME: &str = "virtualisation";
+    let Some(hypervisor) = machine.hypervisor() else {
+        return Check::unknown(SYSTEM, NAME, "neither processor nor firmware says");
+    };
+    let Some(name) = hypervisor else {
+        return Check::ok(SYSTEM, NAME, "none");
+    };
+    let mut evidence = format!("a virtual machine ({name})");
+    let stolen = machine.stolen();
+    if let Some(stolen) = stolen {
+        evidence.push_str(&format!(
+            "; {} % of its processor time went to others since it started",
+            units::number((stolen.share * 1e4).round() / 100.0)
+        ));
+    }
+    Check::ok(SYSTEM, NAME, evidence).advise(
+        "other machines share this hardware, and frequencies and heat cannot be seen; measure on \
+         hardware of your own, or repeat at other times and compare",
+    )
+}
+
+fn power(machine: &Machine) -> Check {
+    const NAME: &str = "power";
+    match machine.on_mains() {
+        None => Check::ok(SYSTEM, NAME, "no battery"),
+        Some(true) => Check::ok(SYSTEM, NAME, "mains"),
+        Some(false) => Check::ok(SYSTEM, NAME, "battery")
+            .advise("plug it in; processors run slower on battery"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let root = tempfile::tempdir().expect("a temporary folder");
+            for (path, text) in files {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+                fs::write(path, text).expect("a file");
+            }
+            Self(root)
+        }
+
+        fn told(&self) -> String {
+            let line = |check: &Check| {
+                let advice = check.advice.as_deref().unwrap_or("-");
+                format!(
+                    "{} / {}: {}: {}\n    {advice}",
+                    check.topic,
+                    check.name,
+                    check.standing.name(),
+                    check.evidence
+                )
+            };
+            let checks = examine(&Machine::at(self.0.path()));
+            checks.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
+
+    #[test]
+    fn a_noisy_laptop() {
+        let files = Files::new(&[
+            ("sys/devices/system/cpu/online", "0-2,5\n"),
+            ("proc/self/status", "Name:\thost\nCpus_allowed:\t00000000,0000002f\n"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+            ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
+            ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
+            ("sys/devices/system/cpu/smt/active", "1\n"),
+            ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n"),
+            ("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "4\n"),
+            ("proc/self/cgroup", "0::/user/tool\n"),
+            ("sys/fs/cgroup/user/tool/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/user/cpu.max", "150000 100000\n"),
+            ("proc/loadavg", "2.41 1.02 0.80 3/711 9999\n"),
+            ("proc/pressure/cpu", "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\n"),
+            (
+                "proc/meminfo",
+                "MemTotal: 1000000 kB\nMemAvailable: 50000 kB\nSwapTotal: 800000 kB\nSwapFree: 300000 kB\n",
+            ),
+            ("sys/devices/system/node/node0/x", ""),
+            ("sys/devices/system/node/node1/x", ""),
+            ("proc/sys/kernel/numa_balancing", "1\n"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+            ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet\n"),
+            ("proc/cpuinfo", "processor: 0\nflags\t\t: fpu hypervisor sse\n"),
+            ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
+            ("proc/stat", "cpu  50 0 20 20 0 0 0 10 0 0\ncpu0 1 1 1 1\n"),
+            ("sys/class/power_supply/BAT0/type", "Battery\n"),
+            ("sys/class/power_supply/AC/type", "Mains\n"),
+            ("sys/class/power_supply/AC/online", "0\n"),
+        ]);
+        insta::assert_snapshot!(files.told(), @"");
+    }
+
+    #[test]
+    fn a_quiet_server() {
+        let files = Files::new(&[
+            ("sys/devices/system/cpu/online", "0-63\n"),
+            ("proc/self/status", "Cpus_allowed:\tffffffff,ffffffff\n"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+            ("sys/devices/system/cpu/cpufreq/boost", "0\n"),
+            ("sys/devices/system/cpu/smt/active", "0\n"),
+            ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "0\n"),
+            ("proc/self/cgroup", "0::/\n"),
+            ("sys/fs/cgroup/cpu.max", "max 100000\n"),
+            ("proc/loadavg", "0.01 0.02 0.00 1/711 9999\n"),
+            ("proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\nSwapTotal: 0 kB\n"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+            ("proc/cpuinfo", "flags\t\t: fpu sse\n"),
+        ]);
+        let checks = examine(&Machine::at(files.0.path()));
+        for check in checks {
+            assert_eq!(check.standing, Standing::Ok, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_is_not_called_well() {
+        insta::assert_snapshot!(Files::new(&[]).told(), @"");
+    }
+}

@@ -1,0 +1,161 @@
+//! Errors at the edge: what failed, where, what to do, and the exit code.
+
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use host_manifest::ManifestErrors;
+use host_registry::RegistryError;
+use host_store::StoreError;
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+
+use crate::exit::Exit;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub(crate) exit: Exit,
+    reports: Vec<Report>,
+}
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// One thing that is wrong.
+#[derive(Debug)]
+struct Report {
+    message: String,
+    help: Option<String>,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+    place: Option<Place>,
+}
+
+/// Where in a text.
+#[derive(Debug)]
+struct Place {
+    source: Arc<NamedSource<String>>,
+    label: LabeledSpan,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        let report = Report { message: message.into(), help: None, cause: None, place: None };
+        Self { exit, reports: vec![report] }
+    }
+
+    /// Says what to do.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        if let Some(report) = self.reports.first_mut() {
+            report.help = Some(help.into());
+        }
+        self
+    }
+
+    /// Says why it is so.
+    pub(crate) fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        if let Some(report) = self.reports.first_mut() {
+            report.cause = Some(cause.into());
+        }
+        self
+    }
+
+    /// Several failures at once, all shown; the first one's exit code holds. `None` where there
+    /// is none.
+    pub(crate) fn all(failures: impl IntoIterator<Item = Self>) -> Option<Self> {
+        failures.into_iter().reduce(|mut all, next| {
+            all.reports.extend(next.reports);
+            all
+        })
+    }
+
+    /// Something that the file system refused.
+    pub(crate) fn io(action: &str, path: &Path, error: std::io::Error) -> Self {
+        Self::new(Exit::Failure, format!("cannot {action} {}", path.display())).because(error)
+    }
+
+    /// All that is wrong with a manifest.
+    pub(crate) fn manifest(errors: &ManifestErrors, path: &Path, text: &str) -> Self {
+        let source = NamedSource::new(path.display().to_string(), text.to_owned());
+        let source = Arc::new(source.with_language("TOML"));
+        let reports = errors.errors.iter().map(|error| Report {
+            message: error.message.clone(),
+            help: error.hint.clone(),
+            cause: None,
+            place: Some(Place {
+                source: Arc::clone(&source),
+                label: LabeledSpan::new_with_span(
+                    Some(error.label.clone()).filter(|label| !label.is_empty()),
+                    error.span.clone(),
+                ),
+            }),
+        });
+        Self { exit: Exit::Manifest, reports: reports.collect() }
+    }
+
+    /// Each thing that is wrong.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &(dyn Diagnostic + '_)> {
+        self.reports.iter().map(|report| report as &dyn Diagnostic)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, report) in self.reports.iter().enumerate() {
+            write!(formatter, "{}{report}", if index == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl Error for Report {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &dyn Error)
+    }
+}
+
+impl Diagnostic for Report {
+    fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.place.as_ref().map(|place| &*place.source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let place = self.place.as_ref()?;
+        Some(Box::new(std::iter::once(place.label.clone())))
+    }
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Self {
+        let help = error.help();
+        let failure = Self::new(Exit::Plugin, error.to_string());
+        let failure = match error {
+            RegistryError::Read { source, .. } => failure.because(source),
+            _ => failure,
+        };
+        match help {
+            Some(help) => failure.help(help),
+            None => failure,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::new(Exit::Results, error.to_string());
+        match error.hint() {
+            Some(hint) => failure.help(hint),
+            None => failure,
+        }
+    }
+}

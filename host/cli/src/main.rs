@@ -1,0 +1,7 @@
+//! The command `host`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    host_cli::run().into()
+}

@@ -1,0 +1,172 @@
+/*!
+The one door for printing.
+
+Data goes to standard output, and everything else to standard error. A reader that has gone away
+(`host results list | head -1`) is no error: what is left to say is dropped. No other module prints.
+*/
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+use crate::arguments::{ColorChoice, Format, GlobalArguments};
+use crate::failure::Failure;
+use crate::platform;
+use crate::style::Palette;
+use crate::table;
+
+/// Where the width of a terminal is not known, lines are made to fit this.
+const USUAL_WIDTH: usize = 100;
+
+/// Prints.
+#[derive(Debug, Clone)]
+pub(crate) struct Printer {
+    format: Format,
+    quiet: bool,
+    verbose: bool,
+    /// Styles of standard output.
+    out: Palette,
+    /// Styles of standard error.
+    err: Palette,
+    err_is_terminal: bool,
+    width: usize,
+}
+
+impl Printer {
+    pub(crate) fn new(global: &GlobalArguments) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colored = |terminal: bool| match global.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => terminal && !no_color && !dumb,
+        };
+        let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        Self {
+            format: global.format,
+            quiet: global.quiet,
+            verbose: global.verbose > 0,
+            out: Palette::new(colored(out)),
+            err: Palette::new(colored(err)),
+            err_is_terminal: err,
+            width: platform::terminal_width().unwrap_or(USUAL_WIDTH),
+        }
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether a person is likely to read along.
+    pub(crate) fn shows_progress(&self) -> bool {
+        // The log's lines and a bar would write over each other.
+        self.err_is_terminal && !self.quiet && !self.verbose
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Columns that fit on a line.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Styles of standard output.
+    pub(crate) fn palette(&self) -> Palette {
+        self.out
+    }
+
+    /// Styles of standard error.
+    pub(crate) fn status_palette(&self) -> Palette {
+        self.err
+    }
+
+    /// Data, as it is, with a line break where it has none.
+    pub(crate) fn data(&self, text: impl Display) {
+        let mut text = text.to_string();
+        if text.is_empty() {
+            return;
+        }
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let mut stdout = io::stdout().lock();
+        drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+    }
+
+    /// A table for people with its header set off.
+    pub(crate) fn headed(&self, table: &str) -> String {
+        match table.split_once('\n') {
+            Some((header, rest)) => format!("{}\n{rest}", self.out.faint(header)),
+            None => table.to_owned(),
+        }
+    }
+
+    /// Data in one of the machine formats: `document` is the JSON form, `table` that of the
+    /// others. `false` where a person is to be shown something instead.
+    pub(crate) fn machine(
+        &self,
+        document: impl FnOnce() -> serde_json::Value,
+        table: impl FnOnce() -> host_record::Table,
+    ) -> bool {
+        match self.format {
+            Format::Human => return false,
+            Format::Json => self.data(format_args!("{:#}", document())),
+            Format::Jsonl => self.data(table::json_lines(&table())),
+            Format::Csv => self.data(table::csv(&table())),
+            Format::Markdown => self.data(table::markdown(&table())),
+        }
+        true
+    }
+
+    /// A line about what is being done, with its verb set off.
+    pub(crate) fn status(&self, verb: &str, text: impl Display) {
+        if !self.quiet {
+            self.line(format_args!("{} {text}", self.err.verb(format_args!("{verb:>11}"))));
+        }
+    }
+
+    /// A line below a [`Printer::status`] line.
+    pub(crate) fn detail(&self, text: impl Display) {
+        if !self.quiet {
+            self.line(format_args!("{:>11} {text}", ""));
+        }
+    }
+
+    /// Something doubtful, and what to do about it.
+    pub(crate) fn warning(&self, text: impl Display, help: Option<&str>) {
+        self.line(format_args!("{} {text}", self.err.warning(format_args!("{:>11}", "warning"))));
+        if let Some(help) = help {
+            self.line(format_args!("{} {help}", self.err.faint(format_args!("{:>11}", "help"))));
+        }
+    }
+
+    /// Why a command failed: everything that is known of it at once.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        let theme = match (self.err_is_terminal, self.err.is_on()) {
+            (_, true) => GraphicalTheme::unicode(),
+            (true, false) => GraphicalTheme::unicode_nocolor(),
+            (false, false) => GraphicalTheme::none(),
+        };
+        let handler = GraphicalReportHandler::new_themed(theme)
+            .with_width(self.width)
+            .with_links(false)
+            .with_context_lines(1)
+            .with_wrap_lines(true);
+        let mut text = String::new();
+        for report in failure.reports() {
+            // Rendering into a string fails only where a source has no such span.
+            if handler.render_report(&mut text, report).is_err() {
+                text.push_str(&format!("error: {report}\n"));
+            }
+        }
+        self.line(text.trim_end());
+    }
+
+    fn line(&self, text: impl Display) {
+        let mut stderr = io::stderr().lock();
+        drop(writeln!(stderr, "{text}"));
+    }
+}

@@ -1,0 +1,83 @@
+/*!
+Progress on standard error, silent while anything is being timed.
+
+The bar has no ticker thread: it draws when an event comes, and no event is drawn between the
+beginning of the warm-up and the end of the measurement. What the reader sees during that time was
+drawn before it began.
+*/
+
+use host_record::{CaseRecord, CaseSpec, Outcome, Phase};
+use host_run::Observer;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::printer::Printer;
+use crate::units;
+
+/// Shows how a run goes on.
+pub(crate) struct Progress<'printer> {
+    printer: &'printer Printer,
+    bar: ProgressBar,
+    total: u64,
+    done: u64,
+}
+
+impl<'printer> Progress<'printer> {
+    /// Progress over `total` items, of which `done` were done in an earlier part of the run.
+    pub(crate) fn new(printer: &'printer Printer, total: u64, done: u64) -> Self {
+        let target = if printer.shows_progress() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        let style = ProgressStyle::with_template("{prefix} [{bar:20}] {pos}/{len} {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("━╸ "));
+        bar.set_prefix(printer.status_palette().verb(format_args!("{:>11}", "Measuring")));
+        bar.set_position(done);
+        Self { printer, bar, total, done }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn line(&self, verb: &str, text: &str) {
+        self.bar.suspend(|| self.printer.status(verb, text));
+    }
+}
+
+impl Observer for Progress<'_> {
+    fn case_started(&mut self, case: &CaseSpec) {
+        self.bar.set_message(case.key.to_string());
+    }
+
+    fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
+        let doing = match phase {
+            // The clock runs, or is about to.
+            Phase::WarmUp | Phase::Measure => return,
+            Phase::Start | Phase::Open | Phase::Devices => "starting",
+            Phase::Load | Phase::Inputs | Phase::Prepare => "loading",
+            Phase::FirstRun => "measuring",
+            Phase::Outputs => "collecting outputs",
+            Phase::Unload => "ending",
+        };
+        self.bar.set_message(format!("{}: {doing}", case.key));
+    }
+
+    fn case_finished(&mut self, record: &CaseRecord) {
+        self.done += 1;
+        let place = format!("{}/{} {}", self.done, self.total, record.key);
+        match &record.outcome {
+            Outcome::Finished(_) => {
+                let took = units::duration(record.elapsed_ns as f64);
+                self.line("Measured", &format!("{place} in {took}"));
+            }
+            Outcome::Failed { failure } => self.line("Failed", &format!("{place}: {failure}")),
+            // Gaps are told with the plan, and again at the end.
+            Outcome::Gap { .. } => {}
+        }
+        self.bar.set_position(self.done);
+    }
+}

@@ -1,0 +1,572 @@
+/*!
+What a run came to: the table at the end of `host run` and of `host results show`, and the same for
+machines. It is read back from the run folder, so that what is shown is what is kept.
+*/
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use host_record::{
+    CaseKey, CaseRecord, Cell, MetricValue, Outcome, Recommendation, Table, Warning,
+};
+use host_store::{RunFolder, RunHeader};
+use serde_json::{Value, json};
+
+use crate::failure::Result;
+use crate::style::Palette;
+use crate::{table, units};
+
+/// A run, as it is shown.
+pub(crate) struct Summary {
+    header: RunHeader,
+    cases: Vec<Case>,
+    recommendations: Vec<Advice>,
+    /// Cases of the plan that are not in the journal.
+    unreached: u64,
+    finished: bool,
+}
+
+struct Case {
+    record: CaseRecord,
+    metrics: Vec<MetricValue>,
+    /// Metric plugins that failed on it: id and reason.
+    errors: Vec<(String, String)>,
+}
+
+struct Advice {
+    plugin: String,
+    recommendation: Recommendation,
+}
+
+/// A metric that has a column of its own in the table for people: its name, its heading, and how
+/// soon the column gives way where the terminal is narrow.
+const HEADINGS: &[(&str, &str, u8)] = &[
+    ("latency.p50", "p50", 0),
+    ("latency.p90", "p90", 4),
+    ("latency.p99", "p99", 1),
+    ("throughput.samples", "samples", 1),
+    ("memory.peak", "peak memory", 3),
+    ("accuracy.top1", "accuracy", 2),
+];
+
+/// Metrics of the plugins that come with the tool; every other metric is someone's own.
+const USUAL: &[&str] = &["latency.", "throughput.", "memory.", "accuracy."];
+
+impl Summary {
+    /// Reads a run folder.
+    pub(crate) fn read(folder: &RunFolder) -> Result<Self> {
+        let mut results: BTreeMap<String, (Vec<MetricValue>, Vec<(String, String)>)> =
+            BTreeMap::new();
+        for result in folder.results()? {
+            let (values, errors) = results.entry(result.case_id).or_default();
+            values.extend(result.values);
+            errors.extend(result.error.map(|error| (result.plugin.id, error)));
+        }
+        let mut cases = Vec::new();
+        for record in folder.records()? {
+            let record = record?;
+            let (metrics, errors) = results.remove(&record.case_id).unwrap_or_default();
+            cases.push(Case { record, metrics, errors });
+        }
+        let recommendations = folder
+            .recommendations()?
+            .into_iter()
+            .flat_map(|record| {
+                let plugin = record.plugin.id;
+                record
+                    .recommendations
+                    .into_iter()
+                    .map(move |recommendation| Advice { plugin: plugin.clone(), recommendation })
+            })
+            .collect();
+        let planned = folder.plan()?.count() as u64;
+        Ok(Self {
+            header: folder.header().clone(),
+            unreached: planned.saturating_sub(cases.len() as u64),
+            cases,
+            recommendations,
+            finished: folder.finished()?.is_some(),
+        })
+    }
+
+    /// How many cases finished, failed, and were gaps.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let mut counts = (0, 0, 0);
+        for case in &self.cases {
+            match case.record.outcome {
+                Outcome::Finished(_) => counts.0 += 1,
+                Outcome::Failed { .. } => counts.1 += 1,
+                Outcome::Gap { .. } => counts.2 += 1,
+            }
+        }
+        counts
+    }
+
+    /// The machine form, as one document.
+    pub(crate) fn document(&self, folder: &Path) -> Value {
+        let (finished, failed, gaps) = self.counts();
+        json!({
+            "run": self.header.run_id,
+            "experiment": self.header.experiment,
+            "description": self.header.description,
+            "started-at": self.header.started_at,
+            "state": if self.finished { "finished" } else { "unfinished" },
+            "folder": folder,
+            "counts": {
+                "finished": finished, "failed": failed, "gaps": gaps, "unreached": self.unreached,
+            },
+            "cases": self.cases.iter().map(Case::document).collect::<Vec<_>>(),
+            "recommendations": self.recommendations.iter().map(|advice| json!({
+                "plugin": advice.plugin,
+                "title": advice.recommendation.title,
+                "explanation": advice.recommendation.explanation,
+                "cases": advice.recommendation.cases,
+                "attributes": advice.recommendation.attributes,
+            })).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The machine form, as one row for each case with a column for each metric.
+    pub(crate) fn rows(&self) -> Table {
+        let mut metrics: Vec<&str> = Vec::new();
+        for value in self.cases.iter().flat_map(|case| &case.metrics) {
+            if !metrics.contains(&value.metric.as_str()) {
+                metrics.push(&value.metric);
+            }
+        }
+        let fixed = [
+            "case_id",
+            "model",
+            "backend",
+            "device",
+            "precision",
+            "batch",
+            "sequence_length",
+            "mode",
+            "scenario",
+            "outcome",
+            "reason",
+            "warnings",
+        ];
+        let columns = fixed.iter().chain(&metrics).map(|name| (*name).to_owned()).collect();
+        let text = |text: &str| Cell::Text(text.to_owned());
+        let row = |case: &Case| {
+            let key = &case.record.key;
+            let warnings: Vec<_> =
+                case.warnings().iter().map(|warning| warning.kind.name()).collect();
+            let mut row = vec![
+                text(&case.record.case_id),
+                text(&key.model),
+                text(&key.backend),
+                text(&key.device),
+                text(key.precision.name()),
+                Cell::Integer(key.batch.into()),
+                key.sequence_length.map_or(Cell::Null, |length| Cell::Integer(length.into())),
+                text(key.mode.name()),
+                text(key.scenario.name()),
+                text(case.outcome()),
+                case.reason().map_or(Cell::Null, Cell::Text),
+                text(&warnings.join(" ")),
+            ];
+            row.extend(metrics.iter().map(
+                |name| match case.metric(name).map(|found| &found.value) {
+                    Some(Ok(value)) => Cell::Real(*value),
+                    _ => Cell::Null,
+                },
+            ));
+            row
+        };
+        Table { columns, rows: self.cases.iter().map(row).collect() }
+    }
+
+    /// The form for people.
+    pub(crate) fn human(&self, width: usize, palette: Palette) -> String {
+        let mut text = String::new();
+        let common = Common::of(&self.cases);
+        let mut heading = vec![self.header.experiment.clone()];
+        heading.extend(common.heading(&self.cases));
+        let _ = writeln!(text, "{}\n", palette.heading(heading.join(" · ")));
+        let measured: Vec<_> = self
+            .cases
+            .iter()
+            .filter(|case| matches!(case.record.outcome, Outcome::Finished(_)))
+            .collect();
+        if !measured.is_empty() {
+            let drawn = self.measured(&measured, &common, width);
+            let mut lines = drawn.lines();
+            if let Some(header) = lines.next() {
+                let _ = writeln!(text, "{}", palette.faint(header));
+            }
+            for line in lines {
+                let _ = writeln!(text, "{line}");
+            }
+            text.push('\n');
+        }
+        self.reasons(&mut text, &common, width, palette);
+        for advice in &self.recommendations {
+            let Recommendation { title, explanation, .. } = &advice.recommendation;
+            let _ = writeln!(text, "{}", palette.good(wrapped(title, width, "")));
+            let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
+        }
+        let (finished, failed, gaps) = self.counts();
+        let mut counts = vec![format!("{finished} measured")];
+        if failed > 0 {
+            counts.push(palette.bad(format_args!("{failed} failed")));
+        }
+        if gaps > 0 {
+            counts.push(palette.warning(units::count(gaps, "gap", "gaps")));
+        }
+        if self.unreached > 0 {
+            counts.push(palette.warning(format_args!("{} not reached", self.unreached)));
+        }
+        let _ = writeln!(text, "{}", counts.join(", "));
+        text
+    }
+
+    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> String {
+        let mut columns: Vec<Column> = Vec::new();
+        let mut coordinate = |heading: &str, right: bool, value: &dyn Fn(&CaseKey) -> String| {
+            columns.push(Column {
+                heading: heading.into(),
+                cells: cases.iter().map(|case| value(&case.record.key)).collect(),
+                right,
+                gives_way: 0,
+            });
+        };
+        for axis in Axis::ALL.iter().filter(|axis| !common.0.contains(axis)) {
+            coordinate(axis.heading(), axis.is_number(), &|key| axis.value(key));
+        }
+        for (metric, heading, gives_way) in HEADINGS {
+            columns.extend(Column::of_metric(metric, heading, *gives_way, cases));
+        }
+        let own: Vec<_> = cases
+            .iter()
+            .flat_map(|case| &case.metrics)
+            .map(|value| value.metric.as_str())
+            .filter(|name| !USUAL.iter().any(|usual| name.starts_with(usual)))
+            .fold(Vec::new(), |mut names, name| {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+                names
+            });
+        for name in own.into_iter().take(3) {
+            columns.extend(Column::of_metric(name, name, 5, cases));
+        }
+        if cases.iter().any(|case| !case.notes().is_empty()) {
+            columns.push(Column {
+                heading: "notes".into(),
+                cells: cases.iter().map(|case| case.notes()).collect(),
+                right: false,
+                gives_way: 6,
+            });
+        }
+        draw(columns, width)
+    }
+
+    /// Failures, gaps and failed plugins, each with its reason; cases with the same reason together.
+    fn reasons(&self, text: &mut String, common: &Common, width: usize, palette: Palette) {
+        let mut reasons: Vec<(&str, String, Vec<String>)> = Vec::new();
+        let mut add = |word, reason: String, name: String| match reasons
+            .iter_mut()
+            .find(|known| known.0 == word && known.1 == reason)
+        {
+            Some(known) => known.2.push(name),
+            None => reasons.push((word, reason, vec![name])),
+        };
+        for case in &self.cases {
+            let name = common.rest(&case.record.key);
+            match &case.record.outcome {
+                Outcome::Finished(_) => {}
+                Outcome::Failed { failure } => add("failed", failure.to_string(), name.clone()),
+                Outcome::Gap { gap } => add("gap", gap.reason.clone(), name.clone()),
+            }
+            for (plugin, error) in &case.errors {
+                add("no value", format!("metric `{plugin}`: {error}"), name.clone());
+            }
+        }
+        for (word, reason, names) in &reasons {
+            let painted = match *word {
+                "failed" => palette.bad(word),
+                _ => palette.warning(word),
+            };
+            let shown = names.len().min(3);
+            let mut which = names[..shown].join("; ");
+            if names.len() > shown {
+                let _ = write!(which, "; and {} more", names.len() - shown);
+            }
+            let _ = writeln!(text, "{painted}  {which}");
+            let _ = writeln!(text, "{}", wrapped(reason, width, "  "));
+        }
+        let warnings: Vec<_> = self.cases.iter().flat_map(Case::warnings).collect();
+        let mut kinds: Vec<_> = warnings.iter().map(|warning| warning.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            let of_kind: Vec<_> = warnings.iter().filter(|warning| warning.kind == kind).collect();
+            let cases = units::count(of_kind.len() as u64, "case", "cases");
+            let _ = writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning"));
+            if let Some(first) = of_kind.first() {
+                let _ = writeln!(text, "{}", wrapped(&first.evidence, width, "  "));
+            }
+        }
+        if !reasons.is_empty() || !warnings.is_empty() {
+            text.push('\n');
+        }
+    }
+}
+
+impl Case {
+    fn metric(&self, name: &str) -> Option<&MetricValue> {
+        self.metrics.iter().find(|value| value.metric == name)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        match &self.record.outcome {
+            Outcome::Finished(report) => &report.warnings,
+            _ => &[],
+        }
+    }
+
+    fn outcome(&self) -> &'static str {
+        match self.record.outcome {
+            Outcome::Finished(_) => "finished",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Gap { .. } => "gap",
+        }
+    }
+
+    fn reason(&self) -> Option<String> {
+        match &self.record.outcome {
+            Outcome::Finished(_) => None,
+            Outcome::Failed { failure } => Some(failure.to_string()),
+            Outcome::Gap { gap } => Some(gap.reason.clone()),
+        }
+    }
+
+    /// Words for the table's last column.
+    fn notes(&self) -> String {
+        let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
+        if !self.errors.is_empty() {
+            notes.push("metric failed");
+        }
+        notes.join(", ")
+    }
+
+    fn document(&self) -> Value {
+        let metric = |value: &MetricValue| {
+            let mut object = json!({
+                "value": value.value.as_ref().ok(),
+                "unit": value.unit,
+                "direction": value.direction,
+                "interval": value.interval,
+                "attributes": value.attributes,
+            });
+            if let Err(gap) = &value.value {
+                object["gap"] = json!(gap);
+            }
+            (value.metric.clone(), object)
+        };
+        let failure = match &self.record.outcome {
+            Outcome::Failed { failure } => json!(failure),
+            _ => Value::Null,
+        };
+        let gap = match &self.record.outcome {
+            Outcome::Gap { gap } => json!(gap),
+            _ => Value::Null,
+        };
+        json!({
+            "id": self.record.case_id,
+            "key": self.record.key,
+            "outcome": self.outcome(),
+            "reason": self.reason(),
+            "failure": failure,
+            "gap": gap,
+            "elapsed-ns": self.record.elapsed_ns,
+            "warnings": self.warnings(),
+            "metrics": self.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
+            "metric-errors": self.errors.iter().map(|(plugin, error)| json!({
+                "plugin": plugin, "error": error,
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// A coordinate of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Model,
+    Backend,
+    Device,
+    Precision,
+    Batch,
+    SequenceLength,
+    Mode,
+    Scenario,
+}
+
+impl Axis {
+    const ALL: &'static [Self] = &[
+        Self::Model,
+        Self::Backend,
+        Self::Device,
+        Self::Precision,
+        Self::Batch,
+        Self::SequenceLength,
+        Self::Mode,
+        Self::Scenario,
+    ];
+
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Backend => "backend",
+            Self::Device => "device",
+            Self::Precision => "precision",
+            Self::Batch => "batch",
+            Self::SequenceLength => "sequence",
+            Self::Mode => "mode",
+            Self::Scenario => "scenario",
+        }
+    }
+
+    fn is_number(self) -> bool {
+        matches!(self, Self::Batch | Self::SequenceLength)
+    }
+
+    fn value(self, key: &CaseKey) -> String {
+        match self {
+            Self::Model => key.model.clone(),
+            Self::Backend => key.backend.clone(),
+            Self::Device => key.device.clone(),
+            Self::Precision => key.precision.to_string(),
+            Self::Batch => key.batch.to_string(),
+            Self::SequenceLength => {
+                key.sequence_length.map(|length| length.to_string()).unwrap_or_default()
+            }
+            Self::Mode => key.mode.to_string(),
+            Self::Scenario => key.scenario.to_string(),
+        }
+    }
+
+    /// The value with the word that it needs to be understood by itself.
+    fn named(self, key: &CaseKey) -> String {
+        match self {
+            Self::Batch | Self::SequenceLength => format!("{} {}", self.heading(), self.value(key)),
+            _ => self.value(key),
+        }
+    }
+}
+
+/// The axes on which all cases agree: they are said once, above the table.
+struct Common(Vec<Axis>);
+
+impl Common {
+    fn of(cases: &[Case]) -> Self {
+        let agrees = |axis: &&Axis| {
+            let mut values = cases.iter().map(|case| axis.value(&case.record.key));
+            let first = values.next();
+            values.all(|value| Some(value) == first)
+        };
+        let mut axes: Vec<_> = Axis::ALL.iter().filter(agrees).copied().collect();
+        // A table with no coordinate at all would not say what its lines are.
+        if axes.len() == Axis::ALL.len() {
+            axes.retain(|axis| !matches!(axis, Axis::Batch | Axis::Scenario));
+        }
+        Self(axes)
+    }
+
+    /// What all cases have in common, without what goes without saying.
+    fn heading(&self, cases: &[Case]) -> Vec<String> {
+        let Some(first) = cases.first() else { return Vec::new() };
+        let key = &first.record.key;
+        self.0
+            .iter()
+            .filter(|axis| **axis != Axis::Mode)
+            .map(|axis| axis.named(key))
+            .filter(|text| !text.is_empty() && !text.ends_with(' '))
+            .collect()
+    }
+
+    /// A case's coordinates on the other axes.
+    fn rest(&self, key: &CaseKey) -> String {
+        let rest: Vec<_> = Axis::ALL
+            .iter()
+            .filter(|axis| !self.0.contains(axis))
+            .map(|axis| axis.named(key))
+            .filter(|text| !text.is_empty())
+            .collect();
+        rest.join(" · ")
+    }
+}
+
+struct Column {
+    heading: String,
+    cells: Vec<String>,
+    right: bool,
+    /// The column with the greatest number goes first where the terminal is too narrow; 0 stays.
+    gives_way: u8,
+}
+
+impl Column {
+    /// The column of a metric; `None` where no case has it.
+    fn of_metric(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Self> {
+        if cases.iter().all(|case| case.metric(name).is_none()) {
+            return None;
+        }
+        let cell = |case: &&Case| match case.metric(name).map(|value| (&value.value, &value.unit)) {
+            Some((Ok(value), unit)) => units::quantity(*value, unit),
+            Some((Err(_), _)) => "gap".into(),
+            None => String::new(),
+        };
+        let cells = cases.iter().map(cell).collect();
+        Some(Self { heading: heading.into(), cells, right: true, gives_way })
+    }
+
+    fn width(&self) -> usize {
+        let lengths = self.cells.iter().chain([&self.heading]).map(|text| text.chars().count());
+        lengths.max().unwrap_or(0) + 2
+    }
+}
+
+/// Draws the columns that fit.
+fn draw(mut columns: Vec<Column>, width: usize) -> String {
+    while columns.iter().map(Column::width).sum::<usize>() > width {
+        let Some((index, _)) = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.gives_way > 0)
+            .max_by_key(|(_, column)| column.gives_way)
+        else {
+            break;
+        };
+        columns.remove(index);
+    }
+    let right: Vec<_> = columns.iter().map(|column| column.right).collect();
+    let header = columns.iter().map(|column| column.heading.clone()).collect();
+    let rows = (0..columns.first().map_or(0, |column| column.cells.len()))
+        .map(|row| columns.iter().map(|column| column.cells[row].clone()).collect())
+        .collect();
+    table::draw(header, rows, &right, width)
+}
+
+/// Breaks text into lines that fit, each beginning with `indent`.
+pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = indent.to_owned();
+        for word in paragraph.split_whitespace() {
+            let long = line.chars().count() + word.chars().count() + 1 > width;
+            if long && line.len() > indent.len() {
+                lines.push(std::mem::replace(&mut line, indent.to_owned()));
+            }
+            if line.len() > indent.len() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,146 @@
+//! Tables, as people and as machines read them.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn, presets};
+use host_record::{Cell, Table};
+use serde_json::{Map, Value};
+
+/// JSON objects, one on each line.
+pub(crate) fn json_lines(table: &Table) -> String {
+    objects(table).iter().map(|object| format!("{object}\n")).collect()
+}
+
+/// JSON objects, one for each row, with the columns' names as keys.
+pub(crate) fn objects(table: &Table) -> Vec<Value> {
+    let object = |row: &Vec<Cell>| {
+        let pairs = table.columns.iter().cloned().zip(row.iter().map(json));
+        Value::Object(pairs.collect::<Map<_, _>>())
+    };
+    table.rows.iter().map(object).collect()
+}
+
+fn json(cell: &Cell) -> Value {
+    match cell {
+        Cell::Null => Value::Null,
+        Cell::Boolean(value) => (*value).into(),
+        Cell::Integer(value) => (*value).into(),
+        Cell::Real(value) => (*value).into(),
+        Cell::Text(text) => text.as_str().into(),
+    }
+}
+
+/// Comma-separated values (RFC 4180) with a header.
+pub(crate) fn csv(table: &Table) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let records = std::iter::once(table.columns.clone())
+        .chain(table.rows.iter().map(|row| row.iter().map(text).collect()));
+    for record in records {
+        // Writing to memory cannot fail, and all rows are as long as the header.
+        if writer.write_record(&record).is_err() {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
+}
+
+/// A Markdown table.
+pub(crate) fn markdown(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let escape = |text: &String| text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ");
+    let mut text_ = line(table.columns.iter().map(escape).collect());
+    let rule = (0..table.columns.len())
+        .map(|column| if is_numeric(table, column) { "---:".to_owned() } else { "---".to_owned() });
+    text_.push_str(&line(rule.collect()));
+    for row in &table.rows {
+        text_.push_str(&line(row.iter().map(|cell| escape(&text(cell))).collect()));
+    }
+    text_
+}
+
+/// A table for people: borderless columns, numbers to the right, wrapped to `width`.
+pub(crate) fn human(table: &Table, width: usize) -> String {
+    let right: Vec<_> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
+    let rows = table.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    draw(table.columns.clone(), rows, &right, width)
+}
+
+/// Draws columns, with those of `right` set to the right.
+pub(crate) fn draw(
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    right: &[bool],
+    width: usize,
+) -> String {
+    let mut drawn = Drawn::new();
+    drawn
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+        .set_header(header)
+        .add_rows(rows);
+    for (index, column) in drawn.column_iter_mut().enumerate() {
+        column.set_padding((u16::from(index > 0), 1));
+        if right.get(index).copied().unwrap_or(false) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<_> = drawn.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+fn is_numeric(table: &Table, column: usize) -> bool {
+    let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+    let numeric = |cell: &Cell| matches!(cell, Cell::Integer(_) | Cell::Real(_) | Cell::Null);
+    cells.clone().any(|cell| *cell != Cell::Null) && cells.all(numeric)
+}
+
+/// A cell as text; NULL is empty.
+pub(crate) fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => String::new(),
+        Cell::Boolean(value) => value.to_string(),
+        Cell::Integer(value) => value.to_string(),
+        Cell::Real(value) => value.to_string(),
+        Cell::Text(text) => text.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table {
+            columns: vec!["name".into(), "p99".into()],
+            rows: vec![
+                vec![Cell::Text("a|b, \"c\"".into()), Cell::Real(0.5)],
+                vec![Cell::Text("a longer name".into()), Cell::Null],
+            ],
+        }
+    }
+
+    #[test]
+    fn every_form_says_the_same() {
+        insta::assert_snapshot!(json_lines(&table()), @r#"
+        {"name":"a|b, \"c\"","p99":0.5}
+        {"name":"a longer name","p99":null}
+        "#);
+        insta::assert_snapshot!(csv(&table()), @r#"
+        name,p99
+        "a|b, ""c""",0.5
+        a longer name,
+        "#);
+        insta::assert_snapshot!(markdown(&table()), @r#"
+        | name | p99 |
+        | --- | ---: |
+        | a\|b, "c" | 0.5 |
+        | a longer name |  |
+        "#);
+        insta::assert_snapshot!(human(&table(), 80), @"");
+    }
+
+    #[test]
+    fn a_narrow_table_wraps() {
+        let drawn = human(&table(), 14);
+        assert!(drawn.lines().all(|line| line.chars().count() <= 14), "{drawn}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Numbers with units, as people read them: three significant digits and the unit that fits.
+
+/// A value in `unit` (by its symbol, as metrics give it).
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => duration(value),
+        "B" => bytes(value),
+        "1/s" => rate(value),
+        "1" => number(value),
+        other => format!("{} {other}", number(value)),
+    }
+}
+
+/// A time in nanoseconds.
+pub(crate) fn duration(nanoseconds: f64) -> String {
+    const UNITS: &[(f64, &str)] = &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+    if nanoseconds >= 120e9 {
+        return long_duration(nanoseconds);
+    }
+    scaled(nanoseconds, UNITS, 1000.0)
+}
+
+/// A time of minutes or hours.
+fn long_duration(nanoseconds: f64) -> String {
+    let seconds = (nanoseconds / 1e9).round();
+    let (minutes, seconds) = ((seconds / 60.0).floor(), seconds % 60.0);
+    if minutes < 60.0 {
+        return format!("{minutes} min {seconds} s");
+    }
+    format!("{} h {} min", (minutes / 60.0).floor(), minutes % 60.0)
+}
+
+/// A number of bytes, in binary multiples.
+pub(crate) fn bytes(value: f64) -> String {
+    const UNITS: &[(f64, &str)] = &[
+        ((1u64 << 40) as f64, "TiB"),
+        ((1u64 << 30) as f64, "GiB"),
+        ((1u64 << 20) as f64, "MiB"),
+        ((1u64 << 10) as f64, "KiB"),
+        (1.0, "B"),
+    ];
+    scaled(value, UNITS, 1024.0)
+}
+
+/// Something per second.
+pub(crate) fn rate(value: f64) -> String {
+    const UNITS: &[(f64, &str)] = &[(1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")];
+    scaled(value, UNITS, 1000.0)
+}
+
+/// A plain number.
+pub(crate) fn number(value: f64) -> String {
+    if value != 0.0 && (value.abs() < 1e-4 || value.abs() >= 1e7) {
+        return format!("{value:.2e}");
+    }
+    significant(value)
+}
+
+/// A count with its noun.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn scaled(value: f64, units: &[(f64, &str)], step: f64) -> String {
+    let Some(last) = units.len().checked_sub(1) else { return significant(value) };
+    let mut index = units.iter().position(|(size, _)| value.abs() >= *size).unwrap_or(last);
+    // 999.96 would be written as 1000: the next unit says it better.
+    if index > 0 && (value / units[index].0).abs() >= step - 0.5 {
+        index -= 1;
+    }
+    let (size, unit) = units[index];
+    let digits = significant(value / size);
+    if unit.starts_with('/') || unit.ends_with("/s") {
+        format!("{digits}{unit}")
+    } else {
+        format!("{digits} {unit}")
+    }
+}
+
+/// Three significant digits without an exponent; whole numbers of up to seven digits whole.
+fn significant(value: f64) -> String {
+    let magnitude = value.abs();
+    if value == value.trunc() && magnitude < 1e3 {
+        return format!("{value}");
+    }
+    let decimals = match magnitude {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        0.1.. => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_unit_that_fits() {
+        let written = [
+            duration(0.0),
+            duration(37.0),
+            duration(1234.0),
+            duration(999_960.0),
+            duration(12_345_678.0),
+            duration(1.5e9),
+            duration(125e9),
+            duration(3.75e12),
+            bytes(512.0),
+            bytes(12_345_678.0),
+            bytes(1024.0 * 1023.9),
+            rate(12.0),
+            rate(6502.0),
+            rate(28_300_000.0),
+            number(0.9694),
+            number(1.0),
+            number(1234567.0),
+            number(0.000001),
+            quantity(3.0, "J"),
+        ];
+        insta::assert_snapshot!(written.join("\n"), @"");
+    }
+}

@@ -1,0 +1,174 @@
+//! The command line as its users see it: help, errors, files that it writes.
+
+use std::path::Path;
+
+use snapbox::cmd::{Command, cargo_bin};
+use snapbox::{Assert, assert_data_eq, file, str};
+
+/// Each page of help, and small commands, with all that they print.
+#[test]
+fn transcripts() {
+    trycmd::TestCases::new()
+        .register_bin("host", Path::new(env!("CARGO_BIN_EXE_host")))
+        .env("NO_COLOR", "1")
+        .env("XDG_CONFIG_HOME", "/nonexistent/configuration")
+        .env("XDG_DATA_HOME", "/nonexistent/data")
+        .case("tests/cmd/*.trycmd");
+}
+
+/// `host` in an empty folder, with nothing of the user's.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.path().join(name), text).expect("writing a file of the test");
+    }
+
+    fn host(&self, arguments: &[&str]) -> Command {
+        let folder = |name| self.0.path().join(name);
+        Command::new(cargo_bin!("host"))
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env("NO_COLOR", "1")
+            .env("HOME", folder("home"))
+            .env("XDG_CONFIG_HOME", folder("configuration"))
+            .env("XDG_DATA_HOME", folder("data"))
+            .env("XDG_CACHE_HOME", folder("cache"))
+            .env_remove("TARE_PLUGINS")
+            .env_remove("TARE_RESULTS")
+            .with_assert(Assert::new().action_env("SNAPSHOTS"))
+    }
+}
+
+const BROKEN: &str = r#"schema = 1
+
+[experiment]
+name = "broken"
+sed = 7
+
+[[model]]
+id = "digits"
+path = "digits.onnx"
+
+[[backend]]
+id = "cpu"
+version = "newest"
+
+[matrix]
+batch = [1, 0]
+precision = ["fp31"]
+"#;
+
+#[test]
+fn all_errors_of_a_manifest_are_shown_at_once_and_underlined() {
+    let place = Place::new();
+    place.write("broken.toml", BROKEN);
+    let assert = place.host(&["validate", "broken.toml"]).assert();
+    assert.code(3).stdout_eq("").stderr_eq(file!["golden/manifest-errors.txt"]);
+}
+
+#[test]
+fn a_missing_manifest_names_the_way_out() {
+    let place = Place::new();
+    place.host(&["run", "absent.toml"]).assert().code(3).stdout_eq("").stderr_eq(str![[r#""#]]);
+}
+
+#[test]
+fn init_writes_a_manifest_that_parses_and_never_overwrites() {
+    let place = Place::new();
+    place.host(&["init"]).assert().success().stdout_eq("");
+    let written = std::fs::read_to_string(place.0.path().join("experiment.toml"));
+    let written = written.expect("the manifest");
+    host_manifest::parse(&written).expect("a manifest that parses");
+    place.write("experiment.toml", "mine");
+    place.host(&["init"]).assert().code(1).stderr_eq(str![[r#""#]]);
+    let kept = std::fs::read_to_string(place.0.path().join("experiment.toml"));
+    assert_data_eq!(kept.expect("the file"), "mine");
+    place.host(&["init", "--force"]).assert().success();
+}
+
+#[test]
+fn completions_are_scripts_for_each_shell() {
+    let place = Place::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = place.host(&["completions", shell]).output().expect("starting host");
+        let script = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && script.contains("validate"), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn nothing_is_said_to_a_reader_that_has_gone_away() {
+    let place = Place::new();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_host"))
+        .args(["completions", "zsh"])
+        .current_dir(place.0.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("starting host");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("waiting for host");
+    assert_eq!(output.status.code(), Some(0));
+    assert_data_eq!(String::from_utf8_lossy(&output.stderr).into_owned(), "");
+}
+
+#[test]
+fn empty_results_are_empty_and_not_an_error() {
+    let place = Place::new();
+    place.host(&["results", "list", "--format", "json"]).assert().success().stdout_eq("[]\n");
+    place.host(&["results", "show"]).assert().code(7).stderr_eq(str![[r#""#]]);
+}
+
+#[test]
+fn doctor_says_the_same_to_machines() {
+    let place = Place::new();
+    let output = place.host(&["doctor", "--format", "json"]).output().expect("starting host");
+    let checks: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let checks = checks.as_array().expect("a list of checks");
+    for name in ["frequency governor", "clock source", "load", "virtualisation", "worker"] {
+        let check = checks.iter().find(|check| check["name"] == name).expect(name);
+        let standing = check["standing"].as_str().expect("a word");
+        assert!(["ok", "advice", "unknown", "broken"].contains(&standing), "{check}");
+        assert_eq!(check["advice"].is_string(), ["advice", "broken"].contains(&standing));
+    }
+}
+
+const NULL: &str = r#"schema = 1
+
+[experiment]
+name = "planned"
+
+[[model]]
+id = "model"
+path = "model.onnx"
+
+[[backend]]
+id = "null"
+
+[[backend]]
+id = "absent"
+
+[matrix]
+batch = [1, 8]
+scenario = ["offline"]
+"#;
+
+/// Needs the plugins and the worker beside the executable, as `cargo xtask test` puts them there.
+#[test]
+fn a_plan_names_cases_and_gaps() {
+    let place = Place::new();
+    place.write("planned.toml", NULL);
+    place.write("model.onnx", "not read by the null backend");
+    place
+        .host(&["plan", "planned.toml"])
+        .assert()
+        .success()
+        .stdout_eq(file!["golden/plan.stdout"])
+        .stderr_eq(file!["golden/plan.stderr"]);
+}

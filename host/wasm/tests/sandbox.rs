@@ -1,0 +1,730 @@
+//! Guests that behave and guests that do not, through the whole sandbox.
+//!
+//! The components are built here, by cargo, for `wasm32-wasip2`; where that cannot be done the
+//! tests fail.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use host_record::{
+    CaseColumns, Cell, Column, ColumnData, Direction, GapKind, MetricValue, Table, Views,
+};
+use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
+use serde_json::{Value, json};
+
+/// The folder with the components, built once.
+fn components() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // Where `cargo xtask` builds guests too, so that nothing is built twice.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
+        let metrics = ["latency", "throughput", "memory", "accuracy"];
+        let metrics: Vec<_> = metrics.iter().map(|id| format!("--package=metric-{id}")).collect();
+        for (manifest, packages) in
+            [("tests/guests/Cargo.toml", vec![]), ("../../plugins/Cargo.toml", metrics)]
+        {
+            let status = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--release", "--target", "wasm32-wasip2"])
+                .args(["--locked", "--manifest-path"])
+                .arg(here.join(manifest))
+                .arg("--target-dir")
+                .arg(&target)
+                .args(packages)
+                .status()
+                .expect("cargo runs");
+            assert!(
+                status.success(),
+                "{manifest} does not build; `cargo xtask setup` adds its target"
+            );
+        }
+        target.join("wasm32-wasip2/release")
+    })
+}
+
+/// Compiled components are kept between tests, as they are between runs of the host.
+fn sandbox(limits: Limits) -> Sandbox {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
+    Sandbox::new(SandboxOptions { cache: Some(cache), limits }).expect("wasmtime runs here")
+}
+
+fn load(sandbox: &Sandbox, name: &str) -> Plugin {
+    sandbox.load(&components().join(format!("{name}.wasm"))).expect("a plugin")
+}
+
+fn column(name: &str, unit: &str, width: u64, data: ColumnData) -> Column {
+    Column { name: name.into(), unit: unit.into(), width, data }
+}
+
+fn case(columns: Vec<Column>) -> CaseColumns {
+    let attributes = [("model", "digits"), ("batch", "8"), ("scenario", "single-stream")];
+    CaseColumns {
+        case_id: "0123456789abcdef".into(),
+        attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        columns,
+    }
+}
+
+fn by_name(values: Vec<MetricValue>) -> BTreeMap<String, MetricValue> {
+    values.into_iter().map(|value| (value.metric.clone(), value)).collect()
+}
+
+/// The error of the hostile metric when it is told to do something.
+fn hostile(limits: Limits, act: &str) -> GuestError {
+    let sandbox = sandbox(limits);
+    let plugin = load(&sandbox, "hostile_metric");
+    let columns = case(vec![column("latency", "ns", 1, ColumnData::U64(vec![1, 2]))]);
+    sandbox.compute(&plugin, &columns, &json!({ "act": act })).expect_err("what it must not do")
+}
+
+fn small() -> Limits {
+    Limits { fuel: 2_000_000_000, memory_bytes: 64 << 20, ..Limits::default() }
+}
+
+#[test]
+fn a_plugin_tells_what_it_is() {
+    let sandbox = sandbox(small());
+    let metric = load(&sandbox, "hostile_metric");
+    assert_eq!(metric.kind(), Kind::Metric);
+    assert_eq!(metric.columns(), ["latency", "output", "label", "energy"]);
+    insta::assert_debug_snapshot!(metric.description(), @r#"
+    Description {
+        id: "hostile-metric",
+        version: "1.2.3",
+        summary: "Does what a metric must not do, on request.",
+        license: "MIT OR Apache-2.0",
+        options: [
+            (
+                "act",
+                "What to do.",
+            ),
+        ],
+    }
+    "#);
+    assert_eq!(metric.sha256().len(), 64);
+    assert_eq!(load(&sandbox, "hostile_report").kind(), Kind::Report);
+    assert_eq!(load(&sandbox, "hostile_recommender").kind(), Kind::Recommender);
+    assert_eq!(load(&sandbox, "hostile_report").columns(), [""; 0]);
+}
+
+#[test]
+fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_metric");
+    let columns = case(vec![
+        column("latency", "ns", 1, ColumnData::U64(vec![1, 2, 1 << 53])),
+        column("output", "1", 2, ColumnData::F32(vec![0.5, 0.25])),
+        column("label", "1", 1, ColumnData::S64(vec![-3, 1])),
+        column("energy", "J", 1, ColumnData::F64(vec![1e-3])),
+        column("start", "ns", 1, ColumnData::U64(vec![7])),
+    ]);
+    let values = sandbox.compute(&plugin, &columns, &json!({ "act": "echo" })).expect("values");
+    let said: Vec<_> = values
+        .iter()
+        .map(|one| {
+            let value = one.value.clone().map_err(|gap| gap.reason);
+            (one.metric.as_str(), value, one.unit.as_str(), one.attributes.get("width"))
+        })
+        .collect();
+    insta::assert_debug_snapshot!(said, @r#"
+    [
+        (
+            "hostile-metric.attributes",
+            Ok(
+                3.0,
+            ),
+            "1",
+            None,
+        ),
+        (
+            "hostile-metric.latency",
+            Ok(
+                9007199254740996.0,
+            ),
+            "ns",
+            Some(
+                "1",
+            ),
+        ),
+        (
+            "hostile-metric.output",
+            Ok(
+                0.75,
+            ),
+            "1",
+            Some(
+                "2",
+            ),
+        ),
+        (
+            "hostile-metric.label",
+            Ok(
+                -2.0,
+            ),
+            "1",
+            Some(
+                "1",
+            ),
+        ),
+        (
+            "hostile-metric.energy",
+            Ok(
+                0.001,
+            ),
+            "J",
+            Some(
+                "1",
+            ),
+        ),
+        (
+            "hostile-metric.start",
+            Err(
+                "the case has no column `start`",
+            ),
+            "1",
+            Some(
+                "0",
+            ),
+        ),
+    ]
+    "#);
+    assert_eq!(values[0].attributes["case"], "0123456789abcdef");
+    assert!(values[0].attributes["attributes"].contains(r#""batch": "8""#));
+}
+
+#[test]
+fn an_endless_loop_runs_out_of_fuel() {
+    let error = hostile(Limits { fuel: 10_000_000, ..small() }, "loop");
+    assert!(matches!(*error.kind, GuestErrorKind::OutOfFuel { limit: 10_000_000 }), "{error}");
+    insta::assert_snapshot!(
+        error,
+        @"plugin `hostile-metric` in `compute`: out of fuel: it ran more than the 10000000 instructions that a call may take"
+    );
+}
+
+#[test]
+fn an_endless_loop_meets_the_deadline() {
+    let limits = Limits { fuel: u64::MAX, deadline: Duration::from_millis(200), ..small() };
+    let start = Instant::now();
+    let error = hostile(limits, "loop");
+    assert!(matches!(*error.kind, GuestErrorKind::Deadline { .. }), "{error}");
+    insta::assert_snapshot!(
+        error,
+        @"plugin `hostile-metric` in `compute`: it took longer than the 0.2 s that a call may take"
+    );
+    // Not a timing: without the deadline it would never end.
+    assert!(start.elapsed() < Duration::from_secs(60));
+}
+
+/// The stores of one engine share its epoch, and yet have deadlines of their own.
+#[test]
+fn another_calls_deadline_does_not_end_this_one() {
+    let limits = Limits { fuel: 500_000_000, deadline: Duration::from_secs(60), ..small() };
+    let error = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                hostile(
+                    Limits { fuel: u64::MAX, deadline: Duration::from_millis(20), ..small() },
+                    "loop",
+                )
+            });
+        }
+        hostile(limits, "loop")
+    });
+    assert!(matches!(*error.kind, GuestErrorKind::OutOfFuel { .. }), "{error}");
+}
+
+#[test]
+fn a_memory_bomb_is_told_from_a_panic() {
+    let error = hostile(small(), "allocate");
+    let GuestErrorKind::Memory { wanted, limit } = *error.kind else { panic!("{error}") };
+    assert_eq!(limit, 64 << 20);
+    assert!(wanted > limit);
+    // Columns that do not fit are the same.
+    let sandbox = sandbox(Limits { memory_bytes: 4 << 20, ..small() });
+    let plugin = load(&sandbox, "hostile_metric");
+    let columns = case(vec![column("latency", "ns", 1, ColumnData::U64(vec![1; 1 << 20]))]);
+    let error =
+        sandbox.compute(&plugin, &columns, &json!({ "act": "echo" })).expect_err("too large");
+    assert!(matches!(*error.kind, GuestErrorKind::Memory { .. }), "{error}");
+}
+
+#[test]
+fn a_panic_is_a_trap_with_its_message() {
+    let error = hostile(small(), "panic");
+    let GuestErrorKind::Trap { reason, backtrace } = &*error.kind else { panic!("{error}") };
+    assert_eq!(reason, "wasm `unreachable` instruction executed");
+    assert!(backtrace.iter().any(|name| name.contains("panic")), "{backtrace:?}");
+    assert!(error.standard_error.contains("the widget is broken"), "{}", error.standard_error);
+    assert!(error.standard_error.contains("metric/src/lib.rs"), "{}", error.standard_error);
+    assert!(error.to_string().contains("the widget is broken"), "{error}");
+}
+
+#[test]
+fn the_stack_and_the_memory_have_ends() {
+    let error = hostile(small(), "recurse");
+    let GuestErrorKind::Trap { reason, .. } = &*error.kind else { panic!("{error}") };
+    // Which stack ends first is the compiler's choice: the processor's, or that in memory.
+    assert!(
+        reason == "call stack exhausted" || reason == "out of bounds memory access",
+        "{reason}"
+    );
+    let error = hostile(small(), "out-of-bounds");
+    let GuestErrorKind::Trap { reason, .. } = &*error.kind else { panic!("{error}") };
+    assert_eq!(reason, "out of bounds memory access");
+}
+
+#[test]
+fn the_sandbox_grants_nothing() {
+    insta::assert_snapshot!(
+        hostile(small(), "clock"),
+        @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:clocks/monotonic-clock.now`: plugins have no clock; what was measured is in the columns and views"
+    );
+    insta::assert_snapshot!(
+        hostile(small(), "file"),
+        @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:filesystem/preopens.get-directories`: plugins have no files; a report writes through the `output` interface"
+    );
+    insta::assert_snapshot!(
+        hostile(small(), "exit"),
+        @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:cli/exit.exit`: plugins have no process to end; return an error instead"
+    );
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_metric");
+    let values = sandbox
+        .compute(&plugin, &case(vec![]), &json!({ "act": "environment" }))
+        .expect("an empty environment");
+    assert_eq!(values[0].value, Ok(0.0));
+    assert_eq!(values[1].value, Ok(0.0));
+}
+
+#[test]
+fn hash_maps_have_the_same_order_every_time() {
+    let order = || {
+        let sandbox = sandbox(small());
+        let plugin = load(&sandbox, "hostile_metric");
+        let values = sandbox
+            .compute(&plugin, &case(vec![]), &json!({ "act": "hash-map" }))
+            .expect("an order");
+        values[0].value.clone()
+    };
+    assert_eq!(order(), order());
+}
+
+#[test]
+fn floods_are_cut() {
+    let error = hostile(small(), "print");
+    assert!(matches!(&*error.kind, GuestErrorKind::Refused { message } if message == "done"));
+    assert!(error.standard_error.len() <= 17 << 10);
+    assert!(error.standard_error.ends_with("dull plugin\n\u{fffd}[31mred\n"));
+
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_metric");
+    sandbox.compute(&plugin, &case(vec![]), &json!({ "act": "log" })).expect("lines are left out");
+
+    let limits = Limits { memory_bytes: 1 << 30, ..small() };
+    let error = hostile(limits, "huge");
+    assert!(matches!(*error.kind, GuestErrorKind::Trap { .. }), "{error}");
+    insta::assert_snapshot!(error, @"");
+}
+
+#[test]
+fn answers_are_checked() {
+    let detail = |act| {
+        let error = hostile(small(), act);
+        let GuestErrorKind::InvalidAnswer { detail } = *error.kind else { panic!("{error}") };
+        detail
+    };
+    insta::assert_snapshot!(
+        detail("name"),
+        @"`latency.p50`: the name has to begin with the plugin's id, `hostile-metric.`, and to go on in lower-case words"
+    );
+    insta::assert_snapshot!(
+        detail("nan"),
+        @"`hostile-metric.v`: the value is NaN; what cannot be computed is a gap"
+    );
+    insta::assert_snapshot!(
+        detail("reversed"),
+        @"`hostile-metric.v`: the interval from 3 to 1 is not around 2"
+    );
+    insta::assert_snapshot!(
+        detail("gap"),
+        @r#"`hostile-metric.gap`: the gap's reason "" is not one line of text"#
+    );
+    insta::assert_snapshot!(detail("many"), @"20000 values, where at most 10000 are taken");
+}
+
+#[test]
+fn what_the_guest_says_itself_is_passed_on() {
+    insta::assert_snapshot!(
+        hostile(small(), "refuse"),
+        @"plugin `hostile-metric` in `compute`: no latencies on a Sunday"
+    );
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_metric");
+    let error = |options: Value| {
+        sandbox.compute(&plugin, &case(vec![]), &options).expect_err("bad options").to_string()
+    };
+    insta::assert_snapshot!(
+        error(json!({ "act": "echo", "loud": true })),
+        @"plugin `hostile-metric` in `compute`: options: `hostile-metric` has no option `loud`; it has: `act`"
+    );
+    insta::assert_snapshot!(
+        error(json!([1])),
+        @"plugin `hostile-metric` in `compute`: options have to be a table, not a list"
+    );
+}
+
+#[test]
+fn after_every_failure_the_plugin_still_works() {
+    let sandbox = sandbox(Limits { fuel: 50_000_000, ..small() });
+    let plugin = load(&sandbox, "hostile_metric");
+    let columns = case(vec![]);
+    for act in ["loop", "panic", "allocate", "recurse", "clock"] {
+        assert!(sandbox.compute(&plugin, &columns, &json!({ "act": act })).is_err(), "{act}");
+        assert!(sandbox.compute(&plugin, &columns, &json!({ "act": "echo" })).is_ok(), "{act}");
+    }
+}
+
+struct TwoCases;
+
+impl Views for TwoCases {
+    fn names(&self) -> Vec<String> {
+        vec!["cases".into()]
+    }
+
+    fn read(&self, name: &str) -> Result<Table, String> {
+        if name != "cases" {
+            return Err(format!("there is no view `{name}`; there is: cases"));
+        }
+        Ok(Table {
+            columns: vec!["case_id".into(), "batch".into(), "p99".into(), "ok".into()],
+            rows: vec![
+                vec![
+                    Cell::Text("aa".into()),
+                    Cell::Integer(8),
+                    Cell::Real(0.5),
+                    Cell::Boolean(true),
+                ],
+                vec![Cell::Text("bb".into()), Cell::Integer(-1), Cell::Null, Cell::Boolean(false)],
+            ],
+        })
+    }
+}
+
+/// Renders the hostile report into a fresh folder.
+fn render(
+    limits: Limits,
+    options: &Value,
+) -> (tempfile::TempDir, Result<Vec<PathBuf>, GuestError>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sandbox = sandbox(limits);
+    let plugin = load(&sandbox, "hostile_report");
+    let target = folder.path().join("report");
+    let result = sandbox.render(&plugin, Rc::new(TwoCases), &target, options);
+    (folder, result)
+}
+
+#[test]
+fn a_report_reads_views_and_writes_into_its_folder() {
+    let (folder, result) = render(
+        small(),
+        &json!({ "view": "cases", "write": ["data/all.txt", "index.html"], "name": ["index.html"] }),
+    );
+    let target = folder.path().join("report");
+    assert_eq!(result.expect("it is written"), [target.join("index.html")]);
+    let text = fs::read_to_string(target.join("data/all.txt")).expect("it is there");
+    insta::assert_snapshot!(text, @r#"
+    ["cases"]
+    Table { columns: ["case_id", "batch", "p99", "ok"], rows: [[Text("aa"), Integer(8), Real(0.5), Boolean(true)], [Text("bb"), Integer(-1), Null, Boolean(false)]] }
+    "#);
+    let (_folder, result) = render(small(), &json!({ "view": "secrets" }));
+    insta::assert_snapshot!(
+        result.expect_err("no such view"),
+        @"plugin `hostile-report` in `render`: view `secrets`: there is no view `secrets`; there is: cases"
+    );
+}
+
+#[test]
+fn a_report_stays_in_its_folder() {
+    for name in ["../escaped", "/tmp/escaped", "a/../../escaped", "..", "a\\b", "c:\\escaped"] {
+        let (folder, result) = render(small(), &json!({ "write": [name], "name": ["x"] }));
+        let error = result.expect_err("outside the folder").to_string();
+        assert!(error.contains("is not a name that a report may write"), "{name}: {error}");
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
+        // Ignoring the refusal does not help, and neither does naming the file.
+        let options = json!({ "write": [name], "name": [name], "ignore": true });
+        let (folder, result) = render(small(), &options);
+        let error = result.expect_err("it was not written");
+        assert!(matches!(*error.kind, GuestErrorKind::InvalidAnswer { .. }), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_report_that_fails_or_writes_too_much_leaves_nothing_behind() {
+    let options = json!({ "write": ["index.html"], "name": ["index.html"], "panic": true });
+    let (folder, result) = render(small(), &options);
+    let error = result.expect_err("it panics");
+    assert!(error.standard_error.contains("half-way"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+
+    let options = json!({ "write": ["a", "b", "c"], "name": ["a"], "bytes": 1 << 20 });
+    let (folder, result) = render(Limits { output_bytes: 2 << 20, ..small() }, &options);
+    insta::assert_snapshot!(
+        result.expect_err("too large"),
+        @"plugin `hostile-report` in `render`: cannot write `c`: the report's files would have 3145728 bytes, and may have 2097152"
+    );
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+}
+
+#[test]
+fn advice_is_checked_against_the_run() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_recommender");
+    let advise = |cases: Value| {
+        let options = json!({ "title": "Use batch 8.", "cases": cases });
+        sandbox.recommend(&plugin, Rc::new(TwoCases), &options)
+    };
+    let advice = advise(json!(["aa", "bb"])).expect("good advice");
+    assert_eq!(advice[0].title, "Use batch 8.");
+    assert_eq!(advice[0].explanation, "There are 1 views.");
+    assert_eq!(advice[0].cases, ["aa", "bb"]);
+    assert_eq!(advice[0].attributes["by"], "guess");
+    insta::assert_snapshot!(
+        advise(json!(["cc"])).expect_err("no such case"),
+        @r#"plugin `hostile-recommender` in `recommend`: invalid answer: "Use batch 8." rests on the case "cc", which is not in this run"#
+    );
+}
+
+#[test]
+fn a_plugin_of_another_kind_is_refused() {
+    let sandbox = sandbox(small());
+    let report = load(&sandbox, "hostile_report");
+    let error = sandbox.compute(&report, &case(vec![]), &Value::Null).expect_err("a report");
+    insta::assert_snapshot!(
+        error,
+        @"plugin `hostile-report` in `compute`: it is a report plugin, where a metric plugin is needed"
+    );
+}
+
+/// A component from text.
+fn text_component(text: &str) -> Result<Plugin, GuestError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plugin.wasm");
+    fs::write(&path, wat::parse_str(text).expect("correct text")).expect("a file");
+    sandbox(small()).load(&path)
+}
+
+#[test]
+fn what_is_not_a_plugin_is_told_what_it_is() {
+    let refusal = |text| text_component(text).expect_err("no plugin").to_string();
+    insta::assert_snapshot!(
+        refusal("(module)"),
+        @"plugin `plugin.wasm`: not a WebAssembly component: it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
+    );
+    insta::assert_snapshot!(
+        refusal("(component)"),
+        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports nothing"
+    );
+    insta::assert_snapshot!(
+        refusal(r#"(component (component $c) (instance $i (instantiate $c)) (export "wasi:cli/run@0.2.0" (instance $i)))"#),
+        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports `wasi:cli/run@0.2.0`"
+    );
+    let empty = |name| {
+        format!(
+            r#"(component (component $c) (instance $i (instantiate $c)) (export "{name}" (instance $i)))"#
+        )
+    };
+    insta::assert_snapshot!(
+        refusal(&empty("tare:plugin/metric@0.9.0")),
+        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.9.0, and this host 0.1.0; install a newer host, or a build of the plugin for this one"
+    );
+    insta::assert_snapshot!(
+        refusal(&empty("tare:plugin/metric@0.0.1")),
+        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.0.1, and this host 0.1.0; build the plugin again with the SDK of this host"
+    );
+    let other_types = refusal(&empty("tare:plugin/metric@0.1.0"));
+    assert!(other_types.contains("its metric interface has other types"), "{other_types}");
+    insta::assert_snapshot!(
+        refusal(r#"(component
+            (import "tare:plugin/views@0.1.0" (instance))
+            (import "acme:telemetry/upload" (instance))
+            (component $c) (instance $i (instantiate $c))
+            (export "tare:plugin/metric@0.1.0" (instance $i)))"#),
+        @"plugin `plugin.wasm`: it imports `tare:plugin/views@0.1.0`, `acme:telemetry/upload`, which a metric plugin is not offered"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_or_is_damaged_is_an_error() {
+    let sandbox = sandbox(small());
+    let missing = sandbox.load(Path::new("/nowhere/metric.wasm")).expect_err("no file");
+    insta::assert_snapshot!(
+        missing,
+        @"plugin `metric.wasm`: cannot read /nowhere/metric.wasm: No such file or directory (os error 2)"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cut.wasm");
+    let whole = fs::read(components().join("hostile_metric.wasm")).expect("it is built");
+    fs::write(&path, &whole[..whole.len() / 2]).expect("a file");
+    let error = sandbox.load(&path).expect_err("half a component");
+    assert!(matches!(*error.kind, GuestErrorKind::NotAComponent { .. }), "{error}");
+}
+
+mod cache {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn with_cache(cache: &Path) -> Sandbox {
+        Sandbox::new(SandboxOptions { cache: Some(cache.to_owned()), limits: small() })
+            .expect("wasmtime runs here")
+    }
+
+    /// The files of a cache folder with their inodes, which tell a new file from an old one.
+    fn entries(cache: &Path) -> Vec<(PathBuf, u64)> {
+        let mut entries: Vec<_> = fs::read_dir(cache)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| (path.clone(), fs::metadata(&path).expect("it is there").ino()))
+            .collect();
+        entries.sort();
+        entries
+    }
+
+    #[test]
+    fn what_was_compiled_is_used_again_and_what_is_damaged_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = folder.path().join("a/cache");
+        load(&with_cache(&cache), "hostile_report");
+        let first = entries(&cache);
+        assert_eq!(first.len(), 1, "{first:?}");
+        assert_eq!(fs::metadata(&cache).expect("it is there").mode() & 0o777, 0o700);
+        let entry = &first[0].0;
+        assert_eq!(fs::metadata(entry).expect("it is there").mode() & 0o777, 0o600);
+
+        load(&with_cache(&cache), "hostile_report");
+        assert_eq!(entries(&cache), first, "nothing is compiled again");
+
+        let whole = fs::read(entry).expect("it is there");
+        let mut damaged = whole.clone();
+        damaged[whole.len() / 2] ^= 0x40;
+        for contents in [&damaged, &whole[..100].to_vec(), &Vec::new()] {
+            fs::write(entry, contents).expect("a damaged entry");
+            load(&with_cache(&cache), "hostile_report");
+            assert_eq!(fs::read(entry).expect("it is there"), whole, "it was compiled again");
+        }
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = folder.path().join("cache");
+        load(&with_cache(&cache), "hostile_report");
+        let first = entries(&cache);
+
+        // A file that others can write to is replaced.
+        let entry = &first[0].0;
+        fs::set_permissions(entry, fs::Permissions::from_mode(0o666)).expect("permissions");
+        load(&with_cache(&cache), "hostile_report");
+        assert_ne!(entries(&cache), first);
+        assert_eq!(fs::metadata(entry).expect("it is there").mode() & 0o777, 0o600);
+
+        // A link is replaced, whatever it leads to.
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(entry, &elsewhere).expect("moved");
+        symlink(&elsewhere, entry).expect("a link");
+        load(&with_cache(&cache), "hostile_report");
+        assert!(!fs::symlink_metadata(entry).expect("it is there").is_symlink());
+
+        // A folder that others can write to is not used at all.
+        fs::remove_file(entry).expect("removed");
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).expect("permissions");
+        load(&with_cache(&cache), "hostile_report");
+        assert_eq!(entries(&cache), []);
+    }
+}
+
+mod metrics {
+    use super::*;
+
+    fn compute(
+        id: &str,
+        columns: Vec<Column>,
+        options: &Value,
+    ) -> Result<BTreeMap<String, MetricValue>, GuestError> {
+        let sandbox = sandbox(Limits::default());
+        let plugin = load(&sandbox, &format!("metric_{id}"));
+        assert_eq!(plugin.description().id, id);
+        assert_eq!(plugin.kind(), Kind::Metric);
+        sandbox.compute(&plugin, &case(columns), options).map(by_name)
+    }
+
+    fn latencies(values: Vec<u64>) -> Column {
+        column("latency", "ns", 1, ColumnData::U64(values))
+    }
+
+    #[test]
+    fn latency() {
+        let values = (0..5000).map(|index| index * 3 % 5000 + 1).collect();
+        let found = compute("latency", vec![latencies(values)], &Value::Null).expect("values");
+        assert_eq!(found["latency.p99.9"].value, Ok(4995.0));
+        assert_eq!(found["latency.p99"].interval, Some((4936.0, 4964.0)));
+        assert_eq!(found["latency.mean"].value, Ok(2500.5));
+        assert_eq!(found["latency.mean"].direction, Direction::Lower);
+        let few = compute("latency", vec![latencies(vec![5; 50])], &Value::Null).expect("values");
+        let gap = few["latency.p99"].value.clone().expect_err("too few");
+        assert_eq!(gap.kind, GapKind::NotMeasured);
+        assert_eq!(gap.reason, "needs 368 queries, has 50");
+    }
+
+    #[test]
+    fn throughput() {
+        let items = column("items", "1", 1, ColumnData::U64(vec![8, 8]));
+        let columns = vec![latencies(vec![1_000_000, 3_000_000]), items];
+        let found = compute("throughput", columns, &Value::Null).expect("values");
+        assert_eq!(found["throughput.samples"].value, Ok(4000.0));
+        assert_eq!(found["throughput.queries"].value, Ok(500.0));
+        assert_eq!(found["throughput.samples"].unit, "1/s");
+    }
+
+    #[test]
+    fn memory() {
+        let one = |name, value| column(name, "B", 1, ColumnData::U64(vec![value]));
+        let columns = vec![one("peak-memory", 5000), one("baseline-memory", 2000)];
+        let found = compute("memory", columns, &Value::Null).expect("values");
+        assert_eq!(found["memory.peak"].value, Ok(5000.0));
+        assert_eq!(found["memory.increase"].value, Ok(3000.0));
+        let error = compute("memory", vec![], &json!({ "swap": true })).expect_err("no option");
+        insta::assert_snapshot!(
+            error,
+            @"plugin `memory` in `compute`: options: `memory` takes no options, and was given `swap`"
+        );
+    }
+
+    #[test]
+    fn accuracy() {
+        let columns = |labels: Vec<i64>| {
+            vec![
+                column("output", "1", 3, ColumnData::F32(vec![0.1, 0.7, 0.2, f32::NAN, 0.3, 0.2])),
+                column("label", "1", 1, ColumnData::S64(labels)),
+            ]
+        };
+        let found =
+            compute("accuracy", columns(vec![2, 1]), &json!({ "top": [1, 2] })).expect("values");
+        assert_eq!(found["accuracy.top1"].value, Ok(0.0));
+        assert_eq!(found["accuracy.top2"].value, Ok(0.5));
+        assert_eq!(found["accuracy.top2"].attributes["not-a-number"], "1");
+        assert_eq!(found["accuracy.top2"].direction, Direction::Higher);
+        let error = compute("accuracy", columns(vec![2, 3]), &Value::Null).expect_err("no class 3");
+        insta::assert_snapshot!(
+            error,
+            @"plugin `accuracy` in `compute`: example 1 has label 3, and the model's classes are 0 to 2"
+        );
+    }
+}
