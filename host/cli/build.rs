@@ -10,4 +10,11 @@ fn main() {
         "windows" => {}
         _ => println!("cargo::rustc-link-arg-bins=-Wl,-rpath,$ORIGIN"),
     }
+    // Tests and development builds lie elsewhere, and find the library where the build did.
+    println!("cargo::rerun-if-env-changed=DUCKDB_LIB_DIR");
+    if let Ok(folder) = std::env::var("DUCKDB_LIB_DIR")
+        && std::env::var("PROFILE").is_ok_and(|profile| profile == "debug")
+    {
+        println!("cargo::rustc-link-arg=-Wl,-rpath,{folder}");
+    }
 }

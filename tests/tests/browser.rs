@@ -17,7 +17,7 @@ fn the_report_of_the_quickstart_draws_without_a_network() {
     let manifest = std::fs::read_to_string(root().join("manifests/quickstart.toml"))
         .expect("the quickstart")
         .replace("data/", &format!("{}/", root().join("manifests/data").display()))
-        .replace("\"1s\"", "\"100ms\"")
+        .replace("\"2s\"", "\"100ms\"")
         .replace("\"200ms\"", "\"20ms\"");
     place.write("quick.toml", &manifest);
     let _ = place.run(&["run", "quick.toml"]).expect(0);

@@ -90,6 +90,12 @@ pub(crate) fn cargo() -> Program {
             program.0.env_remove(name);
         }
     }
+    // What is built for development is not yet beside DuckDB's library.
+    let mut folders = vec![crate::setup::duckdb_folder()];
+    folders.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
+    if let Ok(folders) = std::env::join_paths(folders) {
+        program.0.env("LD_LIBRARY_PATH", folders);
+    }
     program.0.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
     program
 }

@@ -9,8 +9,6 @@ use crate::arguments::{Format, GlobalArguments};
 /// Options that hold for every command, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// How data is written.
-    pub(crate) format: Format,
     /// The results folder that the flag or the environment names.
     results: Option<PathBuf>,
     /// Plugin folders that the flag names.
@@ -22,7 +20,6 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn new(global: &GlobalArguments) -> Self {
         Self {
-            format: global.format,
             results: global.results.clone().filter(|folder| !folder.as_os_str().is_empty()),
             plugins: global.plugins.clone(),
             places: Places::of_this_process(),

@@ -72,7 +72,7 @@ pub(crate) fn draw(
 ) -> String {
     let mut drawn = Drawn::new();
     drawn
-        .load_preset(presets::NOTHING)
+        .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
         .set_header(header)

@@ -522,7 +522,7 @@ fn text_component(text: &str) -> Result<Plugin, GuestError> {
 
 #[test]
 fn what_is_not_a_plugin_is_told_what_it_is() {
-    let refusal = |text| text_component(text).expect_err("no plugin").to_string();
+    let refusal = |text: &str| text_component(text).expect_err("no plugin").to_string();
     insta::assert_snapshot!(
         refusal("(module)"),
         @"plugin `plugin.wasm`: not a WebAssembly component: it is a core WebAssembly module; build it for the target `wasm32-wasip2`"

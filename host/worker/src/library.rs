@@ -5,12 +5,13 @@
 //! opening a library runs its initialisers; a header says for certain what the file is.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use host_record::Failure;
 use object::elf::{self, FileHeader64};
-use object::read::elf::FileHeader;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 use plugin_api::abi;
 use plugin_api::client::Backend;
@@ -83,11 +84,13 @@ fn loader_failure(path: &Path, answer: &str) -> Failure {
 }
 
 fn check_header(path: &Path) -> Result<(), Failure> {
-    let mut header = Vec::new();
-    File::open(path).and_then(|file| file.take(4096).read_to_end(&mut header)).map_err(
-        |error| Failure::MissingLibrary { detail: format!("{}: {error}", path.display()) },
-    )?;
-    judge(&header).map_err(|verdict| match verdict {
+    let fail = |error: io::Error| Failure::MissingLibrary {
+        detail: format!("{}: {error}", path.display()),
+    };
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(fail)?;
+    (&file).take(START).read_to_end(&mut start).map_err(fail)?;
+    judge(&start, &ReadCache::new(file)).map_err(|verdict| match verdict {
         Verdict::NotAPlugin(what) => {
             Failure::NotAPlugin { detail: format!("{} is {what}", path.display()) }
         }
@@ -97,6 +100,9 @@ fn check_header(path: &Path) -> Result<(), Failure> {
     })
 }
 
+/// As much of a file as tells its kind.
+const START: u64 = 4096;
+
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// What it is instead.
@@ -105,44 +111,62 @@ enum Verdict {
     Elsewhere(String),
 }
 
-fn judge(header: &[u8]) -> Result<(), Verdict> {
+/// Judges a file by its first bytes, and an ELF file by where its parts are as well.
+fn judge<'data>(start: &[u8], data: impl ReadRef<'data>) -> Result<(), Verdict> {
     let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
     let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
-    match FileKind::parse(header) {
-        Ok(FileKind::Elf64) => judge_elf(header),
+    match FileKind::parse(start) {
+        Ok(FileKind::Elf64) => judge_elf(data),
         Ok(FileKind::Elf32) => elsewhere("a 32-bit processor"),
         Ok(FileKind::MachO32 | FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => {
             elsewhere("macOS")
         }
         Ok(FileKind::Pe32 | FileKind::Pe64) => elsewhere("Windows"),
         Ok(FileKind::Archive) => not_a_plugin("a static library; build a shared one"),
-        _ if header.is_empty() => not_a_plugin("an empty file"),
-        _ if header.starts_with(&elf::ELFMAG) => not_a_plugin("a damaged ELF file"),
-        _ if header.starts_with(b"#!") => not_a_plugin("a script"),
-        _ if header.starts_with(b"version https://git-lfs") => {
+        _ if start.is_empty() => not_a_plugin("an empty file"),
+        _ if start.starts_with(&elf::ELFMAG) => not_a_plugin("a damaged ELF file"),
+        _ if start.starts_with(b"#!") => not_a_plugin("a script"),
+        _ if start.starts_with(b"version https://git-lfs") => {
             not_a_plugin("a Git LFS pointer; fetch the file itself with `git lfs pull`")
         }
         _ => not_a_plugin("no file that a loader knows"),
     }
 }
 
-fn judge_elf(header: &[u8]) -> Result<(), Verdict> {
+fn judge_elf<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
     let damaged = || Verdict::NotAPlugin("a damaged ELF file".into());
-    let header = FileHeader64::<Endianness>::parse(header).map_err(|_| damaged())?;
+    let header = FileHeader64::<Endianness>::parse(data).map_err(|_| damaged())?;
     let endian = header.endian().map_err(|_| damaged())?;
     let processor = processor_name(header.e_machine(endian), endian);
     if processor != std::env::consts::ARCH {
         return Err(Verdict::Elsewhere(processor));
     }
     match header.e_type(endian) {
-        elf::ET_DYN => Ok(()),
-        elf::ET_EXEC => Err(Verdict::NotAPlugin("a program, not a shared library".into())),
+        elf::ET_DYN => {}
+        elf::ET_EXEC => return Err(Verdict::NotAPlugin("a program, not a shared library".into())),
         elf::ET_REL => {
-            Err(Verdict::NotAPlugin("an object file; link it to a shared library".into()))
+            let what = "an object file; link it to a shared library";
+            return Err(Verdict::NotAPlugin(what.into()));
         }
-        elf::ET_CORE => Err(Verdict::NotAPlugin("a core dump".into())),
-        other => Err(Verdict::NotAPlugin(format!("an ELF file of the unknown type {other}"))),
+        elf::ET_CORE => return Err(Verdict::NotAPlugin("a core dump".into())),
+        other => {
+            return Err(Verdict::NotAPlugin(format!("an ELF file of the unknown type {other}")));
+        }
     }
+    // The loader maps what the header promises, and dies of a page that is not there.
+    let length = data.len().map_err(|()| damaged())?;
+    let segments = header.program_headers(endian, data).map_err(|_| damaged())?;
+    let end = segments
+        .iter()
+        .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+        .map(|segment| segment.p_offset(endian).saturating_add(segment.p_filesz(endian)))
+        .max()
+        .ok_or_else(damaged)?;
+    if end > length {
+        let what = format!("cut off: its header promises {end} bytes, and it has {length}");
+        return Err(Verdict::NotAPlugin(what));
+    }
+    Ok(())
 }
 
 /// The processor by the name that Rust has for it.
@@ -167,13 +191,23 @@ fn this_machine() -> String {
 mod tests {
     use super::*;
 
-    /// An ELF header of 64 bytes.
+    /// An ELF header with one loadable segment of 200 bytes.
     fn elf(class: u8, kind: u16, machine: u16) -> Vec<u8> {
-        let mut header = vec![0; 64];
-        header[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);
-        header[16..18].copy_from_slice(&kind.to_le_bytes());
-        header[18..20].copy_from_slice(&machine.to_le_bytes());
-        header
+        let mut file = vec![0; 200];
+        file[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);
+        file[16..18].copy_from_slice(&kind.to_le_bytes());
+        file[18..20].copy_from_slice(&machine.to_le_bytes());
+        // The table of segments begins at 64, and has one entry of 56 bytes.
+        file[32..40].copy_from_slice(&64_u64.to_le_bytes());
+        file[54..56].copy_from_slice(&56_u16.to_le_bytes());
+        file[56..58].copy_from_slice(&1_u16.to_le_bytes());
+        file[64..68].copy_from_slice(&elf::PT_LOAD.to_le_bytes());
+        file[96..104].copy_from_slice(&200_u64.to_le_bytes());
+        file
+    }
+
+    fn judge(file: &[u8]) -> Result<(), Verdict> {
+        super::judge(file, file)
     }
 
     fn here() -> u16 {
@@ -197,7 +231,13 @@ mod tests {
             judge(&elf(2, elf::ET_REL, here())),
             not_a_plugin("an object file; link it to a shared library")
         );
-        assert_eq!(judge(&elf(2, elf::ET_DYN, here())[..30]), not_a_plugin("a damaged ELF file"));
+        let good = elf(2, elf::ET_DYN, here());
+        assert_eq!(judge(&good[..30]), not_a_plugin("a damaged ELF file"));
+        assert_eq!(judge(&good[..100]), not_a_plugin("a damaged ELF file"));
+        assert_eq!(
+            judge(&good[..199]),
+            not_a_plugin("cut off: its header promises 200 bytes, and it has 199")
+        );
         assert_eq!(judge(b""), not_a_plugin("an empty file"));
         assert_eq!(judge(b"#!/bin/sh\necho no plugin here\n"), not_a_plugin("a script"));
         assert_eq!(

@@ -428,10 +428,7 @@ impl Begun {
         let views: Rc<dyn Views> = Rc::new(RunViews::open(self.writer.folder())?);
         for Guest { plugin, identity, options } in &self.guests.reports {
             match self.guests.sandbox.render(plugin, Rc::clone(&views), &folder, options) {
-                Ok(files) => {
-                    let files = files.into_iter().map(|file| folder.join(file)).collect();
-                    written.push((identity.id.clone(), files));
-                }
+                Ok(files) => written.push((identity.id.clone(), files)),
                 Err(error) => printer.warning(
                     format_args!("report `{}` was not written: {error}", identity.id),
                     None,
