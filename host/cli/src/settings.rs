@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use host_registry::{Places, Registry, Search};
 
-use crate::arguments::{Format, GlobalArguments};
+use crate::arguments::GlobalArguments;
 
 /// Options that hold for every command, resolved.
 #[derive(Debug, Clone)]
