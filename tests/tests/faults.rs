@@ -57,10 +57,16 @@ fn each_way_to_die_is_a_row_with_its_reason_and_the_others_go_on() {
     ];
     let mut backends = backend("well", "null", "");
     for (fault, _) in ways {
-        backends += &backend(fault, "fault", fault);
+        let text = backend(fault, "fault", fault);
+        // Enough in all to pass the limit, and slowly enough to be seen from outside.
+        backends += &text.replace("\"leak\" }", "\"leak\", fault-bytes = 4194304 }");
     }
     backends += &backend("last", "null", "");
-    let text = manifest(&backends, "timeout = \"1s\"\nmemory-limit = \"400 MiB\"");
+    let text = manifest(
+        &backends,
+        "timeout = \"1s\"\nmemory-limit = \"400 MiB\"\nmaximum-duration = \"20s\"",
+    )
+    .replace("minimum-queries = 1\n", "minimum-queries = 400\n");
     place.write("faults.toml", &text);
 
     let run = place.run(&["run", "faults.toml"]).expect(6);
