@@ -310,7 +310,7 @@ fn virtualisation(machine: &Machine) -> Check {
     if let Some(stolen) = stolen {
         evidence.push_str(&format!(
             "; {} % of its processor time went to others since it started",
-            units::number((stolen.share * 1e4).round() / 100.0)
+            (stolen.share * 1e4).round() / 100.0
         ));
     }
     Check::ok(SYSTEM, NAME, evidence).advise(

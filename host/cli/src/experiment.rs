@@ -22,6 +22,8 @@ use crate::settings::Settings;
 pub(crate) struct Manifest {
     /// Where it was read from, absolute; `<stdin>` in the current folder for standard input.
     pub(crate) path: PathBuf,
+    /// What errors call it.
+    shown: PathBuf,
     /// What its paths are relative to.
     pub(crate) base: PathBuf,
     pub(crate) text: String,
@@ -57,7 +59,7 @@ impl Manifest {
         let experiment = host_manifest::parse(&text)
             .map_err(|errors| Failure::manifest(&errors, shown, &text))?;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self { path, base, text, experiment })
+        Ok(Self { path, shown: shown.to_owned(), base, text, experiment })
     }
 
     /// The results folder that the manifest names.
@@ -99,7 +101,7 @@ impl Manifest {
             return Ok(files);
         }
         errors.sort_by_key(|error| error.span.start);
-        Err(Failure::manifest(&ManifestErrors { errors }, &self.path, &self.text))
+        Err(Failure::manifest(&ManifestErrors { errors }, &self.shown, &self.text))
     }
 
     fn file_error(&self, path: &Path, error: &std::io::Error) -> ManifestError {

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::failure::Result;
 use crate::style::Palette;
-use crate::{table, units};
+use crate::table::{self, Column};
+use crate::units;
 
 /// A run, as it is shown.
 pub(crate) struct Summary {
@@ -45,7 +46,7 @@ const HEADINGS: &[(&str, &str, u8)] = &[
     ("latency.p50", "p50", 0),
     ("latency.p90", "p90", 4),
     ("latency.p99", "p99", 1),
-    ("throughput.samples", "samples", 1),
+    ("throughput.samples", "throughput", 1),
     ("memory.peak", "peak memory", 3),
     ("accuracy.top1", "accuracy", 2),
 ];
@@ -227,18 +228,14 @@ impl Summary {
     fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> String {
         let mut columns: Vec<Column> = Vec::new();
         let mut coordinate = |heading: &str, right: bool, value: &dyn Fn(&CaseKey) -> String| {
-            columns.push(Column {
-                heading: heading.into(),
-                cells: cases.iter().map(|case| value(&case.record.key)).collect(),
-                right,
-                gives_way: 0,
-            });
+            let cells = cases.iter().map(|case| value(&case.record.key)).collect();
+            columns.push(Column { right, ..Column::new(heading, cells) });
         };
         for axis in Axis::ALL.iter().filter(|axis| !common.0.contains(axis)) {
             coordinate(axis.heading(), axis.is_number(), &|key| axis.value(key));
         }
         for (metric, heading, gives_way) in HEADINGS {
-            columns.extend(Column::of_metric(metric, heading, *gives_way, cases));
+            columns.extend(metric_column(metric, heading, *gives_way, cases));
         }
         let own: Vec<_> = cases
             .iter()
@@ -252,17 +249,21 @@ impl Summary {
                 names
             });
         for name in own.into_iter().take(3) {
-            columns.extend(Column::of_metric(name, name, 5, cases));
+            columns.extend(metric_column(name, name, 5, cases));
         }
         if cases.iter().any(|case| !case.notes().is_empty()) {
+            let notes: Vec<_> = cases.iter().map(|case| case.notes()).collect();
+            let number = |notes: &Vec<&str>| match notes.len() {
+                0 => String::new(),
+                number => format!("{number} !"),
+            };
             columns.push(Column {
-                heading: "notes".into(),
-                cells: cases.iter().map(|case| case.notes()).collect(),
-                right: false,
+                short: Some(notes.iter().map(number).collect()),
                 gives_way: 6,
+                ..Column::new("warnings", notes.iter().map(|notes| notes.join(", ")).collect())
             });
         }
-        draw(columns, width)
+        table::fit(columns, width)
     }
 
     /// Failures, gaps and failed plugins, each with its reason; cases with the same reason together.
@@ -346,12 +347,12 @@ impl Case {
     }
 
     /// Words for the table's last column.
-    fn notes(&self) -> String {
+    fn notes(&self) -> Vec<&'static str> {
         let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
         if !self.errors.is_empty() {
             notes.push("metric failed");
         }
-        notes.join(", ")
+        notes
     }
 
     fn document(&self) -> Value {
@@ -501,54 +502,18 @@ impl Common {
     }
 }
 
-struct Column {
-    heading: String,
-    cells: Vec<String>,
-    right: bool,
-    /// The column with the greatest number goes first where the terminal is too narrow; 0 stays.
-    gives_way: u8,
-}
-
-impl Column {
-    /// The column of a metric; `None` where no case has it.
-    fn of_metric(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Self> {
-        if cases.iter().all(|case| case.metric(name).is_none()) {
-            return None;
-        }
-        let cell = |case: &&Case| match case.metric(name).map(|value| (&value.value, &value.unit)) {
-            Some((Ok(value), unit)) => units::quantity(*value, unit),
-            Some((Err(_), _)) => "gap".into(),
-            None => String::new(),
-        };
-        let cells = cases.iter().map(cell).collect();
-        Some(Self { heading: heading.into(), cells, right: true, gives_way })
+/// The column of a metric; `None` where no case has it.
+fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Column> {
+    if cases.iter().all(|case| case.metric(name).is_none()) {
+        return None;
     }
-
-    fn width(&self) -> usize {
-        let lengths = self.cells.iter().chain([&self.heading]).map(|text| text.chars().count());
-        lengths.max().unwrap_or(0) + 2
-    }
-}
-
-/// Draws the columns that fit.
-fn draw(mut columns: Vec<Column>, width: usize) -> String {
-    while columns.iter().map(Column::width).sum::<usize>() > width {
-        let Some((index, _)) = columns
-            .iter()
-            .enumerate()
-            .filter(|(_, column)| column.gives_way > 0)
-            .max_by_key(|(_, column)| column.gives_way)
-        else {
-            break;
-        };
-        columns.remove(index);
-    }
-    let right: Vec<_> = columns.iter().map(|column| column.right).collect();
-    let header = columns.iter().map(|column| column.heading.clone()).collect();
-    let rows = (0..columns.first().map_or(0, |column| column.cells.len()))
-        .map(|row| columns.iter().map(|column| column.cells[row].clone()).collect())
-        .collect();
-    table::draw(header, rows, &right, width)
+    let cell = |case: &&Case| match case.metric(name).map(|value| (&value.value, &value.unit)) {
+        Some((Ok(value), unit)) => units::quantity(*value, unit),
+        Some((Err(_), _)) => "gap".into(),
+        None => String::new(),
+    };
+    let cells = cases.iter().map(cell).collect();
+    Some(Column { right: true, gives_way, ..Column::new(heading, cells) })
 }
 
 /// Breaks text into lines that fit, each beginning with `indent`.

@@ -63,13 +63,81 @@ pub(crate) fn human(table: &Table, width: usize) -> String {
     draw(table.columns.clone(), rows, &right, width)
 }
 
+/// The table without the columns that are empty in every row.
+pub(crate) fn without_empty_columns(mut table: Table) -> Table {
+    let is_empty = |column| table.rows.iter().all(|row| row.get(column) == Some(&Cell::Null));
+    let empty: Vec<_> = (0..table.columns.len()).filter(|column| is_empty(*column)).collect();
+    for column in empty.into_iter().rev() {
+        remove_at(&mut table, column);
+    }
+    table
+}
+
+/// Takes a column out, if there is one of this name.
+pub(crate) fn remove_column(table: &mut Table, name: &str) {
+    if let Some(column) = table.columns.iter().position(|column| column == name) {
+        remove_at(table, column);
+    }
+}
+
+fn remove_at(table: &mut Table, column: usize) {
+    table.columns.remove(column);
+    for row in &mut table.rows {
+        row.remove(column);
+    }
+}
+
+/// A column of a table for people.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Column {
+    pub(crate) heading: String,
+    pub(crate) cells: Vec<String>,
+    /// Whether it is set to the right, as numbers are.
+    pub(crate) right: bool,
+    /// The column with the greatest number goes first where the terminal is too narrow; 0 stays.
+    pub(crate) gives_way: u8,
+    /// What the cells say where the terminal is too narrow for them as they are.
+    pub(crate) short: Option<Vec<String>>,
+}
+
+impl Column {
+    /// A column that is set to the left and stays.
+    pub(crate) fn new(heading: &str, cells: Vec<String>) -> Self {
+        Self { heading: heading.into(), cells, ..Self::default() }
+    }
+
+    fn width(&self) -> usize {
+        let lengths = self.cells.iter().chain([&self.heading]).map(|text| text.chars().count());
+        lengths.max().unwrap_or(0) + 2
+    }
+}
+
+/// Draws the columns that fit: first the long ones are shortened, then those that can give way do.
+pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> String {
+    let too_wide = |columns: &[Column]| {
+        // There is no gap before the first column.
+        columns.iter().map(Column::width).sum::<usize>() > width + 2
+    };
+    if too_wide(&columns) {
+        for column in &mut columns {
+            column.cells = column.short.take().unwrap_or(std::mem::take(&mut column.cells));
+        }
+    }
+    while too_wide(&columns) {
+        let candidates = columns.iter().enumerate().filter(|(_, column)| column.gives_way > 0);
+        let Some((index, _)) = candidates.max_by_key(|(_, column)| column.gives_way) else { break };
+        columns.remove(index);
+    }
+    let right: Vec<_> = columns.iter().map(|column| column.right).collect();
+    let header = columns.iter().map(|column| column.heading.clone()).collect();
+    let rows = (0..columns.first().map_or(0, |column| column.cells.len()))
+        .map(|row| columns.iter().map(|column| column.cells[row].clone()).collect())
+        .collect();
+    draw(header, rows, &right, width)
+}
+
 /// Draws columns, with those of `right` set to the right.
-pub(crate) fn draw(
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
-    right: &[bool],
-    width: usize,
-) -> String {
+fn draw(header: Vec<String>, rows: Vec<Vec<String>>, right: &[bool], width: usize) -> String {
     let mut drawn = Drawn::new();
     drawn
         .load_style(presets::NOTHING)
@@ -78,7 +146,7 @@ pub(crate) fn draw(
         .set_header(header)
         .add_rows(rows);
     for (index, column) in drawn.column_iter_mut().enumerate() {
-        column.set_padding((u16::from(index > 0), 1));
+        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
         if right.get(index).copied().unwrap_or(false) {
             column.set_cell_alignment(CellAlignment::Right);
         }

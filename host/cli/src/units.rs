@@ -70,11 +70,8 @@ fn scaled(value: f64, units: &[(f64, &str)], step: f64) -> String {
     }
     let (size, unit) = units[index];
     let digits = significant(value / size);
-    if unit.starts_with('/') || unit.ends_with("/s") {
-        format!("{digits}{unit}")
-    } else {
-        format!("{digits} {unit}")
-    }
+    // `12/s`, and `5.06 k/s`.
+    if unit.starts_with('/') { format!("{digits}{unit}") } else { format!("{digits} {unit}") }
 }
 
 /// Three significant digits without an exponent; whole numbers of up to seven digits whole.

@@ -146,17 +146,14 @@ fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
 
 fn human(plan: &Plan, printer: &Printer) {
     let items: Vec<_> = plan.items().take(PAGE).collect();
-    let whole = rows(items.iter());
-    // What is empty in every row says nothing to a person, and there is one mode only.
-    let keep: Vec<_> = (0..whole.columns.len())
-        .filter(|column| whole.rows.iter().any(|row| row[*column] != Cell::Null))
-        .filter(|column| !matches!(whole.columns[*column].as_str(), "index" | "mode"))
-        .collect();
-    let pick = |row: &Vec<Cell>| keep.iter().map(|column| row[*column].clone()).collect();
-    let shown = Table {
-        columns: keep.iter().map(|column| whole.columns[*column].replace('_', " ")).collect(),
-        rows: whole.rows.iter().map(pick).collect(),
-    };
+    let mut shown = table::without_empty_columns(rows(items.iter()));
+    // There is one mode only, and people do not count from 0.
+    for name in ["index", "mode"] {
+        table::remove_column(&mut shown, name);
+    }
+    for name in &mut shown.columns {
+        *name = name.replace('_', " ");
+    }
     printer.data(printer.headed(&table::human(&shown, printer.width())));
     let total = plan.count().total();
     if total > PAGE as u64 {

@@ -16,7 +16,8 @@ use crate::failure::{Failure, Result};
 use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::summary::Summary;
-use crate::{table, units};
+use crate::table::{self, Column};
+use crate::units;
 
 /// How long to wait for another process that has the database open.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,11 +45,43 @@ fn list(results: &ResultsFolder, printer: &Printer) -> Result<Exit> {
             Err(error) => printer.warning(&error, error.hint().as_deref()),
         }
     }
-    show_table(&list_table(&entries), printer);
+    let whole = || list_table(&entries);
+    let shown = printer.machine(|| Value::Array(table::objects(&whole())), whole);
+    if !shown && !entries.is_empty() {
+        printer.data(printer.headed(&table::fit(columns(&entries), printer.width())));
+    }
     if entries.is_empty() && !printer.is_quiet() {
         printer.status("Empty", format_args!("no run in {}", results.path().display()));
     }
     Ok(Exit::Success)
+}
+
+/// The list for people. The id says the experiment and the time.
+fn columns(entries: &[RunEntry]) -> Vec<Column> {
+    let text = |value: &dyn Fn(&RunEntry) -> String| entries.iter().map(value).collect();
+    let number = |heading, gives_way, value: &dyn Fn(&RunEntry) -> u64| Column {
+        right: true,
+        gives_way,
+        ..Column::new(heading, text(&|entry| value(entry).to_string()))
+    };
+    vec![
+        Column::new("run", text(&|entry| entry.header.run_id.clone())),
+        Column::new("state", text(&|entry| entry.state.name().into())),
+        number("cases", 1, &|entry| entry.counts.cases()),
+        number("finished", 2, &|entry| entry.counts.finished),
+        number("failed", 0, &|entry| entry.counts.failed),
+        number("gaps", 3, &|entry| entry.counts.gaps),
+        Column {
+            gives_way: 4,
+            // To the second, without the `T` and the `Z` of RFC 3339.
+            ..Column::new(
+                "started (UTC)",
+                text(&|entry| {
+                    entry.header.started_at.chars().take(19).collect::<String>().replace('T', " ")
+                }),
+            )
+        },
+    ]
 }
 
 fn show(path: &Path, printer: &Printer) -> Result<Exit> {

@@ -339,7 +339,7 @@ impl Begun {
         let place = if results == Path::new("results") {
             String::new()
         } else {
-            format!(" --results {}", results.display())
+            format!(" --results {}", shell_word(results))
         };
         format!("host run --resume {}{place}", folder.run_id())
     }
@@ -510,6 +510,13 @@ impl Recorder for Keeper<'_> {
             _ => self.writer.case_finished(record),
         }
     }
+}
+
+/// The path as one word of a POSIX shell.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
+    if text.bytes().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Keeps a result; a plugin's value that is no number costs the plugin its output.
