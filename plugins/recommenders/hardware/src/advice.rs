@@ -547,17 +547,20 @@ fn name(case: &Case, labels: &Labels) -> String {
     format!("{backend} · {device} · {precision} · batch {batch}")
 }
 
-fn doubtful(candidate: &Candidate<'_>) -> Vec<String> {
+/// What its cases warn of, in one sentence.
+fn doubtful(candidate: &Candidate<'_>) -> Option<String> {
     let mut seen = BTreeSet::new();
     let cases = candidate.readings().into_iter().map(|reading| reading.case);
-    cases
+    let warnings: Vec<_> = cases
         .filter(|case| seen.insert(&case.id))
-        .flat_map(|case| &case.warnings)
-        .map(|warning| {
+        .flat_map(|case| case.warnings.iter().map(move |warning| (case, warning)))
+        .map(|(case, warning)| {
             let evidence = warning.evidence.trim_end_matches('.');
-            format!("Take {} with care ({}): {evidence}.", candidate.label, warning.kind)
+            format!("{} in {} ({evidence})", warning.kind, case.scenario)
         })
-        .collect()
+        .collect();
+    let text = join(&warnings);
+    (!text.is_empty()).then(|| format!("Take {} with care: {text}.", candidate.label))
 }
 
 /// Ids of cases, each once, in the order in which they were named.

@@ -53,7 +53,7 @@ impl<'a> Reading<'a> {
         let written = |value| humanise_metric(&self.metric, value, &self.unit);
         let mut text = format!("{} {}", metric_name(&self.metric), written(self.value));
         if let Some(interval) = self.interval {
-            let interval = humanise_interval(&self.metric, interval, &self.unit);
+            let interval = humanise_interval(&self.metric, self.value, interval, &self.unit);
             text.push_str(&format!(" ({interval})"));
         }
         if let Some(other) = self.single_stream {

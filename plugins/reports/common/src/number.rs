@@ -158,19 +158,16 @@ pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     humanise(value, unit)
 }
 
-/// An interval of a metric, with one unit for both ends: `113 to 119 µs`.
+/// The interval around a value of a metric, in the unit that the value is written in, said once:
+/// `113 to 119 µs`.
 #[must_use]
-pub fn humanise_interval(metric: &str, (low, high): (f64, f64), unit: &str) -> String {
+pub fn humanise_interval(metric: &str, value: f64, (low, high): (f64, f64), unit: &str) -> String {
     let percent = format!("{THIN}%");
     let written = humanise_metric(metric, low, unit);
     if let Some(low) = written.strip_suffix(&percent) {
         return format!("{low} to {}", humanise_metric(metric, high, unit));
     }
-    let scale = Scale::for_value(unit, high);
-    // Where one unit does not suit both ends, each has its own.
-    if scale.apply(low).abs() < 0.1 && low != 0.0 {
-        return format!("{written} to {}", scale.with_unit(high));
-    }
+    let scale = Scale::for_value(unit, value);
     format!("{} to {}", scale.number(low), scale.with_unit(high))
 }
 
@@ -256,16 +253,16 @@ mod tests {
     #[test]
     fn intervals_say_their_unit_once() {
         let written: Vec<_> = [
-            ("latency.p50", (113_000.0, 119_000.0), "ns"),
-            ("latency.p50", (980_000.0, 1_100_000.0), "ns"),
-            ("latency.p50", (1_000.0, 1_100_000.0), "ns"),
-            ("throughput.samples", (9_000.0, 10_100.0), "1/s"),
-            ("accuracy.top1", (0.9723, 0.9805), "1"),
+            ("latency.p50", 115_000.0, (113_000.0, 119_000.0), "ns"),
+            ("latency.p50", 989_000.0, (954_000.0, 1_030_000.0), "ns"),
+            ("latency.p50", 1_100_000.0, (1_000.0, 1_200_000.0), "ns"),
+            ("throughput.samples", 9_500.0, (9_000.0, 10_100.0), "1/s"),
+            ("accuracy.top1", 0.9766, (0.9723, 0.9805), "1"),
         ]
         .iter()
-        .map(|(metric, interval, unit)| humanise_interval(metric, *interval, unit))
+        .map(|(metric, value, interval, unit)| humanise_interval(metric, *value, *interval, unit))
         .collect();
-        insta::assert_snapshot!(written.join("; ").replace(THIN, " "), @"113 to 119 µs; 0.980 to 1.10 ms; 1.00 µs to 1.10 ms; 9000 to 10 100/s; 97.23 to 98.05 %");
+        insta::assert_snapshot!(written.join("; ").replace(THIN, " "), @"113 to 119 µs; 954 to 1030 µs; 0.00100 to 1.20 ms; 9000 to 10 100/s; 97.23 to 98.05 %");
     }
 
     #[test]

@@ -90,6 +90,20 @@ pub struct Case {
 }
 
 impl Case {
+    /// What it was measured under: the settings, the clock, and what the backend says it used.
+    #[must_use]
+    pub fn conditions(&self) -> BTreeMap<String, String> {
+        let mut conditions = self.settings.clone();
+        if let Some((source, step)) = &self.clock {
+            let step = step.map(|step| format!(", step {}", crate::humanise(step as f64, "ns")));
+            conditions.insert("clock".to_owned(), format!("{source}{}", step.unwrap_or_default()));
+        }
+        for (name, value) in &self.used {
+            conditions.insert(format!("backend's {}", name.replace('-', " ")), value.clone());
+        }
+        conditions
+    }
+
     /// A metric's entry.
     #[must_use]
     pub fn result(&self, metric: &str) -> Option<&MetricResult> {
@@ -238,18 +252,18 @@ impl Run {
         results.map(|result| result.metric.as_str()).filter(|name| seen.insert(*name)).collect()
     }
 
-    /// Settings that all finished cases share, and names of those in which they differ.
+    /// The conditions that all finished cases share, and names of those in which they differ.
     #[must_use]
-    pub fn settings(&self) -> (BTreeMap<&str, &str>, BTreeSet<&str>) {
-        let mut shared: BTreeMap<&str, &str> = BTreeMap::new();
+    pub fn conditions(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
+        let finished = self.cases.iter().filter(|case| case.outcome == Outcome::Finished);
+        let all: Vec<_> = finished.map(Case::conditions).collect();
+        let mut shared = BTreeMap::new();
         let mut differing = BTreeSet::new();
-        let finished = || self.cases.iter().filter(|case| case.outcome == Outcome::Finished);
-        for (name, value) in finished().flat_map(|case| &case.settings) {
-            let same = |case: &Case| case.settings.get(name) == Some(value);
-            if finished().all(same) {
-                shared.insert(name, value);
+        for (name, value) in all.iter().flatten() {
+            if all.iter().all(|conditions| conditions.get(name) == Some(value)) {
+                shared.insert(name.clone(), value.clone());
             } else {
-                differing.insert(name.as_str());
+                differing.insert(name.clone());
             }
         }
         (shared, differing)

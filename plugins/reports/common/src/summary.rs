@@ -67,9 +67,9 @@ impl SummaryColumn {
         match &result.value {
             Ok(value) => SummaryCell::Value {
                 value: humanise_metric(&result.metric, *value, &result.unit),
-                interval: result
-                    .interval
-                    .map(|interval| humanise_interval(&result.metric, interval, &result.unit)),
+                interval: result.interval.map(|interval| {
+                    humanise_interval(&result.metric, *value, interval, &result.unit)
+                }),
             },
             Err(gap) => SummaryCell::Gap(&gap.reason),
         }

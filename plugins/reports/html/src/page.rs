@@ -32,7 +32,7 @@ pub(crate) fn page(run: &Run) -> Markup {
         ("trade", "Throughput against latency", trades(run)),
         ("warnings", "Warnings", warnings(run, &labels)),
         ("missing", "Not measured", missing(run, &labels)),
-        ("method", "How it was measured", method(run)),
+        ("method", "How it was measured", method(run, &labels)),
         ("values", "All values", values(run, &labels)),
         ("machine", "Machine", machine(run)),
         ("plugins", "Plugins", plugins(run)),
@@ -603,13 +603,13 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
     })
 }
 
-fn method(run: &Run) -> Option<Markup> {
+fn method(run: &Run, labels: &Labels) -> Option<Markup> {
     let finished: Vec<_> =
         run.cases.iter().filter(|case| case.outcome == Outcome::Finished).collect();
     if finished.is_empty() {
         return None;
     }
-    let (shared, differing) = run.settings();
+    let (shared, differing) = run.conditions();
     Some(html! {
         p {
             "Each case ran in a worker process of its own. A query begins when it is issued and ends when it is complete, with inputs and outputs resident on the device; one clock reading ends a query and begins the next. In single-stream one query is one batch, and the next is issued when it completes. In offline one query is a whole data set, in batches issued back to back. Warm-up queries are left out of every figure."
@@ -622,7 +622,7 @@ fn method(run: &Run) -> Option<Markup> {
         p.quiet {
             "The cost of a clock reading and of an empty round of the measuring loop was measured in the same worker, before the backend was opened. The last column is that round as a share of the median query: what of a latency is ours."
         }
-        (method_table(&finished, &differing))
+        (method_table(&finished, labels, &differing))
     })
 }
 
@@ -649,7 +649,7 @@ fn definitions(run: &Run) -> Markup {
     }
 }
 
-fn method_table(finished: &[&Case], differing: &BTreeSet<&str>) -> Markup {
+fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String>) -> Markup {
     let stages: Vec<&str> = {
         let mut seen = BTreeSet::new();
         let all = finished.iter().flat_map(|case| &case.stages).map(|(name, _)| *name);
@@ -666,14 +666,12 @@ fn method_table(finished: &[&Case], differing: &BTreeSet<&str>) -> Markup {
                     th.number scope="col" { "took" }
                     @for stage in &stages { th.number scope="col" { (stage) } }
                     @for name in differing { th scope="col" { (name) } }
-                    th scope="col" { "clock" }
-                    th.number scope="col" { "reading" }
+                    th.number scope="col" { "clock reading" }
                     th.number scope="col" { "empty round" }
                     th.number scope="col" { "of the median" }
-                    th scope="col" { "backend used" }
                 } }
-                tbody { @for case in finished { tr {
-                    th scope="row" { a href={ "#" (anchor(case)) } { (case_label(case)) } }
+                tbody { @for case in finished { @let conditions = case.conditions(); tr {
+                    th scope="row" { a href={ "#" (anchor(case)) } { (labels.label(case)) } }
                     td.number { (case.queries.map_or("—".to_owned(), |queries| queries.to_string())) }
                     td.number { (case.threads.map_or("—".to_owned(), |threads| threads.to_string())) }
                     td.number { (time(case.elapsed_ns.map(|time| time as f64))) }
@@ -682,21 +680,11 @@ fn method_table(finished: &[&Case], differing: &BTreeSet<&str>) -> Markup {
                         td.number { (time(found.map(|(_, time)| *time as f64))) }
                     }
                     @for name in differing {
-                        td { (case.settings.get(*name).map_or("—", String::as_str)) }
+                        td { (conditions.get(name).map_or("—", String::as_str)) }
                     }
-                    td { @match &case.clock {
-                        Some((source, Some(step))) => { (source) ", step " (humanise(*step as f64, "ns")) }
-                        Some((source, None)) => (source),
-                        None => "—",
-                    } }
                     td.number { (time(case.clock_read_ns)) }
                     td.number { (time(case.loop_ns)) }
                     td.number { (share(case)) }
-                    td {
-                        @for (index, (name, value)) in case.used.iter().enumerate() {
-                            @if index > 0 { ", " } (name) " " (value)
-                        }
-                    }
                 } } }
             }
         }
@@ -743,7 +731,7 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                                     td.number { (written(*value)) }
                                     td.number {
                                         @if let Some(interval) = result.interval {
-                                            (humanise_interval(&result.metric, interval, &result.unit))
+                                            (humanise_interval(&result.metric, *value, interval, &result.unit))
                                         }
                                     }
                                 }

@@ -461,10 +461,11 @@ mod tests {
           "scenario": "single-stream",
           "sequence-length": null,
           "settings": {
-            "minimum-duration": "1 s",
-            "minimum-queries": "100",
-            "seed": "7",
-            "warm-up": "200 ms"
+            "maximum duration": "60.0 s",
+            "minimum duration": "1.00 s",
+            "minimum queries": "100",
+            "timeout": "60.0 s",
+            "warm up": "200 ms"
           },
           "stages-ns": {
             "first run": 350300,

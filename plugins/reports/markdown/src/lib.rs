@@ -234,11 +234,11 @@ fn details(page: &mut Page, run: &Run) {
         })
         .collect();
     page.table(&["plugin", "id", "version", "SHA-256"], &[false; 4], &plugins, MAXIMUM_DETAILS);
-    let (shared, differing) = run.settings();
+    let (shared, differing) = run.conditions();
     if !shared.is_empty() {
         let settings =
             shared.iter().map(|(name, value)| format!("{} {}", escape(name), escape(value)));
-        page.line(&format!("Settings of all cases: {}.", settings.collect::<Vec<_>>().join(", ")));
+        page.line(&format!("In every case: {}.", settings.collect::<Vec<_>>().join(", ")));
     }
     let time = |value: Option<f64>| value.map_or("—".into(), |value| humanise(value, "ns"));
     let rows: Vec<_> = run
@@ -246,6 +246,7 @@ fn details(page: &mut Page, run: &Run) {
         .iter()
         .filter(|case| case.outcome == Outcome::Finished)
         .map(|case| {
+            let conditions = case.conditions();
             let mut row = vec![
                 escape(&case_label(case)),
                 case.queries.map_or("—".into(), |queries| queries.to_string()),
@@ -255,7 +256,7 @@ fn details(page: &mut Page, run: &Run) {
             row.extend(
                 differing
                     .iter()
-                    .map(|name| escape(case.settings.get(*name).map_or("—", String::as_str))),
+                    .map(|name| escape(conditions.get(name).map_or("—", String::as_str))),
             );
             row
         })
@@ -378,7 +379,7 @@ mod tests {
         | recommender | hardware | 0.1.0 | `1111111111111111111111111111111111111111111111111111111111111111` |
         | report | html | 0.1.0 | `ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff` |
 
-        Settings of all cases: minimum-duration 1 s, minimum-queries 100, seed 7, warm-up 200 ms.
+        Settings of all cases: maximum duration 60.0 s, minimum duration 1.00 s, minimum queries 100, timeout 60.0 s, warm up 200 ms.
 
         | case | queries | clock reading | empty loop |
         | --- | ---: | ---: | ---: |

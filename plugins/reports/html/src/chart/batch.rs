@@ -178,7 +178,7 @@ fn tooltip(curve: &Curve<'_>, point: &Point, unit: &str) -> String {
     let what = if metric.starts_with("latency") { label } else { scenario };
     let mut text = format!("{name}, batch {}: {what} {}", point.batch, humanise(point.value, unit));
     if let Some(interval) = point.interval {
-        text.push_str(&format!(" ({})", humanise_interval(metric, interval, unit)));
+        text.push_str(&format!(" ({})", humanise_interval(metric, point.value, interval, unit)));
     }
     text
 }

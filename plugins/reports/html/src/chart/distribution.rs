@@ -118,7 +118,7 @@ fn stated(case: &Case, metric: &str) -> Option<(f64, Interval)> {
 fn tooltip(name: &str, label: &str, value: f64, interval: Interval) -> String {
     let mut text = format!("{name}: {label} {}", humanise(value, "ns"));
     if let Some(interval) = interval {
-        text.push_str(&format!(" ({})", humanise_interval("latency", interval, "ns")));
+        text.push_str(&format!(" ({})", humanise_interval("latency", value, interval, "ns")));
     }
     text
 }
