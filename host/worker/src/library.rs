@@ -4,6 +4,7 @@
 //! The file's header is looked at before the loader is asked. The loader answers in prose, and
 //! opening a library runs its initialisers; a header says for certain what the file is.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -30,7 +31,7 @@ pub fn open(path: &Path) -> Result<Backend, Failure> {
     // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
     // its own, and this is that process.
     let library = unsafe { platform::open_library(path) }
-        .map_err(|error| loader_failure(path, &error.to_string()))?;
+        .map_err(|error| loader_failure(path, &loader_answer(&error)))?;
     let entry = find_entry(&library)?;
     std::mem::forget(library);
     // SAFETY: the entry point has the name that the ABI gives it, its library is never unloaded,
@@ -59,8 +60,13 @@ fn find_entry(library: &libloading::os::unix::Library) -> Result<abi::Entry, Fai
                 if major > abi::MAJOR { "update the host" } else { "update the plugin" }
             ),
         },
-        None => Failure::MissingSymbol { symbol, detail: error.to_string() },
+        None => Failure::MissingSymbol { symbol, detail: loader_answer(&error) },
     })
+}
+
+/// What the loader said, which the error keeps as its source.
+fn loader_answer(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// What the loader's answer means.
