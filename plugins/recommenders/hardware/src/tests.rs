@@ -164,7 +164,7 @@ fn a_real_loss_of_accuracy_is_said() {
     insta::assert_snapshot!(text(&advice), @r"
     # resnet-50: gpu · int8 · batch 16 has the highest throughput with p99 latency at most 50 ms
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 56 005/s offline, 53 861/s single-stream, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
-    12 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Take gpu · int8 · batch 16 with care (drift): the median of the last fifth is 6.1 % above that of the first fifth.
+    12 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Take gpu · int8 · batch 16 with care: drift in single-stream (the median of the last fifth is 6.1 % above that of the first fifth).
     [5eed00000000001c 5eed00000000001d 5eed000000000014]
     # resnet-50: the Pareto front has 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
