@@ -17,42 +17,133 @@ pub struct Moments<T> {
     pub deviation: Option<f64>,
 }
 
-/// Independent sums, so that additions need not wait for one another. Fixed, and the same in the
-/// host and in a guest, so that both round alike.
-const LANES: usize = 8;
-
 /// Size, bounds, mean and spread of `values`; `None` where there are none. NaN is not allowed.
 ///
 /// The deviation is taken around the mean in a second pass: the one-pass formula with the sum of
 /// squares loses every digit where the spread is small beside the mean, as it is for latencies.
+/// Sums of integers are exact.
 #[must_use]
 pub fn moments<T: Value>(values: &[T]) -> Option<Moments<T>> {
-    let first = *values.first()?;
-    let (minimum, maximum) = values.iter().fold((first, first), |(low, high), &value| {
-        (if value < low { value } else { low }, if value > high { value } else { high })
-    });
-    // Sums of distances from the smallest value are exact for integers up to 2⁵³ in all, and close
-    // to the size of what is summed elsewhere.
-    let count = values.len() as f64;
-    let mean_distance = lane_sum(values, |value| value.distance(minimum)) / count;
-    let mean = minimum.to_f64() + mean_distance;
-    let squares = lane_sum(values, |value| {
-        let deviation = value.distance(minimum) - mean_distance;
-        deviation * deviation
-    });
-    let deviation = (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt());
-    Some(Moments { count: values.len(), minimum, maximum, mean, deviation })
+    let spread = T::spread(values)?;
+    let count = values.len();
+    let deviation = (count > 1).then(|| (spread.squares / (count - 1) as f64).sqrt());
+    let Spread { minimum, maximum, mean, .. } = spread;
+    Some(Moments { count, minimum, maximum, mean, deviation })
 }
 
-fn lane_sum<T: Value>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    for block in blocks {
-        for (lane, &value) in lanes.iter_mut().zip(block) {
+/// What [`moments`] is made of.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Spread<T> {
+    minimum: T,
+    maximum: T,
+    mean: f64,
+    /// Sum of the squared distances from the mean.
+    squares: f64,
+}
+
+/// Values that are taken at a time, so that a loop's own cost, to which the sandbox adds its
+/// counting of instructions, is shared by them.
+pub(crate) const STRIDE: usize = 8;
+
+/// Bounds of the values, by comparison.
+fn bounds<T: Value>(values: &[T]) -> Option<(T, T)> {
+    let first = *values.first()?;
+    let mut bounds = (first, first);
+    let (strides, rest) = values.as_chunks::<STRIDE>();
+    for stride in strides {
+        for &value in stride {
+            bounds.0 = if value < bounds.0 { value } else { bounds.0 };
+            bounds.1 = if value > bounds.1 { value } else { bounds.1 };
+        }
+    }
+    for &value in rest {
+        bounds.0 = if value < bounds.0 { value } else { bounds.0 };
+        bounds.1 = if value > bounds.1 { value } else { bounds.1 };
+    }
+    Some(bounds)
+}
+
+pub(crate) fn spread_of_floats(values: &[f64]) -> Option<Spread<f64>> {
+    let (minimum, maximum) = bounds(values)?;
+    // Distances from the smallest value are of the size of the spread, and so are their sums'
+    // errors.
+    let mean_distance = lane_sum(values, |value| value - minimum) / values.len() as f64;
+    let squares = lane_sum(values, |value| {
+        let deviation = value - minimum - mean_distance;
+        deviation * deviation
+    });
+    Some(Spread { minimum, maximum, mean: minimum + mean_distance, squares })
+}
+
+/// Sums in lanes, so that additions need not wait for one another.
+fn lane_sum<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
+    let (strides, rest) = values.as_chunks::<STRIDE>();
+    let mut lanes = [0.0; STRIDE];
+    for stride in strides {
+        for (lane, &value) in lanes.iter_mut().zip(stride) {
             *lane += term(value);
         }
     }
     lanes.iter().sum::<f64>() + rest.iter().map(|&value| term(value)).sum::<f64>()
+}
+
+pub(crate) fn spread_of_integers(values: &[u64]) -> Option<Spread<u64>> {
+    let (minimum, maximum) = bounds(values)?;
+    let count = values.len() as u128;
+    let total = total_distance(values, minimum, maximum);
+    let mean = minimum as f64 + total as f64 / count as f64;
+
+    // Squares are taken around the whole number next to the mean. What that adds, the count times
+    // the square of what is left over, is at most a quarter for each value.
+    let centre = minimum + ((total + count / 2) / count) as u64;
+    let left_over = total as f64 - count as f64 * (centre - minimum) as f64;
+    let squares = squares_around(values, centre, (centre - minimum).max(maximum - centre));
+    let squares = (squares - left_over * left_over / count as f64).max(0.0);
+    Some(Spread { minimum, maximum, mean, squares })
+}
+
+/// Sum of the distances from the smallest value, exact.
+fn total_distance(values: &[u64], minimum: u64, maximum: u64) -> u128 {
+    let block = fitting(maximum - minimum);
+    values.chunks(block).map(|block| block_sum(block, |value| value - minimum)).sum()
+}
+
+/// Sum of the squared distances from `centre`, exact where they are not so large that hardly one
+/// fits into a word.
+fn squares_around(values: &[u64], centre: u64, largest: u64) -> f64 {
+    match largest.checked_mul(largest).map(fitting) {
+        Some(block) if block >= 2 * STRIDE => {
+            let square = |value: u64| {
+                let distance = value.wrapping_sub(centre);
+                distance.wrapping_mul(distance)
+            };
+            values.chunks(block).map(|block| block_sum(block, square)).sum::<u128>() as f64
+        }
+        _ => lane_sum(values, |value| {
+            let distance = value.abs_diff(centre) as f64;
+            distance * distance
+        }),
+    }
+}
+
+/// How many values up to `largest` can be added in a word, within what is a good size for a loop.
+fn fitting(largest: u64) -> usize {
+    (u64::MAX / largest.max(1)).min(4096) as usize
+}
+
+fn block_sum(block: &[u64], term: impl Fn(u64) -> u64) -> u128 {
+    let (strides, rest) = block.as_chunks::<STRIDE>();
+    let mut sum = 0_u64;
+    for stride in strides {
+        for &value in stride {
+            sum = sum.wrapping_add(term(value));
+        }
+    }
+    for &value in rest {
+        sum = sum.wrapping_add(term(value));
+    }
+    u128::from(sum)
 }
 
 /// The median in the usual sense: the middle value, or the mean of the two middle ones. `None`

@@ -10,6 +10,8 @@ number of passes for each level, and the order in which it comes does not matter
 bad case as there is for quickselect.
 */
 
+use crate::moments::{STRIDE, Spread, spread_of_floats, spread_of_integers};
+
 /// A number that can be ordered and counted: `u64` or `f64`.
 pub trait Value: Copy + PartialOrd + sealed::Sealed {
     /// An integer that orders as the values do.
@@ -20,9 +22,9 @@ pub trait Value: Copy + PartialOrd + sealed::Sealed {
     fn from_key(key: u64) -> Self;
     /// The nearest floating-point number.
     fn to_f64(self) -> f64;
-    /// `self - origin`, where `origin` is not above `self`, rounded once.
+    /// Bounds, mean and squares.
     #[doc(hidden)]
-    fn distance(self, origin: Self) -> f64;
+    fn spread(values: &[Self]) -> Option<Spread<Self>>;
 }
 
 mod sealed {
@@ -44,8 +46,8 @@ impl Value for u64 {
         self as f64
     }
 
-    fn distance(self, origin: Self) -> f64 {
-        (self - origin) as f64
+    fn spread(values: &[Self]) -> Option<Spread<Self>> {
+        spread_of_integers(values)
     }
 }
 
@@ -64,17 +66,18 @@ impl Value for f64 {
         self
     }
 
-    fn distance(self, origin: Self) -> f64 {
-        self - origin
+    fn spread(values: &[Self]) -> Option<Spread<Self>> {
+        spread_of_floats(values)
     }
 }
 
 /// Bits after the highest set one that choose the first bucket: 256 buckets for each doubling.
 const RATIO_BITS: u32 = 8;
-/// Buckets of the first count, `ratio_bucket(u64::MAX) + 1`.
-const RATIO_BUCKETS: usize = ((64 - RATIO_BITS as usize) + 1) << RATIO_BITS;
-/// Buckets of the deeper counts, as a power of two.
+/// A power of two above `ratio_bucket(u64::MAX)`.
+const RATIO_BUCKETS: usize = 1 << 14;
+/// Bits of a key that a deeper count divides a bucket by.
 const WIDTH_BITS: u32 = 12;
+const WIDTH_BUCKETS: usize = 1 << WIDTH_BITS;
 /// A bucket with no more values than this is sorted.
 const FEW: usize = 256;
 
@@ -99,8 +102,13 @@ pub fn order_statistics<T: Value>(values: &[T], ranks: &[usize]) -> Vec<T> {
     if values.len() <= FEW {
         sort_and_read(values.iter().map(|value| value.key()).collect(), &wanted, &mut found);
     } else if !wanted.is_empty() {
-        let buckets = Buckets::count(values, RATIO_BUCKETS, ratio_bucket);
-        buckets.descend(values, ratio_bucket, ratio_bounds, &wanted, &mut found);
+        Buckets::<RATIO_BUCKETS>::count(values, ratio_bucket).descend(
+            values,
+            ratio_bucket,
+            ratio_bounds,
+            &wanted,
+            &mut found,
+        );
     }
     found.into_iter().map(T::from_key).collect()
 }
@@ -135,25 +143,29 @@ fn ratio_bounds(bucket: usize) -> (u64, u64) {
     (low, low + ((1 << shift) - 1))
 }
 
-struct Buckets {
-    counts: Vec<usize>,
+/// Counts of values in `N` buckets, a power of two. Bucket numbers are below `N`; masking them says
+/// so to the compiler.
+struct Buckets<const N: usize> {
+    counts: Box<[usize; N]>,
 }
 
-impl Buckets {
-    fn count<T: Value>(values: &[T], buckets: usize, bucket_of: impl Fn(u64) -> usize) -> Self {
+impl<const N: usize> Buckets<N> {
+    fn count<T: Value>(values: &[T], bucket_of: impl Fn(u64) -> usize) -> Self {
         // Two tables take turns: neighbouring values often fall in one bucket, and an increment
         // would wait for the one before it.
-        let mut even = vec![0_usize; buckets];
-        let mut odd = vec![0_usize; buckets];
-        let (pairs, rest) = values.as_chunks::<2>();
-        for [first, second] in pairs {
-            even[bucket_of(first.key())] += 1;
-            odd[bucket_of(second.key())] += 1;
+        let mut even = table::<usize, N>(0);
+        let mut odd = table::<usize, N>(0);
+        let (strides, rest) = values.as_chunks::<STRIDE>();
+        for stride in strides {
+            for pair in stride.as_chunks::<2>().0 {
+                even[bucket_of(pair[0].key()) & (N - 1)] += 1;
+                odd[bucket_of(pair[1].key()) & (N - 1)] += 1;
+            }
         }
         for value in rest {
-            even[bucket_of(value.key())] += 1;
+            even[bucket_of(value.key()) & (N - 1)] += 1;
         }
-        for (even, odd) in even.iter_mut().zip(odd) {
+        for (even, odd) in even.iter_mut().zip(&*odd) {
             *even += odd;
         }
         Self { counts: even }
@@ -170,7 +182,7 @@ impl Buckets {
     ) {
         const NONE: u16 = u16::MAX;
         let mut insides: Vec<Inside> = Vec::new();
-        let mut inside_of = vec![NONE; self.counts.len()];
+        let mut inside_of = table::<u16, N>(NONE);
         let mut bucket = 0;
         let mut before = 0;
         for wanted in wanted {
@@ -194,16 +206,29 @@ impl Buckets {
         if insides.is_empty() {
             return;
         }
-        for value in values {
+        let mut sort_in = |value: &T| {
             let key = value.key();
-            let inside = inside_of[bucket_of(key)];
+            let inside = inside_of[bucket_of(key) & (N - 1)];
             if inside != NONE {
                 insides[usize::from(inside)].keys.push(key);
             }
+        };
+        let (strides, rest) = values.as_chunks::<STRIDE>();
+        for stride in strides {
+            stride.iter().for_each(&mut sort_in);
         }
+        rest.iter().for_each(&mut sort_in);
         for inside in insides {
             inside.resolve(found);
         }
+    }
+}
+
+/// A table on the heap, since it is too large for a guest's stack.
+fn table<T: Copy, const N: usize>(value: T) -> Box<[T; N]> {
+    match vec![value; N].into_boxed_slice().try_into() {
+        Ok(table) => table,
+        Err(_) => unreachable!("it was made with as many"),
     }
 }
 
@@ -227,7 +252,7 @@ impl Inside {
             let low = low + ((bucket as u64) << shift);
             (low, low.saturating_add((1 << shift) - 1).min(high))
         };
-        Buckets::count(&keys, 1 << WIDTH_BITS, bucket_of)
+        Buckets::<WIDTH_BUCKETS>::count(&keys, bucket_of)
             .descend(&keys, bucket_of, bounds, &wanted, found);
     }
 }
