@@ -7,7 +7,7 @@ use report_common::{
     Case, Configuration, Gap, Labels, Outcome, Run, configurations, humanise_metric,
 };
 
-use crate::judge::{Candidate, Reading, Verdict, differ, front};
+use crate::judge::{Candidate, Reading, Verdict, differ, front, latency_is_limited};
 use crate::options::{Limit, Objective, Options, limits, metric_name, objectives};
 
 /// Configurations that a title names before it only counts them.
@@ -115,8 +115,10 @@ impl<'a, 'o> Group<'a, 'o> {
             })
             .collect();
         let labels = labels.without_scenario();
+        let with_latency = latency_is_limited(limits);
         let has_value = |objective: &Objective| {
-            configurations.iter().any(|it| Reading::new(it, &objective.metric).is_ok())
+            let read = |it| Reading::new(it, &objective.metric, with_latency).is_ok();
+            configurations.iter().any(read)
         };
         let (objectives, dropped): (Vec<_>, Vec<_>) = objectives.into_iter().partition(has_value);
         let candidates = configurations
@@ -577,6 +579,8 @@ impl Cases {
     fn candidate(&mut self, candidate: &Candidate<'_>) {
         let readings = candidate.readings();
         readings.iter().for_each(|reading| self.add(reading.case));
+        let elsewhere = readings.iter().filter_map(|reading| reading.elsewhere);
+        elsewhere.for_each(|(case, _)| self.add(case));
         if readings.is_empty() {
             candidate.configuration.cases.iter().for_each(|case| self.add(case));
         }

@@ -16,14 +16,24 @@ pub(crate) struct Reading<'a> {
     pub(crate) value: f64,
     pub(crate) interval: Option<(f64, f64)>,
     pub(crate) case: &'a Case,
-    /// Where the case is an offline one: what single-stream gave.
-    pub(crate) single_stream: Option<f64>,
+    /// A throughput in the other scenario, and its case.
+    pub(crate) elsewhere: Option<(&'a Case, f64)>,
 }
 
 impl<'a> Reading<'a> {
-    /// The value, or why there is none.
-    pub(crate) fn new(configuration: &Configuration<'a>, metric: &str) -> Result<Self, String> {
-        let Some((case, result)) = configuration.result(metric) else {
+    /// The value, or why there is none. `with_latency` says that a latency has to hold at the same
+    /// time.
+    pub(crate) fn new(
+        configuration: &Configuration<'a>,
+        metric: &str,
+        with_latency: bool,
+    ) -> Result<Self, String> {
+        let found = if with_latency {
+            configuration.result_with_latency(metric)
+        } else {
+            configuration.result(metric)
+        };
+        let Some((case, result)) = found else {
             let all = configuration.cases.iter().any(|case| case.result(metric).is_some());
             let why = if all {
                 "was not measured in the single-stream scenario"
@@ -37,14 +47,14 @@ impl<'a> Reading<'a> {
             .as_ref()
             .map_err(|gap| format!("{} is a gap: {}", metric_name(metric), gap.reason))?;
         let mut others = configuration.cases.iter().filter(|other| other.scenario != case.scenario);
-        let single_stream = others.find_map(|other| other.value(metric));
+        let elsewhere = others.find_map(|other| Some((*other, other.value(metric)?)));
         Ok(Self {
             metric: metric.to_owned(),
             unit: result.unit.clone(),
             value,
             interval: result.interval,
             case,
-            single_stream: single_stream.filter(|_| metric.starts_with("throughput.")),
+            elsewhere: elsewhere.filter(|_| metric.starts_with("throughput.")),
         })
     }
 
@@ -56,11 +66,17 @@ impl<'a> Reading<'a> {
             let interval = humanise_interval(&self.metric, self.value, interval, &self.unit);
             text.push_str(&format!(" ({interval})"));
         }
-        if let Some(other) = self.single_stream {
-            text.push_str(&format!(" {}, {} single-stream", self.case.scenario, written(other)));
+        if let Some((case, other)) = self.elsewhere {
+            let (here, there) = (&self.case.scenario, &case.scenario);
+            text.push_str(&format!(" {here}, {} {there}", written(other)));
         }
         text
     }
+}
+
+/// Whether a latency has to hold while everything else is had.
+pub(crate) fn latency_is_limited(limits: &[Limit]) -> bool {
+    limits.iter().any(|limit| limit.metric.starts_with("latency."))
 }
 
 /// Whether two values differ by more than noise: their intervals are apart; or where either has
@@ -143,7 +159,8 @@ impl<'a> Candidate<'a> {
         objectives: &[Objective],
         considered: &[Objective],
     ) -> Self {
-        let read = |metric: &str| Reading::new(&configuration, metric);
+        let with_latency = latency_is_limited(limits);
+        let read = |metric: &str| Reading::new(&configuration, metric, with_latency);
         let judge = |limit: &Limit| {
             let reading = read(&limit.metric);
             (Verdict::new(limit, &reading), reading)

@@ -10,8 +10,9 @@ case, and each metric is taken from the scenario that answers for it:
 - A **latency** is that of `single-stream`, one batch after another. A latency of `offline` is that
   of a whole data set and is never held against a limit.
 - A **throughput** is that of `offline` where there is one, else that of `single-stream`. Offline is
-  what the configuration can do when nobody waits; the single-stream figure is named beside it, as
-  that is what it does while the latency holds.
+  what the configuration can do when nobody waits. Where a limit is set on a latency somebody does
+  wait, so the throughput is then that of `single-stream` as well: of the very case whose latency is
+  held against the limit. The other figure is named beside it.
 - **Anything else**, such as memory or accuracy, is the worse of its scenarios, since it must hold
   in all.
 

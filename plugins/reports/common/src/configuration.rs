@@ -76,6 +76,18 @@ impl<'a> Configuration<'a> {
         })
     }
 
+    /// The same where a latency has to hold at the same time. A throughput is then that of
+    /// single-stream too, since that is the case whose latency is known: the throughput of an
+    /// offline case was had without anyone waiting.
+    #[must_use]
+    pub fn result_with_latency(&self, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
+        if metric.starts_with("throughput.") {
+            let case = self.cases.iter().find(|case| case.scenario == SINGLE_STREAM)?;
+            return Some((*case, case.result(metric)?));
+        }
+        self.result(metric)
+    }
+
     /// Its name among other configurations: what differs among them.
     #[must_use]
     pub fn label(&self, labels: &Labels) -> String {

@@ -620,6 +620,8 @@ mod tests {
         assert_eq!(scenario("latency.p99"), Some("single-stream"));
         assert_eq!(scenario("throughput.samples"), Some("offline"));
         assert_eq!(scenario("accuracy.top1"), Some("single-stream"));
+        let together = configurations[1].result_with_latency("throughput.samples");
+        assert_eq!(together.map(|(case, _)| case.scenario.as_str()), Some("single-stream"));
         let mut offline = configurations[1].clone();
         offline.cases.retain(|case| case.scenario == "offline");
         assert_eq!(offline.result("latency.p99").map(|(case, _)| &case.id), None);

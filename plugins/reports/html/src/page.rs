@@ -532,7 +532,7 @@ fn trades(run: &Run) -> Option<Markup> {
     let any_chosen = charts.iter().any(|(.., any_chosen)| *any_chosen);
     Some(html! {
         p {
-            "Up and to the left is better. The dotted line joins what nothing else beats in both. Latency is single-stream, throughput offline where that was measured."
+            "Up and to the left is better. The dotted line joins what nothing else beats in both. Both figures of a point are of the same single-stream case, so that they can be had at once."
             @if any_chosen { " A ring marks what is recommended." }
         }
         @for (model, chart, shown, all, _) in charts {
@@ -554,7 +554,7 @@ fn point(
     let first = configuration.first();
     let series = series.iter().position(|it| series_key(it.cases[0]) == series_key(first))?;
     let value = |metric: &str, unit: &str| {
-        let (_, result) = configuration.result(metric)?;
+        let (_, result) = configuration.result_with_latency(metric)?;
         let value = result.value.as_ref().ok().copied()?;
         (result.unit == unit && value > 0.0).then_some(value)
     };
