@@ -111,6 +111,12 @@ pub enum GuestErrorKind {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The guest handed over too much at once.
+    #[error("it handed over more than the {limit} bytes that the host takes at once")]
+    Transfer {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The guest itself says that it cannot.
     #[error("{message}")]
     Refused {

@@ -139,3 +139,50 @@ impl Watchdog {
         Ok(Self { _stop: stop })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Config, Instance, Module, Trap};
+
+    use super::*;
+
+    /// The stores of one engine share its epoch, and yet have deadlines of their own.
+    #[test]
+    fn another_calls_deadline_does_not_end_this_one() {
+        let mut config = Config::new();
+        config.consume_fuel(true).epoch_interruption(true);
+        let engine = Engine::new(&config).expect("an engine");
+        let text = r#"(module (func (export "loop") (loop (br 0))))"#;
+        let module = Module::from_binary(&engine, &wat::parse_str(text).expect("correct text"))
+            .expect("a module");
+        let run = |fuel, limit| {
+            let mut store = Store::new(&engine, ());
+            store.set_fuel(fuel).expect("fuel is counted");
+            let _watchdog = Watchdog::start(&engine, &mut store, limit).expect("a thread");
+            let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
+            let function =
+                instance.get_typed_func::<(), ()>(&mut store, "loop").expect("it is there");
+            function.call(&mut store, ()).expect_err("an endless loop")
+        };
+        // The long call goes on until the short ones have all met their deadlines.
+        thread::scope(|scope| {
+            let long = scope.spawn(|| run(1_000_000_000, Duration::from_secs(600)));
+            for _ in 0..3 {
+                let error = run(u64::MAX, Duration::from_millis(5));
+                assert!(error.is::<DeadlinePassed>(), "{error}");
+            }
+            let error = long.join().expect("no panic");
+            assert_eq!(error.downcast_ref(), Some(&Trap::OutOfFuel), "{error}");
+        });
+    }
+
+    #[test]
+    fn memory_is_counted_over_all_memories() {
+        let mut meter = Meter::new(100);
+        assert!(meter.memory_growing(0, 60, None).expect("it fits"));
+        assert!(meter.memory_growing(0, 40, None).expect("it fits"));
+        let error = meter.memory_growing(40, 41, None).expect_err("one too many");
+        let MemoryLimit { wanted, limit } = error.downcast_ref().expect("the limit");
+        assert_eq!((*wanted, *limit), (101, 100));
+    }
+}

@@ -14,6 +14,7 @@ use crate::bindings::metric::tare::plugin::types;
 use crate::cache::{Cache, hexadecimal};
 use crate::error::{GuestError, GuestErrorKind};
 use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::platform::HugePages;
 use crate::plugin::{self, Description, Kind, Plugin, World};
 use crate::state::State;
 use crate::wasi::Denied;
@@ -55,6 +56,7 @@ impl Sandbox {
             // A NaN has many bit patterns, and processors differ in which they make.
             .cranelift_nan_canonicalization(true)
             .relaxed_simd_deterministic(true);
+        HugePages::set_up(&mut config);
         let engine = Engine::new(&config).map_err(|error| GuestError {
             plugin: "the sandbox".into(),
             call: None,
@@ -306,9 +308,15 @@ impl Sandbox {
                 let reason = reason.strip_prefix("wasm trap: ").unwrap_or(&reason).to_owned();
                 GuestErrorKind::Trap { reason, backtrace }
             }
-            // What wasmtime says of an answer that breaks the canonical ABI, such as text that is
-            // not UTF-8 or a list that is too large to take.
-            None => GuestErrorKind::Trap { reason: failure.root_cause().to_string(), backtrace },
+            None => {
+                let reason = failure.root_cause().to_string();
+                // wasmtime has no type for this error.
+                if reason.starts_with("too much data is being copied") {
+                    return GuestErrorKind::Transfer { limit: self.limits.transfer_bytes };
+                }
+                // Such as text in an answer that is not UTF-8.
+                GuestErrorKind::Trap { reason, backtrace }
+            }
         }
     }
 }
