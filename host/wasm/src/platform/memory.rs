@@ -151,7 +151,9 @@ mod tests {
 
     use super::*;
 
-    fn guest() -> (Store<()>, TypedFunc<u32, u32>, TypedFunc<u32, u32>, TypedFunc<u32, u32>) {
+    type Function = TypedFunc<u32, u32>;
+
+    fn guest() -> (Store<()>, Function, Function, Function) {
         let mut config = Config::new();
         HugePages::set_up(&mut config);
         let engine = Engine::new(&config).expect("an engine");
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn every_address_beyond_the_end_traps() {
         let (mut store, grow, read, far) = guest();
-        let mut traps = |function: &TypedFunc<u32, u32>, address| {
+        let mut traps = |function: &Function, address| {
             let error = function.call(&mut store, address).expect_err("beyond the end");
             assert_eq!(error.downcast_ref(), Some(&Trap::MemoryOutOfBounds), "{address:#x}");
         };
