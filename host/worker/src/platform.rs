@@ -63,8 +63,6 @@ fn status(name: &str) -> Option<u64> {
 /// What this process and the machine did until now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
-    /// How often a thread of this process lost its processor to somebody else.
-    pub(crate) preemptions: u64,
     /// Processor time of this process in nanoseconds.
     pub(crate) own_ns: u64,
     /// The machine.
@@ -94,7 +92,6 @@ pub(crate) fn activity() -> Activity {
         (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_usec as u64 * 1000
     };
     Activity {
-        preemptions: usage.ru_nivcsw as u64,
         own_ns: nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime),
         machine: fs::read_to_string("/proc/stat")
             .ok()
@@ -140,7 +137,6 @@ mod tests {
         while activity().own_ns == before.own_ns {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        assert!(activity().preemptions >= before.preemptions);
         assert!(activity().machine.is_some_and(|machine| machine.processors > 0));
         let resident = resident_memory().expect("Linux tells");
         assert!(peak_memory().expect("Linux tells") >= resident && resident > 0);
