@@ -16,26 +16,27 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     let target = layout::target_folder()?.join("guests");
     // Plugin logic is plain Rust and is tested natively; what the sandbox does with the components
     // is tested by the host.
-    let (suites, names): (&[&str], &[&str]) = match has("cargo-nextest") {
-        true => (&["nextest", "run"], &[]),
-        false => (&["test"], &[]),
-    };
+    let nextest = has("cargo-nextest");
+    let runner: &[&str] = if nextest { &["nextest", "run"] } else { &["test"] };
     let suite = |manifest: &PathBuf, target: Option<&PathBuf>| {
-        let mut line = cargo().args(suites).arg("--manifest-path").arg(manifest);
-        line = line.args(["--workspace", "--all-targets"]).args(names);
+        let mut line = cargo().args(runner).arg("--manifest-path").arg(manifest);
+        // One failure must not hide the next.
+        line = line.args(["--workspace", "--all-targets", "--no-fail-fast"]);
         if let Some(target) = target {
             line = line.arg("--target-dir").arg(target);
         }
         line.env("TARE_BUILT", &folder).args(arguments).run()
     };
     say("test: host, worker, stores, native plugins, end to end");
-    suite(&root().join("Cargo.toml"), None)?;
-    if suites[0] == "nextest" && arguments.is_empty() {
-        // What nextest leaves out.
-        cargo().args(["test", "--doc", "--workspace"]).run()?;
-    }
+    let host = suite(&root().join("Cargo.toml"), None);
+    // `--all-targets` leaves out the examples in the documentation.
+    let documentation = match arguments.is_empty() {
+        true => cargo().args(["test", "--doc", "--workspace"]).run(),
+        false => Ok(()),
+    };
     say("test: the logic of the WASM plugins");
-    suite(&guests, Some(&target))
+    let logic = suite(&guests, Some(&target));
+    host.and(documentation).and(logic)
 }
 
 /// Formatting, lints, generated files, licences and advisories.
@@ -76,7 +77,7 @@ fn deny() -> Result<(), Failed> {
     for manifest in ["Cargo.toml", "plugins/Cargo.toml"] {
         let check = |what: &[&str]| {
             command(&program)
-                .args(["--all-features", "--manifest-path"])
+                .args(["--all-features", "--log-level", "error", "--manifest-path"])
                 .arg(root().join(manifest))
                 .arg("--config")
                 .arg(&configuration)

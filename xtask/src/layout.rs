@@ -51,10 +51,17 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     let target = target_folder()?;
     let folder = target.join(profile.folder());
     say(&format!("build: host, worker and native plugins ({})", profile.folder()));
-    let mut packages = vec!["--package=host-cli".to_owned(), "--package=host-worker".to_owned()];
-    packages.extend(BACKENDS.iter().map(|id| format!("--package=backend-{id}")));
-    let flags: &[&str] = if profile == Profile::Release { &["--release"] } else { &[] };
-    cargo().arg("build").args(flags).args(&packages).run()?;
+    let selection: Vec<String> = match profile {
+        Profile::Release => {
+            let backends = BACKENDS.iter().map(|id| format!("--package=backend-{id}"));
+            let programs = ["host-cli", "host-worker"].map(|name| format!("--package={name}"));
+            ["--release".to_owned()].into_iter().chain(programs).chain(backends).collect()
+        }
+        // With the tests, which are run next: what they ask of dependencies is then known here, and
+        // nothing is compiled twice.
+        Profile::Debug => ["--workspace", "--all-targets"].map(str::to_owned).into(),
+    };
+    cargo().arg("build").args(&selection).run()?;
 
     say("build: WASM plugins");
     // Guests have a target folder of their own, since the two workspaces would wait for each

@@ -136,40 +136,22 @@ impl Summary {
                 metrics.push(&value.metric);
             }
         }
-        let fixed = [
-            "case_id",
-            "model",
-            "backend",
-            "device",
-            "precision",
-            "batch",
-            "sequence_length",
-            "mode",
-            "scenario",
-            "outcome",
-            "reason",
-            "warnings",
-        ];
-        let columns = fixed.iter().chain(&metrics).map(|name| (*name).to_owned()).collect();
+        let mut columns = vec!["case_id"];
+        columns.extend(CaseKey::COLUMNS);
+        columns.extend(["outcome", "reason", "warnings"]);
+        columns.extend(&metrics);
+        let columns = columns.into_iter().map(str::to_owned).collect();
         let text = |text: &str| Cell::Text(text.to_owned());
         let row = |case: &Case| {
-            let key = &case.record.key;
             let warnings: Vec<_> =
                 case.warnings().iter().map(|warning| warning.kind.name()).collect();
-            let mut row = vec![
-                text(&case.record.case_id),
-                text(&key.model),
-                text(&key.backend),
-                text(&key.device),
-                text(key.precision.name()),
-                Cell::Integer(key.batch.into()),
-                key.sequence_length.map_or(Cell::Null, |length| Cell::Integer(length.into())),
-                text(key.mode.name()),
-                text(key.scenario.name()),
+            let mut row = vec![text(&case.record.case_id)];
+            row.extend(case.record.key.cells());
+            row.extend([
                 text(case.outcome()),
                 case.reason().map_or(Cell::Null, Cell::Text),
                 text(&warnings.join(" ")),
-            ];
+            ]);
             row.extend(metrics.iter().map(
                 |name| match case.metric(name).map(|found| &found.value) {
                     Some(Ok(value)) => Cell::Real(*value),

@@ -140,7 +140,7 @@ pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> String {
 fn draw(header: Vec<String>, rows: Vec<Vec<String>>, right: &[bool], width: usize) -> String {
     let mut drawn = Drawn::new();
     drawn
-        .load_style(presets::NOTHING)
+        .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
         .set_header(header)

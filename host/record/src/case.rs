@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::table::Cell;
+
 macro_rules! names {
     ($(#[$meta:meta])* $type:ident { $($(#[$variant_meta:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -97,6 +99,28 @@ pub struct CaseKey {
     pub mode: Mode,
     /// How queries are issued.
     pub scenario: Scenario,
+}
+
+impl CaseKey {
+    /// Names of the coordinates where they are columns of a table.
+    pub const COLUMNS: [&'static str; 8] =
+        ["model", "backend", "device", "precision", "batch", "sequence_length", "mode", "scenario"];
+
+    /// The coordinates as cells, in the order of [`CaseKey::COLUMNS`].
+    #[must_use]
+    pub fn cells(&self) -> [Cell; 8] {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        [
+            text(&self.model),
+            text(&self.backend),
+            text(&self.device),
+            text(self.precision.name()),
+            Cell::Integer(self.batch.into()),
+            self.sequence_length.map_or(Cell::Null, |length| Cell::Integer(length.into())),
+            text(self.mode.name()),
+            text(self.scenario.name()),
+        ]
+    }
 }
 
 impl fmt::Display for CaseKey {

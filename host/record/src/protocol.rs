@@ -213,11 +213,11 @@ fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
     if edges.is_empty() {
         return Err(invalid("a sample block without clock readings"));
     }
-    Ok(SampleBlock {
-        phase,
-        items_per_query: u64::from_le_bytes(*items),
-        edges_ns: edges.iter().map(|word| u64::from_le_bytes(*word)).collect(),
-    })
+    let edges_ns: Vec<u64> = edges.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    if !edges_ns.is_sorted() {
+        return Err(invalid("a sample block whose clock goes back"));
+    }
+    Ok(SampleBlock { phase, items_per_query: u64::from_le_bytes(*items), edges_ns })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -249,6 +249,16 @@ fn decode_outputs(payload: &[u8]) -> io::Result<OutputBlock> {
     let (words, remainder) = payload[end + 1..].as_chunks::<4>();
     if !remainder.is_empty() {
         return Err(invalid("an output block of a fractional length"));
+    }
+    let whole = usize::try_from(header.width)
+        .is_ok_and(|width| width > 0 && words.len().is_multiple_of(width));
+    if !whole {
+        return Err(invalid(format!(
+            "output `{}`: {} values are not whole examples of {} values",
+            header.name,
+            words.len(),
+            header.width
+        )));
     }
     Ok(OutputBlock {
         name: header.name,
@@ -305,5 +315,27 @@ mod tests {
         let huge = [CONTROL, 255, 255, 255, 255];
         let error = read_message(&mut huge.as_slice()).expect_err("a frame over the limit");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn blocks_that_cannot_be_true_are_refused() {
+        let refused = |message: &Message| {
+            let mut bytes = Vec::new();
+            write_message(&mut bytes, message).expect("writing to memory");
+            let error = read_message(&mut bytes.as_slice()).expect_err("an impossible block");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            error.to_string()
+        };
+        let outputs = |width, values| {
+            Message::Outputs(OutputBlock { name: "logits".into(), first_example: 0, width, values })
+        };
+        let said = refused(&outputs(2, vec![1.0; 3]));
+        assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");
+        refused(&outputs(0, vec![]));
+        refused(&Message::Samples(SampleBlock {
+            phase: SamplePhase::Measured,
+            items_per_query: 1,
+            edges_ns: vec![7, 6],
+        }));
     }
 }

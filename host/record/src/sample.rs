@@ -18,6 +18,7 @@ names! {
 
 /// Consecutive queries, timed by one chain of clock readings.
 ///
+/// Readings never decrease: a block in which they do is refused where it is read.
 /// `edges_ns` has one entry more than there are queries: query *i* began at `edges_ns[i]` and
 /// ended at `edges_ns[i + 1]`, in nanoseconds since the worker's own origin. One clock reading
 /// ends a query and begins the next, so an iteration costs one reading. A block ends where the

@@ -1,7 +1,7 @@
 //! `host plan`: what a run would do.
 
 use host_plan::{Plan, PlannedCase};
-use host_record::{Cell, Table};
+use host_record::{CaseKey, Cell, Table};
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ManifestArgument};
@@ -111,37 +111,17 @@ fn document(item: &PlannedCase) -> Value {
 }
 
 fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
-    let columns = [
-        "index",
-        "case_id",
-        "model",
-        "backend",
-        "device",
-        "precision",
-        "batch",
-        "sequence_length",
-        "mode",
-        "scenario",
-        "gap",
-    ];
+    let mut columns = vec!["index", "case_id"];
+    columns.extend(CaseKey::COLUMNS);
+    columns.push("gap");
     let row = |item: &PlannedCase| {
-        let key = item.key();
-        let number = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-        vec![
-            number(item.index()),
-            Cell::Text(item.id().into()),
-            Cell::Text(key.model.clone()),
-            Cell::Text(key.backend.clone()),
-            Cell::Text(key.device.clone()),
-            Cell::Text(key.precision.name().into()),
-            number(key.batch.into()),
-            key.sequence_length.map_or(Cell::Null, |length| number(length.into())),
-            Cell::Text(key.mode.name().into()),
-            Cell::Text(key.scenario.name().into()),
-            item.gap().map_or(Cell::Null, |gap| Cell::Text(gap.reason.clone())),
-        ]
+        let index = Cell::Integer(i64::try_from(item.index()).unwrap_or(i64::MAX));
+        let mut row = vec![index, Cell::Text(item.id().into())];
+        row.extend(item.key().cells());
+        row.push(item.gap().map_or(Cell::Null, |gap| Cell::Text(gap.reason.clone())));
+        row
     };
-    Table { columns: columns.map(Into::into).into(), rows: items.map(row).collect() }
+    Table { columns: columns.into_iter().map(Into::into).collect(), rows: items.map(row).collect() }
 }
 
 fn human(plan: &Plan, printer: &Printer) {
