@@ -7,7 +7,7 @@ is [`Standing::Unknown`], with the reason; silence is never taken for good news.
 
 use serde::Serialize;
 
-use crate::platform::Machine;
+use crate::platform::{Machine, Power};
 use crate::units;
 
 /// What a check found.
@@ -321,10 +321,11 @@ fn virtualisation(machine: &Machine) -> Check {
 
 fn power(machine: &Machine) -> Check {
     const NAME: &str = "power";
-    match machine.on_mains() {
-        None => Check::ok(SYSTEM, NAME, "no battery"),
-        Some(true) => Check::ok(SYSTEM, NAME, "mains"),
-        Some(false) => Check::ok(SYSTEM, NAME, "battery")
+    match machine.power() {
+        None => Check::unknown(SYSTEM, NAME, "the system does not say"),
+        Some(Power::NoBattery) => Check::ok(SYSTEM, NAME, "no battery"),
+        Some(Power::Mains) => Check::ok(SYSTEM, NAME, "mains"),
+        Some(Power::Battery) => Check::ok(SYSTEM, NAME, "battery")
             .advise("plug it in; processors run slower on battery"),
     }
 }
@@ -396,7 +397,34 @@ mod tests {
             ("sys/class/power_supply/AC/type", "Mains\n"),
             ("sys/class/power_supply/AC/online", "0\n"),
         ]);
-        insta::assert_snapshot!(files.told(), @"");
+        insta::assert_snapshot!(files.told(), @r#"
+    processor / processors: ok: 4 processors
+        -
+    processor / frequency governor: advice: performance, powersave
+        frequencies rise only after load has come, which slows short measurements: sudo cpupower frequency-set --governor performance
+    processor / turbo: advice: on
+        frequencies depend on heat and on what other cores do; for figures that repeat, turn it off: echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo
+    processor / multithreading: advice: two or more threads share each core
+        give the backend no more threads than there are cores (`threads` in the manifest), or turn sharing off: echo off | sudo tee /sys/devices/system/cpu/smt/control
+    processor / throttling: advice: slowed down by heat 7 times since the machine started
+        see to the cooling, and look for the warning `drift` in results
+    processor / container quota: advice: 1.50 processors' worth of time
+        whoever uses it up is stopped until the next period, which shows as a long tail: pin the container to processors (--cpuset-cpus) instead of limiting its time (--cpus)
+    system / load: advice: 2.41 processes on average over one minute; work waited for a processor 12.5 % of the last 10 s
+        end what else is running, or wait until it is done: top
+    memory / available: advice: 48.8 MiB of 977 MiB
+        less than a tenth is free; end what else is using it
+    memory / swap: advice: 488 MiB of 781 MiB in use
+        memory that was moved out slows whoever needs it next: sudo swapoff --all while measuring
+    memory / nodes: advice: 2 memory nodes
+        the kernel moves memory between nodes while the model runs: echo 0 | sudo tee /proc/sys/kernel/numa_balancing
+    system / clock source: advice: hpet
+        each reading is a slow call into the kernel: echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource
+    system / virtualisation: advice: a virtual machine (QEMU); 10 % of its processor time went to others since it started
+        other machines share this hardware, and frequencies and heat cannot be seen; measure on hardware of your own, or repeat at other times and compare
+    system / power: advice: battery
+        plug it in; processors run slower on battery
+    "#);
     }
 
     #[test]
@@ -414,6 +442,8 @@ mod tests {
             ("proc/meminfo", "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\nSwapTotal: 0 kB\n"),
             ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
             ("proc/cpuinfo", "flags\t\t: fpu sse\n"),
+            ("sys/class/power_supply/mouse/type", "Battery\n"),
+            ("sys/class/power_supply/mouse/scope", "Device\n"),
         ]);
         let checks = examine(&Machine::at(files.0.path()));
         for check in checks {
@@ -423,6 +453,31 @@ mod tests {
 
     #[test]
     fn a_machine_that_says_nothing_is_not_called_well() {
-        insta::assert_snapshot!(Files::new(&[]).told(), @"");
+        insta::assert_snapshot!(Files::new(&[]).told(), @r#"
+    processor / processors: cannot tell: the system does not list them
+        -
+    processor / frequency governor: cannot tell: the system shows no frequency control, as is usual in a virtual machine
+        -
+    processor / turbo: cannot tell: the system shows no switch for it
+        -
+    processor / multithreading: cannot tell: the system does not say
+        -
+    processor / throttling: cannot tell: the processor shows no counters of it
+        -
+    processor / container quota: cannot tell: no control group shows a limit
+        -
+    system / load: cannot tell: the system does not say
+        -
+    memory / available: cannot tell: the system does not say
+        -
+    memory / swap: cannot tell: the system does not say
+        -
+    system / clock source: cannot tell: the system does not say
+        -
+    system / virtualisation: cannot tell: neither processor nor firmware says
+        -
+    system / power: cannot tell: the system does not say
+        -
+    "#);
     }
 }

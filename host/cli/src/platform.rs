@@ -51,6 +51,14 @@ pub(crate) struct Stolen {
     pub(crate) share: f64,
 }
 
+/// What feeds the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Power {
+    NoBattery,
+    Mains,
+    Battery,
+}
+
 /// A machine, by its files.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
@@ -205,23 +213,33 @@ impl Machine {
         (total > 0.0).then(|| Stolen { share: stolen / total })
     }
 
-    /// Whether the machine runs on mains; `None` where it has no battery to run on.
-    pub(crate) fn on_mains(&self) -> Option<bool> {
+    /// What feeds the machine; nothing where the system does not say.
+    pub(crate) fn power(&self) -> Option<Power> {
         const FOLDER: &str = "/sys/class/power_supply";
+        if !self.path(FOLDER).is_dir() {
+            return None;
+        }
         let supplies = self.names(FOLDER, "");
         let kind = |name: &String| self.text(&format!("{FOLDER}/{name}/type"));
-        let batteries = supplies.iter().filter(|name| {
+        let battery = supplies.iter().any(|name| {
             kind(name).as_deref() == Some("Battery")
                 // Mice and pens have batteries as well.
                 && self.text(&format!("{FOLDER}/{name}/scope")).as_deref() != Some("Device")
         });
-        if batteries.count() == 0 {
-            return None;
+        if !battery {
+            return Some(Power::NoBattery);
         }
-        let mains = supplies.iter().filter(|name| kind(name).as_deref() == Some("Mains"));
-        let online: Vec<u8> =
-            mains.filter_map(|name| self.number(&format!("{FOLDER}/{name}/online"))).collect();
-        (!online.is_empty()).then(|| online.contains(&1))
+        let feeds = |name: &&String| matches!(kind(name).as_deref(), Some("Mains" | "USB"));
+        let online: Vec<u8> = supplies
+            .iter()
+            .filter(feeds)
+            .filter_map(|name| self.number(&format!("{FOLDER}/{name}/online")))
+            .collect();
+        match online.as_slice() {
+            [] => None,
+            some if some.iter().any(|state| *state > 0) => Some(Power::Mains),
+            _ => Some(Power::Battery),
+        }
     }
 
     /// How often processors have slowed down because of heat since the machine started.

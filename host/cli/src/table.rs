@@ -203,7 +203,11 @@ mod tests {
         | a\|b, "c" | 0.5 |
         | a longer name |  |
         "#);
-        insta::assert_snapshot!(human(&table(), 80), @"");
+        insta::assert_snapshot!(human(&table(), 80), @r#"
+    name           p99
+    a|b, "c"       0.5
+    a longer name
+    "#);
     }
 
     #[test]

@@ -80,7 +80,9 @@ fn significant(value: f64) -> String {
     if value == value.trunc() && magnitude < 1e3 {
         return format!("{value}");
     }
-    let decimals = match magnitude {
+    // The place of the last digit is that of the rounded value: 9.999 is 10.0.
+    let rounded = format!("{magnitude:.2e}").parse().unwrap_or(magnitude);
+    let decimals = match rounded {
         100.0.. => 0,
         10.0.. => 1,
         1.0.. => 2,
@@ -117,6 +119,26 @@ mod tests {
             number(0.000001),
             quantity(3.0, "J"),
         ];
-        insta::assert_snapshot!(written.join("\n"), @"");
+        insta::assert_snapshot!(written.join("\n"), @r#"
+    0 ns
+    37 ns
+    1.23 µs
+    1.00 ms
+    12.3 ms
+    1.50 s
+    2 min 5 s
+    1 h 2 min
+    512 B
+    11.8 MiB
+    1.00 MiB
+    12/s
+    6.50 k/s
+    28.3 M/s
+    0.969
+    1
+    1234567
+    1.00e-6
+    3 J
+    "#);
     }
 }

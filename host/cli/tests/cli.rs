@@ -74,7 +74,12 @@ fn all_errors_of_a_manifest_are_shown_at_once_and_underlined() {
 #[test]
 fn a_missing_manifest_names_the_way_out() {
     let place = Place::new();
-    place.host(&["run", "absent.toml"]).assert().code(3).stdout_eq("").stderr_eq(str![[r#""#]]);
+    place.host(&["run", "absent.toml"]).assert().code(3).stdout_eq("").stderr_eq(str![[r#"
+  x cannot read the manifest absent.toml
+  `-> No such file or directory (os error 2)
+  help: `host init` writes one to start from
+
+"#]]);
 }
 
 #[test]
@@ -85,7 +90,11 @@ fn init_writes_a_manifest_that_parses_and_never_overwrites() {
     let written = written.expect("the manifest");
     host_manifest::parse(&written).expect("a manifest that parses");
     place.write("experiment.toml", "mine");
-    place.host(&["init"]).assert().code(1).stderr_eq(str![[r#""#]]);
+    place.host(&["init"]).assert().code(1).stderr_eq(str![[r#"
+  x experiment.toml exists already
+  help: name another file, or replace this one with --force
+
+"#]]);
     let kept = std::fs::read_to_string(place.0.path().join("experiment.toml"));
     assert_data_eq!(kept.expect("the file"), "mine");
     place.host(&["init", "--force"]).assert().success();
@@ -121,7 +130,11 @@ fn nothing_is_said_to_a_reader_that_has_gone_away() {
 fn empty_results_are_empty_and_not_an_error() {
     let place = Place::new();
     place.host(&["results", "list", "--format", "json"]).assert().success().stdout_eq("[]\n");
-    place.host(&["results", "show"]).assert().code(7).stderr_eq(str![[r#""#]]);
+    place.host(&["results", "show"]).assert().code(7).stderr_eq(str![[r#"
+  x there is no run `latest` in `results`
+  help: no run is recorded there yet; `--results` names another folder
+
+"#]]);
 }
 
 #[test]

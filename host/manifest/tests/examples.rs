@@ -53,8 +53,8 @@ fn the_quickstart_says_what_it_seems_to() {
     assert_eq!(experiment.backends[0].plugin, "cpu");
     assert_eq!(experiment.backends[0].devices, [DeviceChoice::Auto]);
     assert_eq!(experiment.measure.warm_up, Quantity::Nanoseconds(200_000_000));
-    assert_eq!(experiment.measure.minimum_duration_ns, 1_000_000_000);
-    assert_eq!(experiment.measure.maximum_duration_ns, 10_000_000_000);
+    assert_eq!(experiment.measure.minimum_duration_ns, 2_000_000_000);
+    assert_eq!(experiment.measure.maximum_duration_ns, 20_000_000_000);
     assert!(matches!(
         &experiment.models[0].inputs,
         InputSource::Files { inputs, labels: Some(_) } if inputs.contains_key("image")
