@@ -128,6 +128,45 @@ fn what_is_not_a_plugin_is_said_to_be_none() {
     assert!(run.stdout.contains("well"), "{}", run.stdout);
 }
 
+/// Waits until the journal of a run in progress has a line.
+fn wait_for_the_first_case(place: &Place) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let finished = || {
+        let runs = std::fs::read_dir(place.path().join("results/runs")).ok()?;
+        let folder = runs.filter_map(Result::ok).next()?.path();
+        Some(std::fs::read_to_string(folder.join("journal.jsonl")).ok()?.lines().count())
+    };
+    while finished() != Some(1) {
+        assert!(Instant::now() < deadline, "the first case never finished");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_run_that_is_to_outlive_its_terminal_ignores_the_hang_up() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let backends = backend("first", "null", "") + &backend("last", "null", "");
+    place.write("m.toml", &manifest(&backends, "").replace("\"20ms\"", "\"1s\""));
+    // What `nohup` does.
+    let ignoring = place.host(&[]);
+    let child = std::process::Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" run m.toml"])
+        .arg(ignoring.get_program())
+        .current_dir(place.path())
+        .envs(ignoring.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starting host");
+    wait_for_the_first_case(&place);
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("hanging up");
+    let output = child.wait_with_output().expect("waiting for host");
+    assert_eq!(output.status.code(), Some(0), "{:?}", output.status.signal());
+    assert_eq!(place.lines("journal.jsonl").len(), 2);
+}
+
 #[test]
 fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
     let place = Place::new();
@@ -145,16 +184,7 @@ fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("starting host");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let finished = || {
-        let runs = std::fs::read_dir(place.path().join("results/runs")).ok()?;
-        let folder = runs.filter_map(Result::ok).next()?.path();
-        Some(std::fs::read_to_string(folder.join("journal.jsonl")).ok()?.lines().count())
-    };
-    while finished() != Some(1) {
-        assert!(Instant::now() < deadline, "the first case never finished");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for_the_first_case(&place);
     std::thread::sleep(Duration::from_millis(300));
     let process = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(process, rustix::process::Signal::INT)

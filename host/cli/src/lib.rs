@@ -14,6 +14,7 @@ plugin: workers do.
 */
 
 pub mod arguments;
+mod axes;
 mod commands;
 mod doctor;
 pub mod exit;
@@ -47,11 +48,16 @@ pub fn run() -> Exit {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are data; clap knows which stream each belongs to. A reader that
-            // has gone away is no error.
-            drop(error.print());
+            // Help and version are data; clap knows which stream each belongs to.
+            let printed = printer::written(error.print());
             return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match printed {
+                    Ok(()) => Exit::Success,
+                    Err(failure) => {
+                        Printer::new(&GlobalArguments::default()).failure(&failure);
+                        failure.exit
+                    }
+                },
                 _ => Exit::Usage,
             };
         }
@@ -59,7 +65,8 @@ pub fn run() -> Exit {
     let printer = Printer::new(&arguments.global);
     log(&arguments.global, &printer);
     let settings = Settings::new(&arguments.global);
-    match execute(&arguments.command, &settings, &printer) {
+    let outcome = execute(&arguments.command, &settings, &printer);
+    match outcome.and_then(|exit| printer.check().map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
             printer.failure(&failure);

@@ -2,16 +2,21 @@
 The one door for printing.
 
 Data goes to standard output, and everything else to standard error. A reader that has gone away
-(`host results list | head -1`) is no error: what is left to say is dropped. No other module prints.
+(`host results list | head -1`) is no error: what is left to say is dropped. Data that is lost in
+any other way, as on a full disk, is kept in mind and fails the command at its end. No other module
+prints.
 */
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Arc, OnceLock};
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
+use textwrap::{WordSeparator, WordSplitter};
 
 use crate::arguments::{ColorChoice, Format, GlobalArguments};
-use crate::failure::Failure;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
 use crate::platform;
 use crate::style::Palette;
 use crate::table;
@@ -31,6 +36,20 @@ pub(crate) struct Printer {
     err: Palette,
     err_is_terminal: bool,
     width: usize,
+    /// Why data did not reach standard output, the first time.
+    lost: Arc<OnceLock<io::Error>>,
+}
+
+/// Whether data was written, which it also counts as where its reader has gone away.
+pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::Failure,
+            "cannot write to standard output, so that data is missing there",
+        )
+        .because(error)),
+        _ => Ok(()),
+    }
 }
 
 impl Printer {
@@ -51,6 +70,7 @@ impl Printer {
             err: Palette::new(colored(err)),
             err_is_terminal: err,
             width: platform::terminal_width().unwrap_or(USUAL_WIDTH),
+            lost: Arc::default(),
         }
     }
 
@@ -93,7 +113,21 @@ impl Printer {
             text.push('\n');
         }
         let mut stdout = io::stdout().lock();
-        drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+        if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            self.lost.get_or_init(|| error);
+        }
+    }
+
+    /// Whether all data reached standard output.
+    ///
+    /// # Errors
+    ///
+    /// Where some was lost, other than to a reader that has gone away.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.lost.get() {
+            Some(error) => written(Err(io::Error::new(error.kind(), error.to_string()))),
+            None => Ok(()),
+        }
     }
 
     /// A table for people with its header set off.
@@ -154,7 +188,11 @@ impl Printer {
             .with_width(self.width)
             .with_links(false)
             .with_context_lines(1)
-            .with_wrap_lines(true);
+            .with_wrap_lines(self.err_is_terminal)
+            // Paths and commands are to be copied.
+            .with_break_words(false)
+            .with_word_separator(WordSeparator::AsciiSpace)
+            .with_word_splitter(WordSplitter::NoHyphenation);
         let mut text = String::new();
         for report in failure.reports() {
             // Rendering into a string fails only where a source has no such span.

@@ -10,6 +10,7 @@ use host_record::{CaseRecord, CaseSpec, Outcome, Phase};
 use host_run::Observer;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::axes::Common;
 use crate::printer::Printer;
 use crate::units;
 
@@ -17,13 +18,15 @@ use crate::units;
 pub(crate) struct Progress<'printer> {
     printer: &'printer Printer,
     bar: ProgressBar,
+    /// What goes without saying.
+    common: Common,
     total: u64,
     done: u64,
 }
 
 impl<'printer> Progress<'printer> {
     /// Progress over `total` items, of which `done` were done in an earlier part of the run.
-    pub(crate) fn new(printer: &'printer Printer, total: u64, done: u64) -> Self {
+    pub(crate) fn new(printer: &'printer Printer, common: Common, total: u64, done: u64) -> Self {
         let target = if printer.shows_progress() {
             ProgressDrawTarget::stderr()
         } else {
@@ -35,7 +38,7 @@ impl<'printer> Progress<'printer> {
         bar.set_style(style.progress_chars("━╸ "));
         bar.set_prefix(printer.status_palette().verb(format_args!("{:>11}", "Measuring")));
         bar.set_position(done);
-        Self { printer, bar, total, done }
+        Self { printer, bar, common, total, done }
     }
 
     /// Takes the bar away.
@@ -50,7 +53,7 @@ impl<'printer> Progress<'printer> {
 
 impl Observer for Progress<'_> {
     fn case_started(&mut self, case: &CaseSpec) {
-        self.bar.set_message(case.key.to_string());
+        self.bar.set_message(self.common.rest(&case.key));
     }
 
     fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
@@ -63,12 +66,12 @@ impl Observer for Progress<'_> {
             Phase::Outputs => "collecting outputs",
             Phase::Unload => "ending",
         };
-        self.bar.set_message(format!("{}: {doing}", case.key));
+        self.bar.set_message(format!("{}: {doing}", self.common.rest(&case.key)));
     }
 
     fn case_finished(&mut self, record: &CaseRecord) {
         self.done += 1;
-        let place = format!("{}/{} {}", self.done, self.total, record.key);
+        let place = format!("{}/{} {}", self.done, self.total, self.common.rest(&record.key));
         match &record.outcome {
             Outcome::Finished(_) => {
                 let took = units::duration(record.elapsed_ns as f64);

@@ -13,6 +13,7 @@ use host_record::{
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
 
+use crate::axes::Common;
 use crate::failure::Result;
 use crate::style::Palette;
 use crate::table::{self, Column};
@@ -50,6 +51,9 @@ const HEADINGS: &[(&str, &str, u8)] = &[
     ("memory.peak", "peak memory", 3),
     ("accuracy.top1", "accuracy", 2),
 ];
+
+/// Cases whose evidence for a warning is written out; the others are counted.
+const EVIDENCE: usize = 3;
 
 /// Metrics of the plugins that come with the tool; every other metric is someone's own.
 const USUAL: &[&str] = &["latency.", "throughput.", "memory.", "accuracy."];
@@ -166,9 +170,9 @@ impl Summary {
     /// The form for people.
     pub(crate) fn human(&self, width: usize, palette: Palette) -> String {
         let mut text = String::new();
-        let common = Common::of(&self.cases);
+        let common = Common::of(self.cases.iter().map(|case| &case.record.key));
         let mut heading = vec![self.header.experiment.clone()];
-        heading.extend(common.heading(&self.cases));
+        heading.extend(common.heading());
         let _ = writeln!(text, "{}\n", palette.heading(heading.join(" · ")));
         let measured: Vec<_> = self
             .cases
@@ -176,13 +180,17 @@ impl Summary {
             .filter(|case| matches!(case.record.outcome, Outcome::Finished(_)))
             .collect();
         if !measured.is_empty() {
-            let drawn = self.measured(&measured, &common, width);
+            let (drawn, hidden) = self.measured(&measured, &common, width);
             let mut lines = drawn.lines();
             if let Some(header) = lines.next() {
                 let _ = writeln!(text, "{}", palette.faint(header));
             }
             for line in lines {
                 let _ = writeln!(text, "{line}");
+            }
+            if !hidden.is_empty() {
+                let note = format!("{width} columns have no room for {}", hidden.join(", "));
+                let _ = writeln!(text, "{}", palette.faint(note));
             }
             text.push('\n');
         }
@@ -207,13 +215,14 @@ impl Summary {
         text
     }
 
-    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> String {
+    /// The table of what was measured, and the headings of what it has no room for.
+    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> (String, Vec<String>) {
         let mut columns: Vec<Column> = Vec::new();
         let mut coordinate = |heading: &str, right: bool, value: &dyn Fn(&CaseKey) -> String| {
             let cells = cases.iter().map(|case| value(&case.record.key)).collect();
             columns.push(Column { right, ..Column::new(heading, cells) });
         };
-        for axis in Axis::ALL.iter().filter(|axis| !common.0.contains(axis)) {
+        for axis in common.others() {
             coordinate(axis.heading(), axis.is_number(), &|key| axis.value(key));
         }
         for (metric, heading, gives_way) in HEADINGS {
@@ -237,11 +246,10 @@ impl Summary {
             let notes: Vec<_> = cases.iter().map(|case| case.notes()).collect();
             let number = |notes: &Vec<&str>| match notes.len() {
                 0 => String::new(),
-                number => format!("{number} !"),
+                number => number.to_string(),
             };
             columns.push(Column {
-                short: Some(notes.iter().map(number).collect()),
-                gives_way: 6,
+                short: Some(("!".into(), notes.iter().map(number).collect())),
                 ..Column::new("warnings", notes.iter().map(|notes| notes.join(", ")).collect())
             });
         }
@@ -282,16 +290,25 @@ impl Summary {
             let _ = writeln!(text, "{painted}  {which}");
             let _ = writeln!(text, "{}", wrapped(reason, width, "  "));
         }
-        let warnings: Vec<_> = self.cases.iter().flat_map(Case::warnings).collect();
-        let mut kinds: Vec<_> = warnings.iter().map(|warning| warning.kind).collect();
+        let warnings: Vec<_> = self
+            .cases
+            .iter()
+            .flat_map(|case| case.warnings().iter().map(move |warning| (case, warning)))
+            .collect();
+        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
-            let of_kind: Vec<_> = warnings.iter().filter(|warning| warning.kind == kind).collect();
+            let of_kind: Vec<_> =
+                warnings.iter().filter(|(_, warning)| warning.kind == kind).collect();
             let cases = units::count(of_kind.len() as u64, "case", "cases");
             let _ = writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning"));
-            if let Some(first) = of_kind.first() {
-                let _ = writeln!(text, "{}", wrapped(&first.evidence, width, "  "));
+            for (case, warning) in of_kind.iter().take(EVIDENCE) {
+                let said = format!("{}: {}", common.rest(&case.record.key), warning.evidence);
+                let _ = writeln!(text, "{}", wrapped(&said, width, "  "));
+            }
+            if let Some(more) = of_kind.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
+                let _ = writeln!(text, "  and {more} more, in the report and in --format json");
             }
         }
         if !reasons.is_empty() || !warnings.is_empty() {
@@ -373,114 +390,6 @@ impl Case {
                 "plugin": plugin, "error": error,
             })).collect::<Vec<_>>(),
         })
-    }
-}
-
-/// A coordinate of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Axis {
-    Model,
-    Backend,
-    Device,
-    Precision,
-    Batch,
-    SequenceLength,
-    Mode,
-    Scenario,
-}
-
-impl Axis {
-    const ALL: &'static [Self] = &[
-        Self::Model,
-        Self::Backend,
-        Self::Device,
-        Self::Precision,
-        Self::Batch,
-        Self::SequenceLength,
-        Self::Mode,
-        Self::Scenario,
-    ];
-
-    fn heading(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Backend => "backend",
-            Self::Device => "device",
-            Self::Precision => "precision",
-            Self::Batch => "batch",
-            Self::SequenceLength => "sequence",
-            Self::Mode => "mode",
-            Self::Scenario => "scenario",
-        }
-    }
-
-    fn is_number(self) -> bool {
-        matches!(self, Self::Batch | Self::SequenceLength)
-    }
-
-    fn value(self, key: &CaseKey) -> String {
-        match self {
-            Self::Model => key.model.clone(),
-            Self::Backend => key.backend.clone(),
-            Self::Device => key.device.clone(),
-            Self::Precision => key.precision.to_string(),
-            Self::Batch => key.batch.to_string(),
-            Self::SequenceLength => {
-                key.sequence_length.map(|length| length.to_string()).unwrap_or_default()
-            }
-            Self::Mode => key.mode.to_string(),
-            Self::Scenario => key.scenario.to_string(),
-        }
-    }
-
-    /// The value with the word that it needs to be understood by itself.
-    fn named(self, key: &CaseKey) -> String {
-        match self {
-            Self::Batch | Self::SequenceLength => format!("{} {}", self.heading(), self.value(key)),
-            _ => self.value(key),
-        }
-    }
-}
-
-/// The axes on which all cases agree: they are said once, above the table.
-struct Common(Vec<Axis>);
-
-impl Common {
-    fn of(cases: &[Case]) -> Self {
-        let agrees = |axis: &&Axis| {
-            let mut values = cases.iter().map(|case| axis.value(&case.record.key));
-            let first = values.next();
-            values.all(|value| Some(value) == first)
-        };
-        let mut axes: Vec<_> = Axis::ALL.iter().filter(agrees).copied().collect();
-        // A table with no coordinate at all would not say what its lines are.
-        if axes.len() == Axis::ALL.len() {
-            axes.retain(|axis| !matches!(axis, Axis::Batch | Axis::Scenario));
-        }
-        Self(axes)
-    }
-
-    /// What all cases have in common, without what goes without saying.
-    fn heading(&self, cases: &[Case]) -> Vec<String> {
-        let Some(first) = cases.first() else { return Vec::new() };
-        let key = &first.record.key;
-        self.0
-            .iter()
-            .filter(|axis| **axis != Axis::Mode)
-            .map(|axis| axis.named(key))
-            .filter(|text| !text.is_empty() && !text.ends_with(' '))
-            .collect()
-    }
-
-    /// A case's coordinates on the other axes.
-    fn rest(&self, key: &CaseKey) -> String {
-        let rest: Vec<_> = Axis::ALL
-            .iter()
-            .filter(|axis| !self.0.contains(axis))
-            .map(|axis| axis.named(key))
-            .filter(|text| !text.is_empty())
-            .collect();
-        rest.join(" · ")
     }
 }
 

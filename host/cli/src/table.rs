@@ -1,5 +1,7 @@
 //! Tables, as people and as machines read them.
 
+use std::fmt::Write as _;
+
 use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn, presets};
 use host_record::{Cell, Table};
 use serde_json::{Map, Value};
@@ -16,6 +18,23 @@ pub(crate) fn objects(table: &Table) -> Vec<Value> {
         Value::Object(pairs.collect::<Map<_, _>>())
     };
     table.rows.iter().map(object).collect()
+}
+
+/// A table of one row, from an object whose values are plain.
+pub(crate) fn of_object(object: &Value) -> Table {
+    let cell = |value: &Value| match value {
+        Value::Null => Cell::Null,
+        Value::Bool(value) => Cell::Boolean(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(value) => Cell::Integer(value),
+            None => number.as_f64().map_or(Cell::Null, Cell::Real),
+        },
+        Value::String(text) => Cell::Text(text.clone()),
+        other => Cell::Text(other.to_string()),
+    };
+    let pairs = object.as_object().into_iter().flatten();
+    let (columns, row) = pairs.map(|(name, value)| (name.clone(), cell(value))).unzip();
+    Table { columns, rows: vec![row] }
 }
 
 fn json(cell: &Cell) -> Value {
@@ -56,11 +75,43 @@ pub(crate) fn markdown(table: &Table) -> String {
     text_
 }
 
-/// A table for people: borderless columns, numbers to the right, wrapped to `width`.
+/// Characters of a cell of several words below which it is no pleasure to read.
+const READABLE: usize = 20;
+
+/// A table for people: borderless columns, numbers to the right, wrapped to `width`; a block for
+/// each row where the columns do not fit side by side.
 pub(crate) fn human(table: &Table, width: usize) -> String {
     let right: Vec<_> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
-    let rows = table.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    let rows: Vec<Vec<String>> =
+        table.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    // What a column needs to be read: its longest word, or a line of a few words.
+    let needs = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(table.columns.get(column));
+        let words = cells.clone().flat_map(|cell| cell.split_whitespace());
+        let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
+        let word = longest(&mut words.map(|word| word.chars().count()));
+        let cell = longest(&mut cells.map(|cell| cell.chars().count()));
+        word.max(cell.min(READABLE)) + 2
+    };
+    if rows.iter().any(|row| row.len() > 1)
+        && (0..right.len()).map(needs).sum::<usize>() > width + 2
+    {
+        return blocks(&table.columns, &rows);
+    }
     draw(table.columns.clone(), rows, &right, width)
+}
+
+/// A line for each cell, for tables with more columns than fit side by side.
+fn blocks(columns: &[String], rows: &[Vec<String>]) -> String {
+    let longest = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        let _ = writeln!(text, "row {}", index + 1);
+        for (name, cell) in columns.iter().zip(row) {
+            let _ = writeln!(text, "{}", format!("  {name:<longest$}  {cell}").trim_end());
+        }
+    }
+    text
 }
 
 /// The table without the columns that are empty in every row.
@@ -96,8 +147,8 @@ pub(crate) struct Column {
     pub(crate) right: bool,
     /// The column with the greatest number goes first where the terminal is too narrow; 0 stays.
     pub(crate) gives_way: u8,
-    /// What the cells say where the terminal is too narrow for them as they are.
-    pub(crate) short: Option<Vec<String>>,
+    /// What heading and cells say where the terminal is too narrow for them as they are.
+    pub(crate) short: Option<(String, Vec<String>)>,
 }
 
 impl Column {
@@ -113,27 +164,31 @@ impl Column {
 }
 
 /// Draws the columns that fit: first the long ones are shortened, then those that can give way do.
-pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> String {
+/// Gives the headings of those that did as well.
+pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> (String, Vec<String>) {
     let too_wide = |columns: &[Column]| {
         // There is no gap before the first column.
         columns.iter().map(Column::width).sum::<usize>() > width + 2
     };
     if too_wide(&columns) {
         for column in &mut columns {
-            column.cells = column.short.take().unwrap_or(std::mem::take(&mut column.cells));
+            if let Some(short) = column.short.take() {
+                (column.heading, column.cells) = short;
+            }
         }
     }
+    let mut hidden = Vec::new();
     while too_wide(&columns) {
         let candidates = columns.iter().enumerate().filter(|(_, column)| column.gives_way > 0);
         let Some((index, _)) = candidates.max_by_key(|(_, column)| column.gives_way) else { break };
-        columns.remove(index);
+        hidden.push(columns.remove(index).heading);
     }
     let right: Vec<_> = columns.iter().map(|column| column.right).collect();
     let header = columns.iter().map(|column| column.heading.clone()).collect();
     let rows = (0..columns.first().map_or(0, |column| column.cells.len()))
         .map(|row| columns.iter().map(|column| column.cells[row].clone()).collect())
         .collect();
-    draw(header, rows, &right, width)
+    (draw(header, rows, &right, width), hidden)
 }
 
 /// Draws columns, with those of `right` set to the right.
@@ -212,7 +267,31 @@ mod tests {
 
     #[test]
     fn a_narrow_table_wraps() {
-        let drawn = human(&table(), 14);
-        assert!(drawn.lines().all(|line| line.chars().count() <= 14), "{drawn}");
+        let drawn = human(&table(), 18);
+        assert!(drawn.lines().all(|line| line.chars().count() <= 18), "{drawn}");
+    }
+
+    #[test]
+    fn what_does_not_fit_side_by_side_is_written_in_blocks() {
+        insta::assert_snapshot!(human(&table(), 14), @r#"
+    row 1
+      name  a|b, "c"
+      p99   0.5
+    row 2
+      name  a longer name
+      p99
+    "#);
+    }
+
+    #[test]
+    fn columns_that_give_way_are_named() {
+        let column = |heading: &str, gives_way| Column {
+            gives_way,
+            ..Column::new(heading, vec!["0123456789".into()])
+        };
+        let columns = || vec![column("a", 0), column("b", 2), column("c", 1)];
+        assert_eq!(fit(columns(), 34).1, Vec::<String>::new());
+        assert_eq!(fit(columns(), 33).1, ["b"]);
+        assert_eq!(fit(columns(), 20).1, ["b", "c"]);
     }
 }

@@ -89,6 +89,11 @@ fn init_writes_a_manifest_that_parses_and_never_overwrites() {
     let written = std::fs::read_to_string(place.0.path().join("experiment.toml"));
     let written = written.expect("the manifest");
     host_manifest::parse(&written).expect("a manifest that parses");
+    let schema = written.lines().next().and_then(|line| line.strip_prefix("#:schema "));
+    let schema = place.0.path().join(schema.expect("the schema's name comes first"));
+    let schema = std::fs::read_to_string(schema).expect("the schema, beside the manifest");
+    let schema: serde_json::Value = serde_json::from_str(&schema).expect("a schema in JSON");
+    assert_eq!(schema, host_manifest::json_schema());
     place.write("experiment.toml", "mine");
     place.host(&["init"]).assert().code(1).stderr_eq(str![[r#"
   x experiment.toml exists already
@@ -124,6 +129,23 @@ fn nothing_is_said_to_a_reader_that_has_gone_away() {
     let output = child.wait_with_output().expect("waiting for host");
     assert_eq!(output.status.code(), Some(0));
     assert_data_eq!(String::from_utf8_lossy(&output.stderr).into_owned(), "");
+}
+
+#[test]
+fn data_that_is_lost_fails_the_command() {
+    let place = Place::new();
+    for arguments in [&["completions", "zsh"][..], &["doctor", "--format", "json"], &["--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_host"))
+            .args(arguments)
+            .current_dir(place.0.path())
+            .stdout(full)
+            .output()
+            .expect("starting host");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cannot write to standard output"), "{arguments:?}: {said}");
+    }
 }
 
 #[test]

@@ -2,32 +2,50 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use serde_json::json;
 
 use crate::arguments::InitArguments;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
+use crate::table;
+
+/// The file that the template's `#:schema` line names, beside the manifest: editors complete and
+/// check a manifest by it, also those of colleagues who do not have the tool.
+const SCHEMA: &str = "manifest.schema.json";
 
 pub(crate) fn init(arguments: &InitArguments, printer: &Printer) -> Result<Exit> {
     let path = &arguments.file;
+    write(path, host_manifest::TEMPLATE, arguments.force)
+        .map_err(|failure| failure.help("name another file, or replace this one with --force"))?;
+    let schema = path.with_file_name(SCHEMA);
+    // It belongs to the tool and not to the user: a new version of the tool brings a new one.
+    write(&schema, &format!("{:#}\n", host_manifest::json_schema()), true)?;
+    let written = json!({ "manifest": path, "schema": schema });
+    if !printer.machine(|| written.clone(), || table::of_object(&written)) {
+        printer.status("Wrote", path.display());
+        printer.detail(format_args!("and {}, for your editor", schema.display()));
+        let run = format!("set `path` of the model, then: host run {}", path.display());
+        printer.detail(run);
+    }
+    Ok(Exit::Success)
+}
+
+fn write(path: &Path, text: &str, replace: bool) -> Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
-    if arguments.force {
+    if replace {
         options.create(true).truncate(true);
     } else {
         options.create_new(true);
     }
-    let written =
-        options.open(path).and_then(|mut file| file.write_all(host_manifest::TEMPLATE.as_bytes()));
-    match written {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Failure::new(Exit::Failure, format!("{} exists already", path.display()))
-                .help("name another file, or replace this one with --force"));
+    let outcome = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    outcome.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::new(Exit::Failure, format!("{} exists already", path.display()))
         }
-        Err(error) => return Err(Failure::io("write", path, error)),
-    }
-    printer.status("Wrote", path.display());
-    printer.detail(format_args!("set `path` of the model, then: host run {}", path.display()));
-    Ok(Exit::Success)
+        _ => Failure::io("write", path, error),
+    })
 }

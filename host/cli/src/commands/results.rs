@@ -48,7 +48,7 @@ fn list(results: &ResultsFolder, printer: &Printer) -> Result<Exit> {
     let whole = || list_table(&entries);
     let shown = printer.machine(|| Value::Array(table::objects(&whole())), whole);
     if !shown && !entries.is_empty() {
-        printer.data(printer.headed(&table::fit(columns(&entries), printer.width())));
+        printer.data(printer.headed(&table::fit(columns(&entries), printer.width()).0));
     }
     if entries.is_empty() && !printer.is_quiet() {
         printer.status("Empty", format_args!("no run in {}", results.path().display()));

@@ -21,6 +21,7 @@ use host_store::{
 use serde_json::{Value, json};
 
 use crate::arguments::RunArguments;
+use crate::axes::Common;
 use crate::commands::plan::summarise;
 use crate::commands::results::PATIENCE;
 use crate::exit::Exit;
@@ -29,6 +30,7 @@ use crate::experiment::{
 };
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Guest};
+use crate::platform;
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::settings::Settings;
@@ -53,7 +55,7 @@ pub(crate) fn run(
 /// Ctrl-C asks the run to stop; a second one ends the host.
 fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
     let (interrupt, printer) = (interrupt.clone(), printer.clone());
-    ctrlc::set_handler(move || {
+    platform::on_termination(move || {
         if interrupt.interrupt() {
             printer.status("Stopping", "the case in progress is given up; finished ones are kept");
         } else {
@@ -320,8 +322,9 @@ impl Begun {
             .map(|item| item.id().to_owned())
             .filter(|id| self.writer.is_recorded(id))
             .collect();
-        let mut progress =
-            Progress::new(printer, self.plan.count().total(), self.writer.counts().cases());
+        let common = Common::of(self.plan.items().map(|item| item.key().clone()));
+        let total = self.plan.count().total();
+        let mut progress = Progress::new(printer, common, total, self.writer.counts().cases());
         let items = self.plan.items().filter(|item| !done.contains(item.id()));
         let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
         let summary = self.runner.run(items, &mut keeper, &mut progress, interrupt);
@@ -341,7 +344,10 @@ impl Begun {
         } else {
             format!(" --results {}", shell_word(results))
         };
-        format!("host run --resume {}{place}", folder.run_id())
+        // As it was called this time, which need not be by a name that the shell finds.
+        let program = std::env::args_os().next().unwrap_or_else(|| "host".into());
+        let program = shell_word(Path::new(&program));
+        format!("{program} run --resume {}{place}", folder.run_id())
     }
 
     /// Computes what has not been computed yet, for every finished case.
