@@ -181,7 +181,7 @@ impl Evidence<'_> {
         let stolen = after.stolen_ns.saturating_sub(before.stolen_ns) as f64;
         if stolen > STOLEN * whole {
             let share = 100.0 * stolen / whole;
-            found.push(format!("the hypervisor kept back {share:.1} % of their time"));
+            found.push(format!("the hypervisor kept back {share:.1} % of the processors' time"));
         }
         (!found.is_empty()).then(|| Warning {
             kind: WarningKind::MachineBusy,

@@ -283,7 +283,7 @@ fn result_row(
                             (value)
                             @if let Some(interval) = interval { span.interval { (interval) } }
                         }
-                        SummaryCell::Gap(reason) => span.missing title=(reason) { "not measured" },
+                        SummaryCell::Gap(reason) => span.missing title=(reason) { "gap" },
                         SummaryCell::Nothing => span.missing { "—" },
                     } }
                 }

@@ -98,7 +98,7 @@ fn what_is_missing_has_its_reason_and_no_number() {
         assert!(!row(id).contains("/s</td>") && !row(id).contains("MiB</td>"));
     }
     // Too few queries for a p99: said in the row, and explained below.
-    assert!(row(6).contains("title=\"needs 368 queries, has 203\">not measured"));
+    assert!(row(6).contains("title=\"needs 368 queries, has 203\">gap"));
     assert!(page.contains("<a class=\"tag\" href=\"#warnings\">drift</a>"));
 }
 

@@ -131,7 +131,8 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
             let mut row = vec![escape(&labels.label(case))];
             row.extend(columns.iter().map(|column| match column.cell(case) {
                 SummaryCell::Value { value, .. } => value,
-                SummaryCell::Gap(_) | SummaryCell::Nothing => "—".to_owned(),
+                SummaryCell::Gap(_) => "gap".to_owned(),
+                SummaryCell::Nothing => "—".to_owned(),
             }));
             row.push(match &case.outcome {
                 Outcome::Finished => kinds(case),
