@@ -9,7 +9,7 @@ use host_manifest::{Experiment, ManifestError, ManifestErrors};
 use host_plan::{BackendFacts, Facts, ModelFacts};
 use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity};
 use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
-use host_run::{DescribeError, Runner};
+use host_run::{DescribeError, Interrupt, Runner};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -186,7 +186,11 @@ pub(crate) struct Described {
 }
 
 /// Asks each chosen plugin for its devices, all at the same time, each in a worker of its own.
-pub(crate) fn describe_backends(chosen: &[ChosenBackend], runner: &Runner) -> Described {
+pub(crate) fn describe_backends(
+    chosen: &[ChosenBackend],
+    runner: &Runner,
+    interrupt: &Interrupt,
+) -> Described {
     let mut plugins: Vec<&BackendPlugin> =
         chosen.iter().filter_map(|backend| backend.plugin.as_ref().ok()).collect();
     plugins.sort_unstable_by(|a, b| a.plugin.library.cmp(&b.plugin.library));
@@ -194,7 +198,9 @@ pub(crate) fn describe_backends(chosen: &[ChosenBackend], runner: &Runner) -> De
     let answers: BTreeMap<&Path, _> = std::thread::scope(|scope| {
         let threads: Vec<_> = plugins
             .into_iter()
-            .map(|plugin| (&*plugin.plugin.library, scope.spawn(|| describe(plugin, runner))))
+            .map(|plugin| {
+                (&*plugin.plugin.library, scope.spawn(|| describe(plugin, runner, interrupt)))
+            })
             .collect();
         threads.into_iter().filter_map(|(path, thread)| Some((path, thread.join().ok()?))).collect()
     });
@@ -225,8 +231,9 @@ pub(crate) fn describe_backends(chosen: &[ChosenBackend], runner: &Runner) -> De
 pub(crate) fn describe(
     plugin: &BackendPlugin,
     runner: &Runner,
+    interrupt: &Interrupt,
 ) -> std::result::Result<Vec<DeviceInfo>, DescribeError> {
-    let description = runner.describe(&plugin.plugin.library).map_err(|error| *error)?;
+    let description = runner.describe(&plugin.plugin.library, interrupt).map_err(|error| *error)?;
     let PluginIdentity { id, version, .. } = &plugin.identity;
     if (&description.id, &description.version) == (id, version) {
         return Ok(description.devices);

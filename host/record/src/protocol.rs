@@ -100,6 +100,10 @@ enum Control {
     Failed(Failure),
 }
 
+/// The clock counts from the worker's start, so that no reading comes near this one, which is also
+/// the last that signed numbers can say.
+const LAST_NS: u64 = i64::MAX as u64;
+
 const CONTROL: u8 = b'C';
 const SAMPLES: u8 = b'S';
 const OUTPUTS: u8 = b'O';
@@ -126,13 +130,35 @@ pub fn write_message(writer: &mut impl Write, message: &Message) -> io::Result<(
     writer.flush()
 }
 
+/// A frame that has arrived whole and is not understood yet.
+#[derive(Debug)]
+pub struct Frame {
+    kind: u8,
+    payload: Vec<u8>,
+}
+
+impl Frame {
+    /// What it says. This can take seconds where there are millions of numbers.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidData` where the payload is not of this protocol, or cannot be true.
+    pub fn decode(self) -> io::Result<Message> {
+        match self.kind {
+            SAMPLES => decode_samples(&self.payload).map(Message::Samples),
+            OUTPUTS => decode_outputs(&self.payload).map(Message::Outputs),
+            _ => decode_control(&self.payload),
+        }
+    }
+}
+
 /// Reads one frame; `None` at the end of the stream.
 ///
 /// # Errors
 ///
 /// `InvalidData` where the bytes are not of this protocol, `UnexpectedEof` where the stream ends
 /// inside a frame, or what the pipe says.
-pub fn read_message(reader: &mut impl Read) -> io::Result<Option<Message>> {
+pub fn read_frame(reader: &mut impl Read) -> io::Result<Option<Frame>> {
     let mut header = [0; 5];
     match reader.read(&mut header[..1])? {
         0 => return Ok(None),
@@ -147,12 +173,16 @@ pub fn read_message(reader: &mut impl Read) -> io::Result<Option<Message>> {
     if payload.len() != length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    match header[0] {
-        SAMPLES => decode_samples(&payload).map(Message::Samples),
-        OUTPUTS => decode_outputs(&payload).map(Message::Outputs),
-        _ => decode_control(&payload),
-    }
-    .map(Some)
+    Ok(Some(Frame { kind: header[0], payload }))
+}
+
+/// Reads one frame and decodes it; `None` at the end of the stream.
+///
+/// # Errors
+///
+/// As [`read_frame`] and [`Frame::decode`].
+pub fn read_message(reader: &mut impl Read) -> io::Result<Option<Message>> {
+    read_frame(reader)?.map(Frame::decode).transpose()
 }
 
 fn invalid(detail: impl Into<String>) -> io::Error {
@@ -216,6 +246,9 @@ fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
     let edges_ns: Vec<u64> = edges.iter().map(|word| u64::from_le_bytes(*word)).collect();
     if !edges_ns.is_sorted() {
         return Err(invalid("a sample block whose clock goes back"));
+    }
+    if edges_ns.last().is_some_and(|last| *last > LAST_NS) {
+        return Err(invalid("a sample block from beyond the end of the clock"));
     }
     Ok(SampleBlock { phase, items_per_query: u64::from_le_bytes(*items), edges_ns })
 }
@@ -283,7 +316,7 @@ mod tests {
         let block = SampleBlock {
             phase: SamplePhase::Measured,
             items_per_query: 8,
-            edges_ns: vec![5, 9, u64::MAX],
+            edges_ns: vec![5, 9, LAST_NS],
         };
         let outputs = OutputBlock {
             name: "a\nb".into(),
@@ -332,10 +365,12 @@ mod tests {
         let said = refused(&outputs(2, vec![1.0; 3]));
         assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");
         refused(&outputs(0, vec![]));
-        refused(&Message::Samples(SampleBlock {
-            phase: SamplePhase::Measured,
-            items_per_query: 1,
-            edges_ns: vec![7, 6],
-        }));
+        for edges_ns in [vec![7, 6], vec![0, u64::MAX]] {
+            refused(&Message::Samples(SampleBlock {
+                phase: SamplePhase::Measured,
+                items_per_query: 1,
+                edges_ns,
+            }));
+        }
     }
 }

@@ -25,11 +25,12 @@ pub(crate) fn widen(pipe: impl AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
 }
 
-/// Ends a process that has not been reaped, and all others in the group that it leads.
+/// Ends a process that has not been reaped, and all others in the group that it was made to lead.
 pub(crate) fn kill_group(child: &Child) {
     if let Some(id) = pid(child) {
-        // It may have ended already, which is as good.
+        // It may have ended already, which is as good. It may also have joined another group.
         let _ = rustix::process::kill_process_group(id, Signal::KILL);
+        let _ = rustix::process::kill_process(id, Signal::KILL);
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host_record::protocol::{Message, read_message};
+use host_record::protocol::{Frame, Message, read_frame};
 
 use crate::platform;
 
@@ -37,6 +38,8 @@ pub(crate) enum Event {
 pub(crate) struct Worker {
     child: Child,
     events: Receiver<Event>,
+    /// Whether a frame has arrived that is still being decoded.
+    decoding: Arc<AtomicBool>,
     standard_error: StandardError,
     reaped: bool,
 }
@@ -54,15 +57,17 @@ impl Worker {
         platform::widen(&stdout);
 
         let (sender, events) = sync_channel(FRAMES_IN_FLIGHT);
+        let decoding = Arc::new(AtomicBool::new(false));
+        let at_work = Arc::clone(&decoding);
         thread::spawn(move || {
             // A worker that does not read its request is found out by its silence, and one that
             // has died by its end: an error here says nothing more.
             let _ = stdin.write_all(&request);
             drop(stdin);
-            read_frames(BufReader::new(stdout), &sender);
+            read_frames(BufReader::new(stdout), &sender, &at_work);
         });
         let standard_error = StandardError::read(stderr);
-        Ok(Self { child, events, standard_error, reaped: false })
+        Ok(Self { child, events, decoding, standard_error, reaped: false })
     }
 
     /// The process id.
@@ -77,6 +82,12 @@ impl Worker {
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => None,
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Some(Event::Closed),
         }
+    }
+
+    /// Whether a frame has arrived that is still being decoded, so that an event will follow
+    /// whatever became of the process.
+    pub(crate) fn is_decoding(&self) -> bool {
+        self.decoding.load(Ordering::Acquire)
     }
 
     /// Whether the process has ended.
@@ -122,16 +133,21 @@ impl Drop for Worker {
     }
 }
 
-fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>) {
+fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>, decoding: &AtomicBool) {
     loop {
-        let event = match read_message(&mut reader) {
-            Ok(Some(message)) => Event::Frame(message),
+        let event = match read_frame(&mut reader) {
+            Ok(Some(frame)) => {
+                decoding.store(true, Ordering::Release);
+                Frame::decode(frame).map_or_else(Event::Broken, Event::Frame)
+            }
             Ok(None) => Event::Closed,
             Err(error) => Event::Broken(error),
         };
         let last = !matches!(event, Event::Frame(_));
         // Nobody listens any more once the host has made up its mind about this worker.
-        if sender.send(event).is_err() || last {
+        let heard = sender.send(event).is_ok();
+        decoding.store(false, Ordering::Release);
+        if last || !heard {
             return;
         }
     }

@@ -72,9 +72,13 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Whatever went wrong with worker or plugin.
+    /// Whatever went wrong with worker or plugin, or that somebody asked to stop.
     #[tracing::instrument(skip_all, fields(library = %library.display()))]
-    pub fn describe(&self, library: &Path) -> Result<BackendDescription, Box<DescribeError>> {
+    pub fn describe(
+        &self,
+        library: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<BackendDescription, Box<DescribeError>> {
         let request =
             Request::Describe { protocol_version: PROTOCOL_VERSION, library: library.to_owned() };
         let limits =
@@ -86,16 +90,18 @@ impl Runner {
             }
             Ok::<_, std::convert::Infallible>(())
         };
-        let never = Interrupt::new();
         let Ok((conclusion, standard_error)) =
-            supervise(&self.worker, &request, limits, &never, ignore);
+            supervise(&self.worker, &request, limits, interrupt, ignore);
         let failure = match conclusion {
             Conclusion::Described(description) => return Ok(*description),
             Conclusion::Failed(failure) => failure,
-            Conclusion::Finished(_) | Conclusion::Interrupted => Failure::Protocol {
+            Conclusion::Finished(_) => Failure::Protocol {
                 phase,
                 detail: "expected a description, got the report of a case".into(),
             },
+            Conclusion::Interrupted => {
+                Failure::Protocol { phase, detail: "interrupted before an answer came".into() }
+            }
         };
         tracing::debug!(%failure, "the plugin could not be described");
         Err(Box::new(DescribeError { failure, standard_error }))

@@ -1,11 +1,12 @@
 //! Watching one worker from its start to its end.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
-use host_record::{Failure, Phase, WorkerReport};
+use host_record::{Failure, OutputBlock, Phase, WorkerReport};
 
 use crate::Interrupt;
 use crate::death::{self, Memory};
@@ -15,7 +16,8 @@ use crate::process::{Event, Worker};
 /// How often memory, time and interrupts are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long a worker that has said its last word may take to end.
+/// How long a worker that has said its last word may take to end, and how long the last word of one
+/// that has ended may take to arrive.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What a worker may take.
@@ -63,9 +65,11 @@ pub(crate) fn supervise<E>(
             return Ok((Conclusion::Failed(failure), String::new()));
         }
     };
+    let mut ended = None;
     let decided = loop {
         match worker.next_event(watch.patience()) {
             Some(Event::Frame(message)) => {
+                ended = None;
                 match watch.take(message) {
                     Step::Pass(message) => receive(message)?,
                     Step::Alive => {}
@@ -89,8 +93,14 @@ pub(crate) fn supervise<E>(
             Some(Event::Closed) => {
                 break watch.closed(&worker, "the pipe was closed before the end of the case");
             }
-            // A process that has ended and left its pipe to somebody else says nothing more.
-            None if worker.has_ended() => break None,
+            // What it wrote before its end may still be on its way. A pipe that it left to somebody
+            // else is never closed, so that is waited for only so long.
+            None if worker.is_decoding() => {}
+            None if worker.has_ended() => {
+                if ended.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+                    break None;
+                }
+            }
             None => {}
         }
         if interrupt.is_interrupted() {
@@ -148,6 +158,26 @@ struct Watch {
     looked: Instant,
     memory: Memory,
     kills_before: Option<u64>,
+    outputs: Outputs,
+}
+
+/// The outputs so far: they come in order and with one width, or no table can hold them.
+#[derive(Default)]
+struct Outputs(BTreeMap<String, (u64, u64)>);
+
+impl Outputs {
+    fn check(&mut self, block: &OutputBlock) -> Result<(), String> {
+        let OutputBlock { name, first_example, width, values } = block;
+        let (known_width, next) = self.0.entry(name.clone()).or_insert((*width, 0));
+        if (width, first_example) != (&*known_width, &*next) {
+            return Err(format!(
+                "output `{name}`: example {next} with {known_width} values was expected, got \
+                 example {first_example} with {width}"
+            ));
+        }
+        *next += values.len() as u64 / (*width).max(1);
+        Ok(())
+    }
 }
 
 impl Watch {
@@ -162,6 +192,7 @@ impl Watch {
             looked: now,
             memory: Memory { limit, ..Memory::default() },
             kills_before: platform::out_of_memory_kills(),
+            outputs: Outputs::default(),
         }
     }
 
@@ -206,7 +237,11 @@ impl Watch {
                 Step::Pass(message)
             }
             Message::Progress => Step::Alive,
-            Message::Samples(_) | Message::Outputs(_) => Step::Pass(message),
+            Message::Samples(_) => Step::Pass(message),
+            Message::Outputs(block) => match self.outputs.check(&block) {
+                Ok(()) => Step::Pass(Message::Outputs(block)),
+                Err(detail) => fail(Failure::Protocol { phase, detail }),
+            },
             Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
             Message::Finished(report) => Step::Conclude(Conclusion::Finished(report)),
             Message::Failed(failure) => fail(failure),

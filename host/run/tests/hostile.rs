@@ -103,6 +103,39 @@ fn a_worker_that_keeps_the_protocol_finishes() {
 }
 
 #[test]
+fn a_last_word_that_takes_long_to_read_counts() {
+    let mut last = report();
+    if let Message::Finished(report) = &mut last {
+        report.labels = vec![-1_000_000; 2_000_000];
+    }
+    let script = Script::new("cat \"$folder/frames\"", &[hello(), last]);
+    let (summary, memory) = run(&runner(), vec![script.case()]);
+    assert_eq!(summary.finished, 1, "{:?}", memory.records[0].outcome);
+}
+
+#[test]
+fn outputs_that_fit_into_no_table_break_the_protocol() {
+    let block = |first_example, width: u64| {
+        let values = vec![0.0; width as usize];
+        Message::Outputs(OutputBlock { name: "y".into(), first_example, width, values })
+    };
+    for blocks in [[block(0, 1), block(1, 2)], [block(0, 1), block(3, 1)]] {
+        let frames: Vec<_> = [hello()].into_iter().chain(blocks).chain([report()]).collect();
+        let script = Script::new("cat \"$folder/frames\"", &frames);
+        let (failure, ..) = failure(&runner(), script.case());
+        assert!(matches!(failure, Failure::Protocol { .. }), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_leaves_its_group_is_ended_all_the_same() {
+    let hang = "exec perl -e 'setpgrp(0, getpgrp(getppid())) or die; sleep 600'";
+    let script = Script::new(&format!("cat \"$folder/frames\"; {hang}"), &[hello()]);
+    let (failure, ..) = failure(&runner(), script.impatient());
+    assert!(matches!(failure, Failure::TimedOut { .. }), "{failure:?}");
+}
+
+#[test]
 fn an_exit_without_a_word_is_a_failure_with_its_code() {
     for (script, code) in [("exit 0", 0), ("echo broken >&2; exit 7", 7)] {
         let script = Script::new(script, &[]);
@@ -398,7 +431,7 @@ fn describing_has_its_own_limit() {
         &[hello(), Message::Entered(Phase::Devices)],
     );
     let runner = Runner { describe_timeout: Duration::from_secs(1), ..runner() };
-    let error = runner.describe(&script.path()).expect_err("it hangs");
+    let error = runner.describe(&script.path(), &Interrupt::new()).expect_err("it hangs");
     assert_eq!(error.failure, Failure::TimedOut { phase: Phase::Devices, limit_ns: 1_000_000_000 });
     assert_eq!(error.standard_error, "why\n");
 }

@@ -20,7 +20,7 @@ use host_record::{
     CaseSpec, Failure, InputSource, Outcome, Phase, Quantity, SampleBlock, SamplePhase, Scenario,
     WarningKind, WorkerReport,
 };
-use host_run::{RunSummary, Runner};
+use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
 
 /// What cargo built.
@@ -308,7 +308,7 @@ fn a_leak_is_ended_at_the_limit() {
 
 #[test]
 fn a_plugin_is_described() {
-    let description = runner().describe(&BUILT.null).expect("null is a plugin");
+    let description = runner().describe(&BUILT.null, &Interrupt::new()).expect("null is a plugin");
     assert_eq!((description.id.as_str(), description.engine.as_str()), ("null", "none"));
     assert_eq!(description.devices[0].id, "null:0");
     assert_eq!(description.abi.0, 1);
@@ -336,7 +336,8 @@ fn compile(folder: &TempDir, name: &str, source: &str, arguments: &[&str]) -> Pa
 fn files_that_are_no_plugins_for_this_host_are_told_apart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let refuse = |library: &Path| {
-        let error = runner().describe(library).expect_err("no plugin for this host");
+        let error =
+            runner().describe(library, &Interrupt::new()).expect_err("no plugin for this host");
         let text = error.failure.to_string();
         (error.failure, text.replace(folder.path().to_str().expect("UTF-8"), ""))
     };

@@ -63,6 +63,11 @@ impl<'session> BackendTarget<'session> {
         Self { session, calls, next: 0 }
     }
 
+    /// Whether the call that ran first has left outputs.
+    pub(crate) fn check_outputs(&self) -> Result<(), Error> {
+        self.calls[0].check_outputs()
+    }
+
     #[inline]
     fn next_call(&mut self) -> &mut Call {
         let index = self.next;

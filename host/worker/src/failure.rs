@@ -23,7 +23,13 @@ impl From<Failure> for Stop {
 impl From<io::Error> for Stop {
     /// The pipes to and from the host are the only ones whose errors are not failures.
     fn from(error: io::Error) -> Self {
-        Self::HostIsGone(error)
+        match error.kind() {
+            // What is to be said cannot be.
+            io::ErrorKind::InvalidData => {
+                Failure::Protocol { phase: Phase::Unload, detail: error.to_string() }.into()
+            }
+            _ => Self::HostIsGone(error),
+        }
     }
 }
 

@@ -61,13 +61,14 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         let precision = case.key.precision.name();
         model.prepare(precision, &examples.shapes()).map_err(failure::backend(Phase::Prepare))
     })?;
-    let mut used = BTreeMap::from([
+    let mut used: BTreeMap<_, _> = session.used().iter().cloned().collect();
+    // Who it is was said by the library, and is not a session's to say.
+    used.extend([
         ("plugin".to_owned(), description.id),
         ("plugin-version".to_owned(), description.version),
         ("engine".to_owned(), description.engine),
         ("engine-version".to_owned(), description.engine_version),
     ]);
-    used.extend(session.used().iter().cloned());
     let calls: Result<Vec<Call>, _> =
         resident.into_iter().map(|inputs| session.call(inputs)).collect();
     let calls = calls.map_err(failure::backend(Phase::Prepare))?;
@@ -75,6 +76,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
 
     let ((), first_run_ns) =
         stage.time(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
+    target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
 
     let load = Load::new(case, &examples);
     let rule = match case.measure.warm_up {
@@ -256,6 +258,7 @@ fn collect(
         return Ok(Err("the model has none".into()));
     };
     let mut call: Option<Call> = None;
+    let mut width = None;
     for index in 0..examples.batches() {
         let inputs = tensors(model, &examples.batch(index)?, Phase::Outputs)?;
         let call = match &mut call {
@@ -273,6 +276,14 @@ fn collect(
         match outputs::blocks(&info.name, &output, batch, first, count - first) {
             Ok(blocks) => {
                 for block in blocks {
+                    let expected = *width.get_or_insert(block.width);
+                    if block.width != expected {
+                        return Ok(Err(format!(
+                            "the first output, `{}`, has {} values for example {}, and {expected} \
+                             for those before it",
+                            block.name, block.width, block.first_example
+                        )));
+                    }
                     connection.send(&Message::Outputs(block))?;
                 }
             }

@@ -201,11 +201,17 @@ impl Evidence<'_> {
         ]
         .into_iter()
         .filter_map(|(what, asked)| {
-            let (asked, used) = (asked?, self.used.get(what)?);
-            (asked != *used).then(|| Warning {
-                kind: WarningKind::NotAsAsked,
-                evidence: format!("Asked for was {what} {asked}, used was {used}."),
-            })
+            let asked = asked?;
+            let evidence = match self.used.get(what) {
+                Some(used) if asked == *used => return None,
+                Some(used) => format!("Asked for was {what} {asked}, used was {used}."),
+                // The ABI asks every backend for it.
+                None if what == "precision" => {
+                    format!("Asked for was {what} {asked}; the backend does not say what it used.")
+                }
+                None => return None,
+            };
+            Some(Warning { kind: WarningKind::NotAsAsked, evidence })
         })
         .collect()
     }
@@ -234,7 +240,8 @@ mod tests {
     use crate::tests::case;
 
     static CASE: LazyLock<CaseSpec> = LazyLock::new(case);
-    static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+    static USED: LazyLock<BTreeMap<String, String>> =
+        LazyLock::new(|| BTreeMap::from([("precision".into(), "fp32".into())]));
     static STEADY: LazyLock<Vec<u64>> =
         LazyLock::new(|| (0..1000).map(|index| 1_000_000 + index % 7 * 10_000).collect());
 
@@ -256,11 +263,20 @@ mod tests {
             latencies: &STEADY,
             before,
             after,
-            used: &NOTHING,
+            used: &USED,
         };
         change(&mut evidence);
         let shown = |warning: &Warning| format!("{}: {}", warning.kind, warning.evidence);
         evidence.warnings().iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_backend_that_does_not_say_its_precision_is_doubted() {
+        static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+        assert_eq!(
+            warnings(|evidence| evidence.used = &NOTHING),
+            ["not-as-asked: Asked for was precision fp32; the backend does not say what it used."]
+        );
     }
 
     #[test]
@@ -291,10 +307,10 @@ mod tests {
                 stolen_ns: 100_000_000,
             });
         }), @r#"
-        [
-            "machine-busy: While measuring, other work took 2.00 of 4 processors, and the hypervisor kept back 2.5 % of their time.",
-        ]
-        "#);
+    [
+        "machine-busy: While measuring, other work took 2.00 of 4 processors, and the hypervisor kept back 2.5 % of the processors' time.",
+    ]
+    "#);
         let used = [
             ("precision", "fp16"),
             ("threads", "1"),

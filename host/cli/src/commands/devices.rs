@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use host_record::{Cell, DeviceInfo, Table};
 use host_registry::Registry;
-use host_run::Runner;
+use host_run::{Interrupt, Runner};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -49,7 +49,8 @@ pub(crate) fn see(ids: &[&str], registry: &Registry, runner: &Runner) -> Vec<See
                 return Seen { backend: id.into(), version: None, devices };
             }
         };
-        let devices = experiment::describe(&plugin, runner).map_err(|error| error.to_string());
+        let devices = experiment::describe(&plugin, runner, &Interrupt::new())
+            .map_err(|error| error.to_string());
         Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
     };
     std::thread::scope(|scope| {

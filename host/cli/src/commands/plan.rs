@@ -2,6 +2,7 @@
 
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseKey, Cell, Table};
+use host_run::Interrupt;
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ManifestArgument};
@@ -66,7 +67,7 @@ pub(crate) fn make(manifest: &Manifest, settings: &Settings, printer: &Printer) 
     let registry = settings.registry(&manifest.plugin_folders());
     let chosen = choose_backends(&manifest.experiment, &registry, printer)?;
     let runner = experiment::runner(settings)?;
-    let described = describe_backends(&chosen, &runner);
+    let described = describe_backends(&chosen, &runner, &Interrupt::new());
     let facts = experiment::facts(manifest, files, described.facts);
     Plan::new(&manifest.experiment, facts)
         .map_err(|error| Failure::new(Exit::Manifest, error.to_string()))

@@ -44,8 +44,8 @@ pub(crate) fn run(
     let interrupt = Interrupt::new();
     listen(&interrupt, printer)?;
     let begun = match (&arguments.resume, &arguments.manifest) {
-        (Some(run), _) => resume(run, settings, printer)?,
-        (None, Some(manifest)) => begin(manifest, settings, printer)?,
+        (Some(run), _) => resume(run, settings, &interrupt, printer)?,
+        (None, Some(manifest)) => begin(manifest, settings, &interrupt, printer)?,
         (None, None) => return Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
     };
     let Some(begun) = begun else { return Ok(Exit::Success) };
@@ -57,7 +57,7 @@ fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
     let (interrupt, printer) = (interrupt.clone(), printer.clone());
     platform::on_termination(move || {
         if interrupt.interrupt() {
-            printer.status("Stopping", "the case in progress is given up; finished ones are kept");
+            printer.status("Stopping", "what is in progress is given up; finished cases are kept");
         } else {
             crate::exit::at_once(Exit::Interrupted);
         }
@@ -77,10 +77,15 @@ struct Begun {
 }
 
 /// Starts a new run.
-fn begin(path: &Path, settings: &Settings, printer: &Printer) -> Result<Option<Begun>> {
+fn begin(
+    path: &Path,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    printer: &Printer,
+) -> Result<Option<Begun>> {
     let manifest = Manifest::read(path)?;
     let results = ResultsFolder::new(settings.results(manifest.results()));
-    let ready = prepare(&manifest, settings, printer)?;
+    let ready = prepare(&manifest, settings, interrupt, printer)?;
     summarise(&ready.plan, printer);
     for line in gap_reasons(&ready.plan) {
         printer.detail(line);
@@ -111,7 +116,12 @@ fn begin(path: &Path, settings: &Settings, printer: &Printer) -> Result<Option<B
 }
 
 /// Goes on with an interrupted run, with the manifest as it was and everything else unchanged.
-fn resume(run: &str, settings: &Settings, printer: &Printer) -> Result<Option<Begun>> {
+fn resume(
+    run: &str,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    printer: &Printer,
+) -> Result<Option<Begun>> {
     let path = ResultsFolder::new(settings.results(None)).find(run)?;
     let writer = RunFolder::open_to_resume(&path)?;
     let folder = writer.folder();
@@ -131,7 +141,7 @@ fn resume(run: &str, settings: &Settings, printer: &Printer) -> Result<Option<Be
     }
     let original = folder.header().manifest_path.clone();
     let manifest = Manifest::parse(original, &path.join("manifest.toml"), folder.manifest_text()?)?;
-    let ready = prepare(&manifest, settings, printer)?;
+    let ready = prepare(&manifest, settings, interrupt, printer)?;
     refuse_changes(folder, &ready)?;
     // `runs/RUN` lies in the results folder, wherever that was found.
     let results = path.parent().and_then(Path::parent).map(Path::to_owned);
@@ -157,7 +167,12 @@ struct Ready {
     failures: BTreeMap<String, DescribeError>,
 }
 
-fn prepare(manifest: &Manifest, settings: &Settings, printer: &Printer) -> Result<Ready> {
+fn prepare(
+    manifest: &Manifest,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    printer: &Printer,
+) -> Result<Ready> {
     let registry = settings.registry(&manifest.plugin_folders());
     let files = manifest.files();
     let backends = choose_backends(&manifest.experiment, &registry, printer);
@@ -172,7 +187,10 @@ fn prepare(manifest: &Manifest, settings: &Settings, printer: &Printer) -> Resul
     };
     let mut runner = experiment::runner(settings)?;
     runner.repository = Some(manifest.base.clone());
-    let Described { facts, failures } = describe_backends(&backends, &runner);
+    let Described { facts, failures } = describe_backends(&backends, &runner, interrupt);
+    if interrupt.is_interrupted() {
+        return Err(Failure::new(Exit::Interrupted, "interrupted before anything was measured"));
+    }
     let facts = experiment::facts(manifest, files, facts);
     let plan = Plan::new(&manifest.experiment, facts)
         .map_err(|error| Failure::new(Exit::Manifest, error.to_string()))?;

@@ -129,6 +129,15 @@ impl Call {
         Tensor::adopt(&self.session.model, handle)
     }
 
+    /// Whether the latest run has left every output, waiting for it if it was enqueued.
+    ///
+    /// # Errors
+    ///
+    /// Names the first output that is missing, or what the backend says.
+    pub fn check_outputs(&self) -> Result<()> {
+        (0..self.output_handles.len()).try_for_each(|index| self.output(index).map(drop))
+    }
+
     fn output(&self, index: usize) -> Result<*mut abi::Tensor> {
         self.wait()?;
         let count = self.output_handles.len();
