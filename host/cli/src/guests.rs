@@ -116,7 +116,7 @@ fn find(
     for (file, is_called) in
         called.iter().map(|file| (file, true)).chain(others.iter().map(|file| (file, false)))
     {
-        if !is_called && !(broken.is_empty() && versions.is_empty() && other_kind.is_none()) {
+        if !is_called && (!broken.is_empty() || !versions.is_empty() || other_kind.is_some()) {
             break;
         }
         let plugin = match sandbox.load(&file.path) {

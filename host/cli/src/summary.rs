@@ -61,18 +61,22 @@ const USUAL: &[&str] = &["latency.", "throughput.", "memory.", "accuracy."];
 impl Summary {
     /// Reads a run folder.
     pub(crate) fn read(folder: &RunFolder) -> Result<Self> {
-        let mut results: BTreeMap<String, (Vec<MetricValue>, Vec<(String, String)>)> =
-            BTreeMap::new();
+        let mut metrics: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
+        let mut errors: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
         for result in folder.results()? {
-            let (values, errors) = results.entry(result.case_id).or_default();
-            values.extend(result.values);
-            errors.extend(result.error.map(|error| (result.plugin.id, error)));
+            if let Some(error) = result.error {
+                errors.entry(result.case_id.clone()).or_default().push((result.plugin.id, error));
+            }
+            metrics.entry(result.case_id).or_default().extend(result.values);
         }
         let mut cases = Vec::new();
         for record in folder.records()? {
             let record = record?;
-            let (metrics, errors) = results.remove(&record.case_id).unwrap_or_default();
-            cases.push(Case { record, metrics, errors });
+            cases.push(Case {
+                metrics: metrics.remove(&record.case_id).unwrap_or_default(),
+                errors: errors.remove(&record.case_id).unwrap_or_default(),
+                record,
+            });
         }
         let recommendations = folder
             .recommendations()?

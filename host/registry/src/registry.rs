@@ -157,7 +157,7 @@ impl Registry {
                 Ok(plugin) => self.natives.push(plugin),
                 Err(problem) => {
                     tracing::debug!(%problem, "a plugin that cannot be used");
-                    self.problems.push(problem);
+                    self.problems.push(*problem);
                 }
             }
         }
@@ -359,16 +359,16 @@ fn entry(plugin: &NativePlugin, sha256: &str) -> Locked {
     }
 }
 
-fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugin, Problem> {
-    let metadata = Metadata::read(file)?;
+fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugin, Box<Problem>> {
+    let metadata = Metadata::read(file).map_err(Problem::from)?;
     let library = folder.join(platform::library_file_name(&metadata.library));
     let (id, version) = (metadata.id.clone(), metadata.version.clone());
     if !library.is_file() {
-        return Err(Problem::MissingLibrary { id, version, library });
+        return Err(Problem::MissingLibrary { id, version, library }.into());
     }
     if !metadata.api.matches(&crate::HOST_ABI) {
         let (wanted, offered) = (metadata.api, crate::HOST_ABI);
-        return Err(Problem::Abi { id, version, folder: folder.to_owned(), wanted, offered });
+        return Err(Problem::Abi { id, version, folder: folder.to_owned(), wanted, offered }.into());
     }
     let library = library.canonicalize().unwrap_or(library);
     Ok(NativePlugin { metadata, folder: folder.to_owned(), library, origin })

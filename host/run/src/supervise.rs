@@ -96,10 +96,10 @@ pub(crate) fn supervise<E>(
             // What it wrote before its end may still be on its way. A pipe that it left to somebody
             // else is never closed, so that is waited for only so long.
             None if worker.is_decoding() => {}
-            None if worker.has_ended() => {
-                if ended.get_or_insert_with(Instant::now).elapsed() >= GRACE {
-                    break None;
-                }
+            None if worker.has_ended()
+                && ended.get_or_insert_with(Instant::now).elapsed() >= GRACE =>
+            {
+                break None;
             }
             None => {}
         }

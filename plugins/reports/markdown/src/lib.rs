@@ -318,81 +318,81 @@ mod tests {
         };
         made_up::advise(&mut tables, &advice);
         insta::assert_snapshot!(rendered(&tables).replace('\u{202f}', " "), @r#"
-        ## quickstart
+    ## quickstart
 
-        Made-up values, to look at the layout: which batch size, and how fast?
+    Made-up values, to look at the layout: which batch size, and how fast?
 
-        2026-07-28 10:15:00 UTC · Example CPU 8-Core Processor · 8 cores · 16 processors · 31.2 GiB · Debian GNU/Linux 12 (bookworm) · Tare 0.1.0
+    2026-07-28 10:15:00 UTC · Example CPU 8-Core Processor · 8 cores · 16 processors · 31.2 GiB · Debian GNU/Linux 12 (bookworm) · Tare 0.1.0
 
-        **Batch 8**
+    **Batch 8**
 
-        - It meets the limit.
-        - Others do not.
-        - *Rests on batch 8 · offline.*
+    - It meets the limit.
+    - Others do not.
+    - *Rests on batch 8 · offline.*
 
-        | case | p50 | p90 | p99 | throughput | peak memory | accuracy | warnings |
-        | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
-        | batch 1 · single-stream | 116 µs | 130 µs | 174 µs | 8621/s | 36.4 MiB | 97.66 % |  |
-        | batch 1 · offline | 48.4 ms | — | — | 9305/s | 36.4 MiB | 97.66 % |  |
-        | batch 8 · single-stream | 771 µs | 860 µs | 1.06 ms | 10 382/s | 37.8 MiB | 97.66 % |  |
-        | batch 8 · offline | 40.8 ms | — | — | 11 030/s | 37.8 MiB | 97.66 % |  |
-        | batch 64 · single-stream | 5.97 ms | 6.48 ms | — | 10 728/s | 49.1 MiB | 97.66 % |  |
-        | batch 64 · offline | 44.6 ms | — | — | 10 090/s | 49.1 MiB | 97.66 % |  |
+    | case | p50 | p90 | p99 | throughput | peak memory | accuracy | warnings |
+    | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
+    | batch 1 · single-stream | 116 µs | 130 µs | 174 µs | 8621/s | 36.4 MiB | 97.66 % |  |
+    | batch 1 · offline | 48.4 ms | gap | gap | 9305/s | 36.4 MiB | 97.66 % |  |
+    | batch 8 · single-stream | 771 µs | 860 µs | 1.06 ms | 10 382/s | 37.8 MiB | 97.66 % |  |
+    | batch 8 · offline | 40.8 ms | gap | gap | 11 030/s | 37.8 MiB | 97.66 % |  |
+    | batch 64 · single-stream | 5.97 ms | 6.48 ms | gap | 10 728/s | 49.1 MiB | 97.66 % |  |
+    | batch 64 · offline | 44.6 ms | gap | gap | 10 090/s | 49.1 MiB | 97.66 % |  |
 
-        An offline query is a whole data set; its latency is not that of a batch.
+    An offline query is a whole data set; its latency is not that of a batch.
 
-        ### Not measured
+    ### Not measured
 
-        - p90: needs 36 queries, has 25; p99: needs 368 queries, has 25 (batch 1 · offline)
-        - p90: needs 36 queries, has 29; p99: needs 368 queries, has 29 (batch 8 · offline)
-        - p99: needs 368 queries, has 203 (batch 64 · single-stream)
-        - p90: needs 36 queries, has 27; p99: needs 368 queries, has 27 (batch 64 · offline)
+    - p90: needs 36 queries, has 25; p99: needs 368 queries, has 25 (batch 1 · offline)
+    - p90: needs 36 queries, has 29; p99: needs 368 queries, has 29 (batch 8 · offline)
+    - p99: needs 368 queries, has 203 (batch 64 · single-stream)
+    - p90: needs 36 queries, has 27; p99: needs 368 queries, has 27 (batch 64 · offline)
 
-        <details><summary>Machine, plugins, how it was measured</summary>
+    <details><summary>Machine, plugins, how it was measured</summary>
 
-        | machine |  |
-        | --- | --- |
-        | run | 20260728T101500Z-5eed |
-        | finished | 2026-07-28T10:15:21.400Z |
-        | git commit | 3f2c9a1d0b7e |
-        | load-average | 0.31 |
-        | kernel | Linux 6.1.0 |
-        | memory-available-bytes | 31138512896 |
-        | memory-bytes | 33553346560 |
-        | operating-system | Debian GNU/Linux 12 (bookworm) |
-        | processor.architecture | x86\_64 |
-        | processor.frequency-hertz | 3400000000 |
-        | processor.governor | performance |
-        | processor.logical | 16 |
-        | processor.name | Example CPU 8-Core Processor |
-        | processor.physical | 8 |
-        | processor.simultaneous-multithreading | true |
-        | processor.turbo | not known |
-        | virtualisation | not known |
+    | machine |  |
+    | --- | --- |
+    | run | 20260728T101500Z-5eed |
+    | finished | 2026-07-28T10:15:21.400Z |
+    | git commit | 3f2c9a1d0b7e |
+    | load-average | 0.31 |
+    | kernel | Linux 6.1.0 |
+    | memory-available-bytes | 31138512896 |
+    | memory-bytes | 33553346560 |
+    | operating-system | Debian GNU/Linux 12 (bookworm) |
+    | processor.architecture | x86\_64 |
+    | processor.frequency-hertz | 3400000000 |
+    | processor.governor | performance |
+    | processor.logical | 16 |
+    | processor.name | Example CPU 8-Core Processor |
+    | processor.physical | 8 |
+    | processor.simultaneous-multithreading | true |
+    | processor.turbo | not known |
+    | virtualisation | not known |
 
-        | plugin | id | version | SHA-256 |
-        | --- | --- | --- | --- |
-        | backend | cpu | 0.1.0 | `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` |
-        | metric | accuracy | 0.1.0 | `eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee` |
-        | metric | latency | 0.1.0 | `bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb` |
-        | metric | memory | 0.1.0 | `dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd` |
-        | metric | throughput | 0.1.0 | `cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` |
-        | recommender | hardware | 0.1.0 | `1111111111111111111111111111111111111111111111111111111111111111` |
-        | report | html | 0.1.0 | `ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff` |
+    | plugin | id | version | SHA-256 |
+    | --- | --- | --- | --- |
+    | backend | cpu | 0.1.0 | `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` |
+    | metric | accuracy | 0.1.0 | `eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee` |
+    | metric | latency | 0.1.0 | `bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb` |
+    | metric | memory | 0.1.0 | `dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd` |
+    | metric | throughput | 0.1.0 | `cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc` |
+    | recommender | hardware | 0.1.0 | `1111111111111111111111111111111111111111111111111111111111111111` |
+    | report | html | 0.1.0 | `ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff` |
 
-        In every case: backend's engine made-up 1.0, backend's threads 1, clock CLOCK\_MONOTONIC, step 1.00 ns, maximum duration 60.0 s, minimum duration 1.00 s, minimum queries 100, timeout 60.0 s, warm up 200 ms.
+    In every case: backend's engine made-up 1.0, backend's threads 1, clock CLOCK\_MONOTONIC, step 1.00 ns, maximum duration 60.0 s, minimum duration 1.00 s, minimum queries 100, timeout 60.0 s, warm up 200 ms.
 
-        | case | queries | clock reading | empty loop |
-        | --- | ---: | ---: | ---: |
-        | digits · cpu · cpu:0 · fp32 · batch 1 · single-stream | 10619 | 24.0 ns | 31.5 ns |
-        | digits · cpu · cpu:0 · fp32 · batch 1 · offline | 25 | 24.0 ns | 31.5 ns |
-        | digits · cpu · cpu:0 · fp32 · batch 8 · single-stream | 1585 | 24.0 ns | 31.5 ns |
-        | digits · cpu · cpu:0 · fp32 · batch 8 · offline | 29 | 24.0 ns | 31.5 ns |
-        | digits · cpu · cpu:0 · fp32 · batch 64 · single-stream | 203 | 24.0 ns | 31.5 ns |
-        | digits · cpu · cpu:0 · fp32 · batch 64 · offline | 27 | 24.0 ns | 31.5 ns |
+    | case | queries | clock reading | empty loop |
+    | --- | ---: | ---: | ---: |
+    | digits · cpu · cpu:0 · fp32 · batch 1 · single-stream | 10619 | 24.0 ns | 31.5 ns |
+    | digits · cpu · cpu:0 · fp32 · batch 1 · offline | 25 | 24.0 ns | 31.5 ns |
+    | digits · cpu · cpu:0 · fp32 · batch 8 · single-stream | 1585 | 24.0 ns | 31.5 ns |
+    | digits · cpu · cpu:0 · fp32 · batch 8 · offline | 29 | 24.0 ns | 31.5 ns |
+    | digits · cpu · cpu:0 · fp32 · batch 64 · single-stream | 203 | 24.0 ns | 31.5 ns |
+    | digits · cpu · cpu:0 · fp32 · batch 64 · offline | 27 | 24.0 ns | 31.5 ns |
 
-        </details>
-        "#);
+    </details>
+    "#);
     }
 
     #[test]
