@@ -9,15 +9,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::layout::{self, Profile};
 use crate::setup;
-use crate::shell::{At, Failed, cargo, root, say};
+use crate::shell::{At, Failed, command, root, say};
 
 pub(crate) fn generate(only_check: bool) -> Result<(), Failed> {
     setup::setup()?;
-    let host = |arguments: &[&str]| {
-        let run = ["run", "--quiet", "--package", "host-cli", "--bin", "host", "--"];
-        cargo().args(run).args(arguments).read()
-    };
+    let program = layout::build(Profile::Debug)?.join("host");
+    let host = |arguments: &[&str]| command(&program).args(arguments).read();
     let reference = root().join("docs/reference");
     let mut files = BTreeMap::new();
     files.insert(reference.join("cli.md"), host(&["generate", "reference"])?);
