@@ -19,6 +19,7 @@ The crate is pure: it sees the text and touches no file.
 mod document;
 mod error;
 mod experiment;
+mod mentions;
 mod resolve;
 mod scalar;
 mod shape;
@@ -32,8 +33,10 @@ pub use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
     Recommender,
 };
+pub use crate::mentions::{FileMention, LimitMention, Mentions, OptionPlace, PluginMention};
 pub use crate::scalar::SCHEMA_VERSION;
 use crate::scalar::SchemaVersion;
+pub use crate::shape::suggestions;
 use crate::shape::{At, Described, Reader, Shape};
 
 /// A commented manifest to begin with: what `host init` writes.
@@ -46,12 +49,27 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 /// All that is wrong with it, in the order of the text. Where the text is not TOML, only that; and
 /// where it is written for a later version of the format, only that.
 pub fn parse(text: &str) -> Result<Experiment, ManifestErrors> {
+    read(text).experiment
+}
+
+/// A manifest that was read, be it right or wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The experiment, or all that is wrong, as [`parse`] tells it.
+    pub experiment: Result<Experiment, ManifestErrors>,
+    /// What the manifest mentions, as far as it could be read.
+    pub mentions: Mentions,
+}
+
+/// Reads a manifest, and what it mentions even where it is wrong.
+#[must_use]
+pub fn read(text: &str) -> Reading {
     let _span = tracing::debug_span!("manifest", bytes = text.len()).entered();
     let mut reader = Reader::default();
-    let experiment = read(text, &mut reader);
+    let (experiment, mentions) = read_document(text, &mut reader);
     let mut errors = reader.errors;
     errors.sort_by_key(|error| error.span.start);
-    match experiment {
+    let experiment = match experiment {
         Some(experiment) if errors.is_empty() => {
             tracing::debug!(experiment = experiment.name, "the manifest is good");
             Ok(experiment)
@@ -61,28 +79,32 @@ pub fn parse(text: &str) -> Result<Experiment, ManifestErrors> {
             tracing::debug!(errors = errors.len(), "the manifest is refused");
             Err(ManifestErrors { errors })
         }
-    }
+    };
+    Reading { experiment, mentions }
 }
 
-fn read(text: &str, reader: &mut Reader) -> Option<Experiment> {
+fn read_document(text: &str, reader: &mut Reader) -> (Option<Experiment>, Mentions) {
+    let nothing = || (None, Mentions::default());
     let (root, syntax) = DeTable::parse_recoverable(text);
     for error in &syntax {
         let span = error.span().unwrap_or(0..0);
         reader.error(span, format!("this is not TOML: {}", error.message()), "here", None);
     }
     if !syntax.is_empty() {
-        return None;
+        return nothing();
     }
     if let Some(node) = root.get_ref().get("schema")
         && SchemaVersion::is_newer(node)
     {
         SchemaVersion::read(node, reader);
-        return None;
+        return nothing();
     }
     // What the file lacks as a whole is missing at its beginning.
     let root = At::new(0..0, DeValue::Table(root.into_inner()));
-    let manifest = Manifest::read(&root, reader)?;
-    resolve::resolve(&manifest, reader)
+    match Manifest::read(&root, reader) {
+        Some(manifest) => resolve::resolve(&manifest, reader),
+        None => nothing(),
+    }
 }
 
 /// The JSON Schema (draft 7, which TOML editors read) of a manifest.

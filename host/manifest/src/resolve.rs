@@ -20,28 +20,33 @@ use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
     Recommender,
 };
+use crate::mentions::Mentions;
 use crate::scalar::{Bytes, Id, Nanoseconds, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables, suggestion};
 
 fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
-    list.iter().flat_map(|list| &list.get_ref().0).map(At::get_ref)
+    list.iter().flat_map(|list| &list.get_ref().values).map(At::get_ref)
 }
 
 fn value<T: Clone>(field: &Option<At<T>>) -> Option<T> {
     field.as_ref().map(|value| value.get_ref().clone())
 }
 
-/// The experiment; `None` only where an error is recorded.
-pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experiment> {
-    let experiment = manifest.experiment.as_ref().map(At::get_ref);
+/// What a manifest without `[[report]]` gets.
+const DEFAULT_REPORTS: &[&str] = &["html", "markdown"];
+
+/// The experiment, `None` only where an error is recorded, and what the manifest mentions.
+pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Experiment>, Mentions) {
     let models = Names::collect(
         "model",
         reader,
+        is_complete(&manifest.model),
         tables(&manifest.model).map(|model| model.id.as_ref().map(id_text)),
     );
     let backends = Names::collect(
         "backend",
         reader,
+        is_complete(&manifest.backend),
         tables(&manifest.backend).map(|backend| backend.id.as_ref().map(id_text)),
     );
     let labelled = tables(&manifest.model)
@@ -54,6 +59,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experi
     let mut metrics = Names::collect(
         "metric",
         reader,
+        // An absent one has defaults.
+        manifest.metric.is_none() || is_complete(&manifest.metric),
         tables(&manifest.metric).map(|metric| metric.plugin.as_ref().map(plugin_text)),
     );
     if manifest.metric.is_none() {
@@ -63,6 +70,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experi
     Names::collect(
         "report",
         reader,
+        is_complete(&manifest.report),
         tables(&manifest.report).map(|report| report.plugin.as_ref().map(plugin_text)),
     );
 
@@ -76,26 +84,36 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> Option<Experi
         .and_then(|table| matrix(table.get_ref(), &models, &backends, reader));
     let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
     let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
-    let reports = plugin_uses(&manifest.report, &["html", "markdown"]);
+    let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
     let recommenders: Vec<_> =
         tables(&manifest.recommend).map(|table| recommender(table, &metrics, reader)).collect();
+    let mentions = Mentions::new(manifest, default_metrics, DEFAULT_REPORTS, &recommenders);
 
-    manifest.schema.as_ref()?;
-    let ExperimentTable { name, description, seed, results, plugins } = experiment?;
-    Some(Experiment {
-        name: name.as_ref()?.get_ref().0.clone(),
-        description: value(description)?,
-        seed: value(seed)?,
-        results: value(results),
-        plugins: list(plugins).cloned().collect(),
-        models: resolved_models.into_iter().collect::<Option<_>>()?,
-        backends: resolved_backends.into_iter().collect::<Option<_>>()?,
-        matrix: matrix?,
-        measure: measure?,
-        metrics: resolved_metrics?,
-        reports: reports?,
-        recommenders: recommenders.into_iter().collect::<Option<_>>()?,
-    })
+    let experiment = || {
+        manifest.schema.as_ref()?;
+        let table = manifest.experiment.as_ref()?.get_ref();
+        let ExperimentTable { name, description, seed, results, plugins } = table;
+        Some(Experiment {
+            name: name.as_ref()?.get_ref().0.clone(),
+            description: value(description)?,
+            seed: value(seed)?,
+            results: value(results),
+            plugins: list(plugins).cloned().collect(),
+            models: resolved_models.into_iter().collect::<Option<_>>()?,
+            backends: resolved_backends.into_iter().collect::<Option<_>>()?,
+            matrix: matrix?,
+            measure: measure?,
+            metrics: resolved_metrics?,
+            reports: reports?,
+            recommenders: recommenders.into_iter().collect::<Option<_>>()?,
+        })
+    };
+    (experiment(), mentions)
+}
+
+/// Whether every table of a list could be read; otherwise a name that is in none proves nothing.
+fn is_complete<T>(list: &Option<At<Tables<T>>>) -> bool {
+    list.as_ref().is_some_and(|list| list.get_ref().complete)
 }
 
 fn id_text(id: &At<Id>) -> At<String> {
@@ -107,7 +125,7 @@ fn plugin_text(id: &At<PluginId>) -> At<String> {
 }
 
 fn list<T>(list: &Option<At<List<T>>>) -> impl Iterator<Item = &T> {
-    list.iter().flat_map(|list| &list.get_ref().0).map(At::get_ref)
+    list.iter().flat_map(|list| &list.get_ref().values).map(At::get_ref)
 }
 
 /// Names that other parts of the manifest may refer to.
@@ -124,10 +142,10 @@ impl Names {
     fn collect(
         kind: &'static str,
         reader: &mut Reader,
+        mut complete: bool,
         found: impl Iterator<Item = Option<At<String>>>,
     ) -> Self {
         let mut names = Vec::new();
-        let mut complete = true;
         for name in found {
             match name {
                 None => complete = false,
@@ -148,7 +166,7 @@ impl Names {
 
     /// Records names that refer to nothing.
     fn check(&self, axis: &Option<At<Axis<Id>>>, reader: &mut Reader) {
-        for id in axis.iter().flat_map(|axis| &axis.get_ref().0) {
+        for id in axis.iter().flat_map(|axis| &axis.get_ref().values) {
             self.check_one(&id.get_ref().0, id.span(), reader);
         }
     }
@@ -195,7 +213,7 @@ fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
 fn files(data: &At<DataTable>, reader: &mut Reader) -> Option<InputSource> {
     let DataTable { inputs, labels } = data.get_ref();
     let inputs = inputs.as_ref()?;
-    if inputs.get_ref().0.is_empty() {
+    if inputs.get_ref().values.is_empty() {
         reader.error(
             inputs.span(),
             "`model.data.inputs` names no input",
@@ -213,7 +231,7 @@ fn synthetic(
     reader: &mut Reader,
 ) -> Option<InputSource> {
     let mut drawn = Some(BTreeMap::new());
-    for (name, input) in inputs.iter().flat_map(|inputs| &inputs.get_ref().0) {
+    for (name, input) in inputs.iter().flat_map(|inputs| &inputs.get_ref().values) {
         let SyntheticTable { dimensions, low, high } = input.get_ref();
         let (Some(dimensions), Some(low), Some(high)) = (dimensions, low, high) else {
             drawn = None;
@@ -247,7 +265,7 @@ fn synthetic(
 }
 
 fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String, U> {
-    values.0.iter().map(|(name, value)| (name.clone(), convert(value.get_ref()))).collect()
+    values.values.iter().map(|(name, value)| (name.clone(), convert(value.get_ref()))).collect()
 }
 
 fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
@@ -277,7 +295,7 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
 }
 
 fn axis<T: Clone>(axis: &Option<At<Axis<T>>>) -> Option<Vec<T>> {
-    Some(axis.as_ref()?.get_ref().0.iter().map(|value| value.get_ref().clone()).collect())
+    Some(axis.as_ref()?.get_ref().values.iter().map(|value| value.get_ref().clone()).collect())
 }
 
 fn counts(values: Vec<NonZeroU32>) -> Vec<u32> {
@@ -311,7 +329,7 @@ fn matrix(
         models.check(&cell.model, reader);
         backends.check(&cell.backend, reader);
     }
-    for cell in [include, exclude].into_iter().flatten().flat_map(|cells| &cells.get_ref().0) {
+    for cell in [include, exclude].into_iter().flatten().flat_map(|cells| &cells.get_ref().values) {
         if cell.get_ref().is_empty() {
             reader.error(
                 cell.span(),
@@ -322,27 +340,36 @@ fn matrix(
         }
     }
 
+    let mut exclusions = Exclusions { include, exclude, reader };
+    // A name that is not declared was reported as such.
+    let declared = |names: &Names, id: &Id| names.names.contains(&id.0);
     let all = |names: &Names| names.names.iter().cloned().map(Id).collect::<Vec<_>>();
+    let model_default = models.complete.then(|| all(models));
+    let backend_default = backends.complete.then(|| all(backends));
+    exclusions.check("model", model, model_default, |id| declared(models, id), |cell| &cell.model);
+    exclusions.check(
+        "backend",
+        backend,
+        backend_default,
+        |id| declared(backends, id),
+        |cell| &cell.backend,
+    );
+    exclusions.check("precision", precision, None, |_| true, |cell| &cell.precision);
+    exclusions.check("batch", batch, None, |_| true, |cell| &cell.batch);
+    exclusions.check(
+        "sequence-length",
+        sequence_length,
+        Some(Vec::new()),
+        |_| true,
+        |cell| &cell.sequence_length,
+    );
+    exclusions.check("mode", mode, None, |_| true, |cell| &cell.mode);
+    exclusions.check("scenario", scenario, None, |_| true, |cell| &cell.scenario);
     let model = axis(model).unwrap_or_else(|| all(models));
     let backend = axis(backend).unwrap_or_else(|| all(backends));
     let sequence_length = axis(sequence_length).unwrap_or_default();
     let (precision, batch) = (axis(precision), axis(batch));
     let (mode, scenario) = (axis(mode), axis(scenario));
-    let mut exclusions = Exclusions { include, exclude, reader };
-    // A name that is not declared was reported as such.
-    let declared = |names: &Names, id: &Id| names.names.contains(&id.0);
-    exclusions.check("model", Some(&model), |id| declared(models, id), |cell| &cell.model);
-    exclusions.check("backend", Some(&backend), |id| declared(backends, id), |cell| &cell.backend);
-    exclusions.check("precision", precision.as_ref(), |_| true, |cell| &cell.precision);
-    exclusions.check("batch", batch.as_ref(), |_| true, |cell| &cell.batch);
-    exclusions.check(
-        "sequence-length",
-        Some(&sequence_length),
-        |_| true,
-        |cell| &cell.sequence_length,
-    );
-    exclusions.check("mode", mode.as_ref(), |_| true, |cell| &cell.mode);
-    exclusions.check("scenario", scenario.as_ref(), |_| true, |cell| &cell.scenario);
     Some(Matrix {
         model: ids(model),
         backend: ids(backend),
@@ -364,24 +391,31 @@ struct Exclusions<'a> {
 }
 
 impl Exclusions<'_> {
-    /// `values` are the axis's own, `None` where they could not be read; a value that is not
-    /// `valid` is left to others.
+    /// `absent` are an axis's values where the matrix does not have it, `None` where those are not
+    /// known. Where a value of the axis could not be read, one that is not there proves nothing. A
+    /// value that is not `valid` is left to others.
     fn check<T: Clone + PartialEq + fmt::Display>(
         &mut self,
         key: &str,
-        values: Option<&Vec<T>>,
+        own: &Option<At<Axis<T>>>,
+        absent: Option<Vec<T>>,
         valid: impl Fn(&T) -> bool,
         coordinate: impl Fn(&CellTable) -> &Option<At<Axis<T>>>,
     ) {
-        let Some(values) = values else { return };
-        let mut available = values.clone();
+        let Some(mut available) = axis(own).or(absent) else { return };
+        let is_complete =
+            |axis: &Option<At<Axis<T>>>| axis.as_ref().is_none_or(|axis| axis.get_ref().complete);
+        let included = self.include.as_ref().is_some_and(|list| list.get_ref().complete);
+        if !included || !is_complete(own) || !list(self.include).map(&coordinate).all(is_complete) {
+            return;
+        }
         for value in list(self.include).filter_map(|cell| axis(coordinate(cell))).flatten() {
             if !available.contains(&value) {
                 available.push(value);
             }
         }
         for excluded in list(self.exclude).filter_map(|cell| coordinate(cell).as_ref()) {
-            for value in &excluded.get_ref().0 {
+            for value in &excluded.get_ref().values {
                 if available.contains(value.get_ref()) || !valid(value.get_ref()) {
                     continue;
                 }
@@ -506,7 +540,7 @@ fn plugin_use(table: &PluginTable) -> Option<PluginUse> {
     Some(PluginUse {
         plugin: plugin.as_ref()?.get_ref().0.clone(),
         version: value(version)?,
-        options: options.as_ref()?.get_ref().0.clone(),
+        options: options.as_ref()?.get_ref().values.clone(),
     })
 }
 
@@ -517,7 +551,7 @@ fn recommender(
 ) -> Option<Recommender> {
     let RecommendTable { plugin, version, limits, options } = table;
     if let Some(options) = options
-        && options.get_ref().0.contains_key("limits")
+        && options.get_ref().values.contains_key("limits")
     {
         reader.error(
             options.span(),
@@ -528,14 +562,14 @@ fn recommender(
     }
     let resolved: Vec<_> = limits
         .iter()
-        .flat_map(|limits| &limits.get_ref().0)
+        .flat_map(|limits| &limits.get_ref().values)
         .map(|table| limit(table, metrics, reader))
         .collect();
     Some(Recommender {
         plugin: plugin.as_ref()?.get_ref().0.clone(),
         version: value(version)?,
         limits: resolved.into_iter().collect::<Option<_>>()?,
-        options: options.as_ref()?.get_ref().0.clone(),
+        options: options.as_ref()?.get_ref().values.clone(),
     })
 }
 

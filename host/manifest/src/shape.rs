@@ -11,10 +11,11 @@ use std::ops::Range;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::document;
 use crate::error::ManifestError;
+use crate::mentions::OptionPlace;
 
 /// A value with its place in the text.
 pub(crate) type At<T> = Spanned<T>;
@@ -316,14 +317,20 @@ macro_rules! need {
 }
 pub(crate) use need;
 
-/// A single value, or a list of different values; never empty.
+/// A single value, or a list of different values; empty only where an error says why.
 #[derive(Debug)]
-pub(crate) struct Axis<T>(pub(crate) Vec<At<T>>);
+pub(crate) struct Axis<T> {
+    pub(crate) values: Vec<At<T>>,
+    /// Whether every value could be read; otherwise one that is not there proves nothing.
+    pub(crate) complete: bool,
+}
 
 impl<T: Shape + Clone + Ord> Shape for Axis<T> {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
         let DeValue::Array(array) = node.get_ref() else {
-            return Some(Self(vec![At::new(node.span(), T::read(node, reader)?)]));
+            let value = T::read(node, reader).map(|value| At::new(node.span(), value));
+            let complete = value.is_some();
+            return Some(Self { values: value.into_iter().collect(), complete });
         };
         if array.is_empty() {
             reader.value_error(
@@ -332,12 +339,16 @@ impl<T: Shape + Clone + Ord> Shape for Axis<T> {
                 "empty",
                 "give at least one value, or leave the key out".to_owned(),
             );
-            return None;
+            return Some(Self { values: Vec::new(), complete: false });
         }
         let mut values = Vec::with_capacity(array.len());
+        let mut complete = true;
         let mut seen = BTreeSet::new();
         for element in array.iter() {
-            let Some(value) = T::read(element, reader) else { continue };
+            let Some(value) = T::read(element, reader) else {
+                complete = false;
+                continue;
+            };
             if seen.insert(value.clone()) {
                 values.push(At::new(element.span(), value));
             } else {
@@ -345,7 +356,7 @@ impl<T: Shape + Clone + Ord> Shape for Axis<T> {
                 reader.value_error(element, "a value is listed twice", "again", hint);
             }
         }
-        Some(Self(values))
+        Some(Self { values, complete })
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -361,7 +372,19 @@ impl<T: Shape + Clone + Ord> Shape for Axis<T> {
 
 /// A list that may be empty.
 #[derive(Debug)]
-pub(crate) struct List<T>(pub(crate) Vec<At<T>>);
+pub(crate) struct List<T> {
+    pub(crate) values: Vec<At<T>>,
+    /// Whether every value could be read.
+    pub(crate) complete: bool,
+}
+
+/// The elements that can be read, and whether those are all.
+fn elements<T: Shape>(array: &DeArray<'_>, reader: &mut Reader) -> (Vec<At<T>>, bool) {
+    let read = |element: &Node<'_>| Some(At::new(element.span(), T::read(element, reader)?));
+    let values: Vec<_> = array.iter().filter_map(read).collect();
+    let complete = values.len() == array.len();
+    (values, complete)
+}
 
 impl<T: Shape> Shape for List<T> {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
@@ -369,8 +392,8 @@ impl<T: Shape> Shape for List<T> {
             reader.wrong_type(node, "a list", "put it in square brackets: `[…]`".to_owned());
             return None;
         };
-        let read = |element: &Node<'_>| Some(At::new(element.span(), T::read(element, reader)?));
-        Some(Self(array.iter().filter_map(read).collect()))
+        let (values, complete) = elements(array, reader);
+        Some(Self { values, complete })
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -379,9 +402,13 @@ impl<T: Shape> Shape for List<T> {
     }
 }
 
-/// A list of tables, written `[[name]]`; never empty.
+/// A list of tables, written `[[name]]`; empty only where an error says why.
 #[derive(Debug)]
-pub(crate) struct Tables<T>(pub(crate) Vec<At<T>>);
+pub(crate) struct Tables<T> {
+    pub(crate) values: Vec<At<T>>,
+    /// Whether every table could be read; otherwise a name that is in none proves nothing.
+    pub(crate) complete: bool,
+}
 
 impl<T: Shape> Shape for Tables<T> {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
@@ -389,15 +416,15 @@ impl<T: Shape> Shape for Tables<T> {
             let name = reader.path.last().map_or("name", String::as_str);
             let hint = format!("write the header with two brackets: `[[{name}]]`");
             reader.wrong_type(node, "a list of tables", hint);
-            return None;
+            return Some(Self { values: Vec::new(), complete: false });
         };
         if array.is_empty() {
             let hint = "give at least one, or leave the key out".to_owned();
             reader.value_error(node, "the list is empty", "empty", hint);
-            return None;
+            return Some(Self { values: Vec::new(), complete: false });
         }
-        let read = |element: &Node<'_>| Some(At::new(element.span(), T::read(element, reader)?));
-        Some(Self(array.iter().filter_map(read).collect()))
+        let (values, complete) = elements(array, reader);
+        Some(Self { values, complete })
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -408,7 +435,11 @@ impl<T: Shape> Shape for Tables<T> {
 
 /// A table whose keys are free.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) BTreeMap<String, At<T>>);
+pub(crate) struct Named<T> {
+    pub(crate) values: BTreeMap<String, At<T>>,
+    /// Where each key that was read stands.
+    pub(crate) keys: BTreeMap<String, Range<usize>>,
+}
 
 impl<T: Shape> Shape for Named<T> {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
@@ -418,13 +449,15 @@ impl<T: Shape> Shape for Named<T> {
             return None;
         };
         let mut values = BTreeMap::new();
+        let mut keys = BTreeMap::new();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             if let Some(read) = reader.step(name, |reader| T::read(value, reader)) {
                 values.insert(name.to_owned(), At::new(value.span(), read));
+                keys.insert(name.to_owned(), key.span());
             }
         }
-        Some(Self(values))
+        Some(Self { values, keys })
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -435,17 +468,27 @@ impl<T: Shape> Shape for Named<T> {
 
 /// A table that is passed to a plugin as JSON.
 #[derive(Debug)]
-pub(crate) struct Json(pub(crate) Map<String, Value>);
+pub(crate) struct Json {
+    pub(crate) values: Map<String, Value>,
+    /// Where each option stands.
+    pub(crate) places: BTreeMap<String, OptionPlace>,
+}
 
 impl Shape for Json {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        if !matches!(node.get_ref(), DeValue::Table(_)) {
+        let DeValue::Table(table) = node.get_ref() else {
             let hint = "write it as `{ name = value }`".to_owned();
             reader.wrong_type(node, "a table", hint);
             return None;
-        }
+        };
+        let place = |(key, value): (&At<Cow<'_, str>>, &Node<'_>)| {
+            let place = OptionPlace { key: key.span(), value: value.span() };
+            (key.get_ref().as_ref().to_owned(), place)
+        };
         match json(node, reader) {
-            Some(Value::Object(object)) => Some(Self(object)),
+            Some(Value::Object(values)) => {
+                Some(Self { values, places: table.iter().map(place).collect() })
+            }
             _ => None,
         }
     }
@@ -514,25 +557,46 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
 
 /// The known name that is nearest to a mistyped one, where one is near.
 pub(crate) fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
+    all_nearest(name, known).first().copied()
+}
+
+/// The known names that are nearest to a mistyped one, all as near; empty where none is near.
+fn all_nearest<'known>(name: &str, known: &[&'known str]) -> Vec<&'known str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let name = plain(name);
-    known
+    let near: Vec<_> = known
         .iter()
         .map(|candidate| (strsim::osa_distance(&name, &plain(candidate)), *candidate))
         .filter(|(distance, candidate)| {
             *distance <= candidate.chars().count().max(name.chars().count()).div_ceil(3)
         })
-        .min_by_key(|(distance, _)| *distance)
+        .collect();
+    let least = near.iter().map(|(distance, _)| *distance).min();
+    near.into_iter()
+        .filter(|(distance, _)| Some(*distance) == least)
         .map(|(_, candidate)| candidate)
+        .collect()
 }
 
 /// A hint for a mistyped name: the nearest one, or all of them.
 pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => {
-            let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-            format!("{introduction} {}", known.join(", "))
-        }
+        None => format!("{introduction} {}", quoted(known).join(", ")),
     }
+}
+
+/// A hint for a mistyped name among names that may be much alike, such as `latency.p95` and
+/// `latency.p99`: those that are nearest, or all of them behind the introduction.
+#[must_use]
+pub fn suggestions(name: &str, known: &[&str], introduction: &str) -> String {
+    match &all_nearest(name, known)[..] {
+        [] => format!("{introduction} {}", quoted(known).join(", ")),
+        [nearest] => format!("did you mean `{nearest}`?"),
+        [others @ .., last] => format!("did you mean {} or `{last}`?", quoted(others).join(", ")),
+    }
+}
+
+fn quoted(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("`{name}`")).collect()
 }

@@ -160,9 +160,6 @@ limits = [
     29: there is no `[[backend]]` called `cuda`
        `"cuda"` unknown backend
        this manifest has `cpu`
-    29: no cell has `batch = 64`, so this excludes nothing
-       `64` matches no cell
-       `batch` takes `1`, `8`
     29: this cell names no coordinate
        `{}` empty
        name at least one, such as `{ batch = 64 }`
@@ -495,4 +492,84 @@ proptest::proptest! {
             }
         }
     }
+}
+
+/// A value that could not be read might have been the one that is missed elsewhere.
+#[test]
+fn what_could_not_be_read_proves_nothing_about_the_rest() {
+    let matrix = r#"
+[matrix]
+batch = ["x", 0]
+sequence-length = "long"
+include = [{ precision = "fp17" }]
+exclude = [{ batch = 8 }, { sequence-length = 7 }, { precision = "fp16" }]
+"#;
+    assert_snapshot!(errors(&with(matrix)), @r#"
+    5: `matrix.batch`: a positive integer was expected, found a string
+       `"x"` a string
+    5: `matrix.batch`: a positive integer was expected, found 0
+       `0` out of range
+       it may be 1 to 4294967295
+    6: `matrix.sequence-length`: a positive integer was expected, found a string
+       `"long"` a string
+    7: `matrix.include.precision`: `fp17` is not a precision
+       `"fp17"` unknown
+       did you mean `fp16`?
+    "#);
+    let single_brackets = r#"
+schema = 1
+experiment = { name = "test" }
+backend = [{ id = "cpu" }]
+[model]
+id = "digits"
+path = "digits.onnx"
+[metric]
+plugin = "accuracy"
+[matrix]
+model = ["digits"]
+exclude = [{ model = "digits", batch = 1 }]
+[[recommend]]
+plugin = "hardware"
+limits = [{ metric = "accuracy.top1", at-least = 0.9 }]
+"#;
+    assert_snapshot!(errors(single_brackets), @r#"
+    5: `model`: a list of tables was expected, found a table
+       `[model]` a table
+       write the header with two brackets: `[[model]]`
+    8: `metric`: a list of tables was expected, found a table
+       `[metric]` a table
+       write the header with two brackets: `[[metric]]`
+    "#);
+}
+
+/// Whoever knows plugins and files tells what is wrong with them in the same go.
+#[test]
+fn what_is_mentioned_has_its_place_even_where_something_is_wrong() {
+    let text = with(
+        r#"
+[matrix]
+batch = 0
+[[metric]]
+plugin = "latensy"
+options = { x = 1 }
+[[recommend]]
+plugin = "hardware"
+limits = [{ metric = "latensy.p98", at-most = "5ms" }]
+"#,
+    );
+    let host_manifest::Reading { experiment, mentions } = host_manifest::read(&text);
+    assert_eq!(experiment.expect_err("the batch is wrong").errors.len(), 1);
+    let [metric] = &mentions.metrics[..] else { panic!("{:?}", mentions.metrics) };
+    assert_eq!(&text[metric.place.clone().expect("it is written")], "\"latensy\"");
+    assert_eq!(&text[metric.option_places["x"].key.clone()], "x");
+    assert_eq!(&text[metric.option_places["x"].value.clone()], "1");
+    let [limit] = &mentions.recommenders[0].limits[..] else { panic!("one limit") };
+    assert_eq!(&text[limit.place.clone()], "\"latensy.p98\"");
+    assert_eq!(&text[limit.bound_place.clone()], "\"5ms\"");
+    assert_eq!(limit.unit, Some("ns"));
+    assert_eq!(&text[mentions.files[0].place.clone()], "\"digits.onnx\"");
+    assert_eq!(mentions.backends[0].id, "cpu");
+    // Those that stand in for an absent list are written nowhere.
+    assert_eq!(mentions.reports.iter().map(|it| &*it.id).collect::<Vec<_>>(), ["html", "markdown"]);
+    assert!(mentions.reports.iter().all(|report| report.place.is_none()));
 }

@@ -1,0 +1,229 @@
+//! What a manifest mentions that lies outside of it, each with its place in the text: plugins with
+//! their options and limits, files, and the parts of the matrix that a plan can find wrong.
+//!
+//! An [`Experiment`](crate::Experiment) has no places, and is there only where nothing is wrong.
+//! These are there even where something is, so that whoever knows the plugins and the files can
+//! tell what is wrong with those in the same go.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use semver::VersionReq;
+use serde_json::Value;
+
+use crate::document::{
+    BackendTable, LimitTable, Manifest, ModelTable, PluginTable, RecommendTable,
+};
+use crate::experiment::Recommender;
+use crate::scalar::PluginId;
+use crate::shape::{At, List, Tables};
+
+/// Everything that is mentioned, each list in the order of the file. What could not be read is
+/// left out: an error says why.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Mentions {
+    /// Folders to look for plugins in, relative to the manifest's folder.
+    pub plugin_folders: Vec<PathBuf>,
+    /// Model and data files.
+    pub files: Vec<FileMention>,
+    /// Backends.
+    pub backends: Vec<PluginMention>,
+    /// Metrics, those included that stand in for an absent list.
+    pub metrics: Vec<PluginMention>,
+    /// Reports, those included that stand in for an absent list.
+    pub reports: Vec<PluginMention>,
+    /// Recommenders.
+    pub recommenders: Vec<PluginMention>,
+    /// The matrix's `exclude`, where there is one.
+    pub exclude: Option<Range<usize>>,
+    /// The matrix, where there is one.
+    pub matrix: Option<Range<usize>>,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMention {
+    /// Its path, relative to the manifest's folder unless absolute.
+    pub path: PathBuf,
+    /// Where the manifest names it.
+    pub place: Range<usize>,
+}
+
+/// A plugin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PluginMention {
+    /// The plugin's id.
+    pub id: String,
+    /// Where it is named; `None` for one that stands in for an absent list.
+    pub place: Option<Range<usize>>,
+    /// Which versions of the plugin will do; any, where that could not be read.
+    pub version: VersionReq,
+    /// What the plugin is given, a JSON object; `None` where it could not be read.
+    pub options: Option<Value>,
+    /// Where each option stands.
+    pub option_places: BTreeMap<String, OptionPlace>,
+    /// A recommender's limits.
+    pub limits: Vec<LimitMention>,
+}
+
+/// An option's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionPlace {
+    /// That of its name.
+    pub key: Range<usize>,
+    /// That of its value.
+    pub value: Range<usize>,
+}
+
+/// A limit on a metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitMention {
+    /// Full name of the metric.
+    pub metric: String,
+    /// Where it is named.
+    pub place: Range<usize>,
+    /// The bound's unit, as in [`Limit::unit`](crate::Limit::unit).
+    pub unit: Option<&'static str>,
+    /// Where the bound stands.
+    pub bound_place: Range<usize>,
+}
+
+impl Mentions {
+    /// `recommenders` are those of the manifest's tables, in their order.
+    pub(crate) fn new(
+        manifest: &Manifest,
+        default_metrics: &[&str],
+        default_reports: &[&str],
+        recommenders: &[Option<Recommender>],
+    ) -> Self {
+        let experiment = manifest.experiment.as_ref().map(At::get_ref);
+        let folders = experiment.and_then(|table| table.plugins.as_ref());
+        let matrix = manifest.matrix.as_ref();
+        let exclude = matrix.and_then(|table| table.get_ref().exclude.as_ref());
+        Self {
+            plugin_folders: items(folders).cloned().collect(),
+            files: tables(&manifest.model).flat_map(files).collect(),
+            backends: tables(&manifest.backend).filter_map(backend).collect(),
+            metrics: plugins(&manifest.metric, default_metrics),
+            reports: plugins(&manifest.report, default_reports),
+            recommenders: tables(&manifest.recommend)
+                .zip(recommenders)
+                .filter_map(|(table, resolved)| recommender(table, resolved.as_ref()))
+                .collect(),
+            exclude: exclude.map(At::span),
+            matrix: matrix.map(At::span),
+        }
+    }
+}
+
+fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
+    list.iter().flat_map(|list| &list.get_ref().values).map(At::get_ref)
+}
+
+fn items<T>(list: Option<&At<List<T>>>) -> impl Iterator<Item = &T> {
+    list.into_iter().flat_map(|list| &list.get_ref().values).map(At::get_ref)
+}
+
+fn files(model: &ModelTable) -> Vec<FileMention> {
+    let data = model.data.as_ref().map(At::get_ref);
+    let inputs = data.and_then(|data| data.inputs.as_ref());
+    let inputs = inputs.into_iter().flat_map(|inputs| inputs.get_ref().values.values());
+    let labels = data.and_then(|data| data.labels.as_ref());
+    (model.path.iter().chain(inputs).chain(labels))
+        .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
+        .collect()
+}
+
+fn backend(table: &BackendTable) -> Option<PluginMention> {
+    let (id, place) = match (&table.plugin, &table.id) {
+        (Some(plugin), _) => (&plugin.get_ref().0, plugin.span()),
+        (None, Some(id)) => (&id.get_ref().0, id.span()),
+        (None, None) => return None,
+    };
+    let options = table.options.as_ref().map(At::get_ref);
+    let option = |(name, key): (&String, &Range<usize>)| {
+        let value = options?.values.get(name)?.span();
+        Some((name.clone(), OptionPlace { key: key.clone(), value }))
+    };
+    Some(PluginMention {
+        id: id.clone(),
+        place: Some(place),
+        version: version(&table.version),
+        options: options.map(|options| {
+            let text = |(name, text): (&String, &At<crate::scalar::OptionText>)| {
+                (name.clone(), Value::String(text.get_ref().0.clone()))
+            };
+            options.values.iter().map(text).collect()
+        }),
+        option_places: (options.into_iter().flat_map(|options| &options.keys))
+            .filter_map(option)
+            .collect(),
+        limits: Vec::new(),
+    })
+}
+
+fn plugins(list: &Option<At<Tables<PluginTable>>>, defaults: &[&str]) -> Vec<PluginMention> {
+    if list.is_some() {
+        return tables(list).filter_map(plugin).collect();
+    }
+    let plain = |id: &&str| PluginMention {
+        id: (*id).to_owned(),
+        place: None,
+        version: VersionReq::STAR,
+        options: Some(Value::Object(serde_json::Map::new())),
+        option_places: BTreeMap::new(),
+        limits: Vec::new(),
+    };
+    defaults.iter().map(plain).collect()
+}
+
+fn plugin(table: &PluginTable) -> Option<PluginMention> {
+    let options = table.options.as_ref().map(At::get_ref);
+    Some(PluginMention {
+        options: options.map(|options| Value::Object(options.values.clone())),
+        option_places: options.map(|options| options.places.clone()).unwrap_or_default(),
+        ..named(table.plugin.as_ref()?, &table.version)
+    })
+}
+
+fn recommender(table: &RecommendTable, resolved: Option<&Recommender>) -> Option<PluginMention> {
+    let options = table.options.as_ref().map(At::get_ref);
+    let mut places = options.map(|options| options.places.clone()).unwrap_or_default();
+    if let Some(limits) = &table.limits {
+        let place = limits.span();
+        places.insert("limits".into(), OptionPlace { key: place.clone(), value: place });
+    }
+    Some(PluginMention {
+        options: resolved.map(Recommender::options_with_limits),
+        option_places: places,
+        limits: items(table.limits.as_ref()).filter_map(limit).collect(),
+        ..named(table.plugin.as_ref()?, &table.version)
+    })
+}
+
+fn named(id: &At<PluginId>, range: &Option<At<VersionReq>>) -> PluginMention {
+    PluginMention {
+        id: id.get_ref().0.clone(),
+        place: Some(id.span()),
+        version: version(range),
+        options: None,
+        option_places: BTreeMap::new(),
+        limits: Vec::new(),
+    }
+}
+
+fn version(range: &Option<At<VersionReq>>) -> VersionReq {
+    range.as_ref().map_or(VersionReq::STAR, |range| range.get_ref().clone())
+}
+
+fn limit(table: &LimitTable) -> Option<LimitMention> {
+    let metric = table.metric.as_ref()?;
+    let bound = table.at_most.as_ref().or(table.at_least.as_ref())?;
+    Some(LimitMention {
+        metric: metric.get_ref().0.clone(),
+        place: metric.span(),
+        unit: bound.get_ref().unit,
+        bound_place: bound.span(),
+    })
+}
