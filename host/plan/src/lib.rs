@@ -58,6 +58,35 @@ pub enum PlanError {
     },
 }
 
+/// Whether an experiment's matrix can be planned, as far as that is known without any device: it has
+/// cells, and not too many.
+///
+/// # Errors
+///
+/// As [`Plan::new`].
+pub fn check(experiment: &Experiment) -> Result<(), PlanError> {
+    let unasked = Gap {
+        kind: GapKind::DeviceMissing,
+        reason: "no backend has been asked for devices".into(),
+    };
+    let backends = experiment
+        .backends
+        .iter()
+        .map(|backend| (backend.id.clone(), BackendFacts::Missing(unasked.clone())))
+        .collect();
+    let (_, cells) = axes::cells(experiment, &Facts { backends, ..Facts::default() })?;
+    within_limit(&cells)?;
+    if cells.iter().next().is_none() {
+        return Err(PlanError::Empty);
+    }
+    Ok(())
+}
+
+fn within_limit(cells: &Cells) -> Result<(), PlanError> {
+    let size = cells.size();
+    if size > CELL_LIMIT.into() { Err(PlanError::TooLarge { cells: size }) } else { Ok(()) }
+}
+
 /// An item of a plan: a case, or a gap in its place.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlannedCase {
@@ -194,10 +223,7 @@ impl Plan {
     pub fn new(experiment: &Experiment, facts: Facts) -> Result<Self, PlanError> {
         let _span = tracing::debug_span!("plan", experiment = experiment.name).entered();
         let (values, cells) = axes::cells(experiment, &facts)?;
-        let size = cells.size();
-        if size > CELL_LIMIT.into() {
-            return Err(PlanError::TooLarge { cells: size });
-        }
+        within_limit(&cells)?;
         let mut plan = Self {
             models: experiment
                 .models

@@ -268,3 +268,23 @@ fn what_cannot_be_planned_is_an_error() {
     let error = plan(&large, server()).unwrap_err();
     assert_snapshot!(error, @"the matrix has 600000000 cells, and at most 100000000 can be planned: shorten its axes");
 }
+
+/// What `validate` finds, which asks no device, is never stricter than a plan.
+#[test]
+fn a_matrix_is_checked_without_devices() {
+    let check = |matrix: &str| {
+        let experiment = parse(&format!("{BASE}{matrix}")).unwrap_or_else(|e| panic!("{e:#?}"));
+        host_plan::check(&experiment)
+    };
+    assert_eq!(check("batch = [1, 2]"), Ok(()));
+    assert_eq!(check("exclude = [{ batch = 1 }]"), Err(PlanError::Empty));
+    assert_eq!(check("exclude = [{ model = \"a\" }, { model = \"b\" }]"), Err(PlanError::Empty));
+    // Whether `auto` is this device, only the backend knows.
+    let excluded = "backend = \"cpu\"\nexclude = [{ device = \"cpu:0\" }]";
+    assert_eq!(check(excluded), Ok(()));
+    assert_eq!(plan(excluded, laptop()).err(), Some(PlanError::Empty));
+    let many: Vec<_> = (1..=20_000).map(|n: u32| n.to_string()).collect();
+    let many = many.join(", ");
+    let large = format!("batch = [{many}]\nsequence-length = [{many}]");
+    assert!(matches!(check(&large), Err(PlanError::TooLarge { .. })));
+}
