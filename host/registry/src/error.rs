@@ -131,7 +131,7 @@ fn abi_help(wanted: &VersionReq, offered: &Version) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// No folder has it.
-    #[error("no {what} plugin `{id}` is installed")]
+    #[error("no {what}{}plugin `{id}` is installed", if .what.is_empty() { "" } else { " " })]
     Unknown {
         /// `backend`, `metric`, `report`, `recommender`, or empty.
         what: &'static str,

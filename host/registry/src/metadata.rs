@@ -1,5 +1,6 @@
 //! What `plugin.toml` says.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -51,6 +52,10 @@ pub struct Metadata {
     /// code to them.
     #[serde(default)]
     pub permissions: Vec<String>,
+    /// Names and one-sentence explanations of the options that it takes. `None` where it does not
+    /// say; the plugin itself refuses what it does not know.
+    #[serde(default)]
+    pub options: Option<BTreeMap<String, String>>,
 }
 
 impl Metadata {
@@ -162,6 +167,7 @@ fn unknown_key(key: &str) -> String {
         "engine",
         "runtime-libraries",
         "permissions",
+        "options",
     ];
     let nearest = crate::error::nearest(key, KEYS.iter().copied());
     let meant = nearest.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
@@ -220,6 +226,18 @@ engine = "rten"
         assert_eq!(metadata.id, "cpu");
         assert!(metadata.api.matches(&crate::HOST_ABI));
         assert!(metadata.permissions.is_empty());
+        assert_eq!(metadata.options, None);
+    }
+
+    #[test]
+    fn options_are_declared_by_name() {
+        let text = format!("{GOOD}[options]\noptimise = \"Whether to optimise.\"\n");
+        let metadata = Metadata::parse(&text, Path::new("plugin.toml")).expect("a good file");
+        let options = metadata.options.expect("they are declared");
+        assert_eq!(options["optimise"], "Whether to optimise.");
+        let text = format!("{GOOD}options = {{}}\n");
+        let metadata = Metadata::parse(&text, Path::new("plugin.toml")).expect("a good file");
+        assert_eq!(metadata.options, Some(BTreeMap::new()), "it takes none, and says so");
     }
 
     #[test]

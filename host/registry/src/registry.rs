@@ -232,19 +232,43 @@ impl Registry {
         self.admit(plugin)
     }
 
+    /// The native plugin that [`Registry::backend`] would choose, whether or not it is trusted.
+    /// Nothing is hashed.
+    #[must_use]
+    pub fn native(&self, id: &str, requirement: &VersionReq) -> Option<&NativePlugin> {
+        self.natives.iter().find(|plugin| {
+            plugin.metadata.id == id && requirement.matches(&plugin.metadata.version)
+        })
+    }
+
     /// Why there is no plugin called `id`: because it is broken, or because there is none. `what`
-    /// is the kind that was looked for, in a word.
+    /// is the kind that was looked for, in a word: `backend`, the kind of a guest, or nothing for any
+    /// kind.
     #[must_use]
     pub fn missing(&self, what: &'static str, id: &str) -> RegistryError {
         let problems: Vec<_> =
             self.problems.iter().filter(|problem| problem.id() == Some(id)).cloned().collect();
-        if what == "backend" && !problems.is_empty() {
+        if matches!(what, "backend" | "") && !problems.is_empty() {
             return RegistryError::Broken { id: id.into(), problems };
         }
         let natives = self.natives.iter().map(|plugin| plugin.metadata.id.as_str());
         let guests = self.guests.iter().map(|guest| guest.name.as_str());
-        let available: BTreeSet<&str> =
-            if what == "backend" { natives.collect() } else { guests.collect() };
+        match what {
+            "backend" => self.unknown(what, id, natives),
+            "" => self.unknown(what, id, natives.chain(guests)),
+            _ => self.unknown(what, id, guests),
+        }
+    }
+
+    /// That there is no plugin called `id` among those that are `available`.
+    #[must_use]
+    pub fn unknown<'a>(
+        &self,
+        what: &'static str,
+        id: &str,
+        available: impl Iterator<Item = &'a str>,
+    ) -> RegistryError {
+        let available: BTreeSet<&str> = available.collect();
         RegistryError::Unknown {
             what,
             id: id.into(),
@@ -589,6 +613,7 @@ mod tests {
             machine.tell(&registry.backend("openvno", None).expect_err("a typo")),
             machine.tell(&registry.backend("cuda", None).expect_err("not installed")),
             machine.tell(&registry.missing("metric", "latencies")),
+            machine.tell(&registry.missing("", "latencies")),
         ];
         insta::assert_snapshot!(told.join("\n"), @r"
         no backend plugin `openvno` is installed
@@ -597,6 +622,8 @@ mod tests {
         help: installed are: openvino; to add one, put its folder or .wasm file into /user
         no metric plugin `latencies` is installed
         help: installed are: latency; to add one, put its folder or .wasm file into /user
+        no plugin `latencies` is installed
+        help: installed are: latency, openvino; to add one, put its folder or .wasm file into /user
         ");
     }
 
