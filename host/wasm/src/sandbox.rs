@@ -1,10 +1,11 @@
 //! The engine, and calls into guests.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use host_record::{CaseColumns, ColumnData, MetricValue, Recommendation, Views};
+use host_record::{CaseColumns, ColumnData, MetricValue, Recommendation, Table, Views};
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
@@ -21,6 +22,35 @@ use crate::wasi::Denied;
 
 /// Components larger than this, in bytes, are not read.
 const LARGEST_COMPONENT: u64 = 64 << 20;
+
+/// A case that stands for all of an experiment's when a metric is tried.
+const REHEARSED_CASE: [(&str, &str); 7] = [
+    ("model", "model"),
+    ("backend", "backend"),
+    ("device", "device"),
+    ("precision", "fp32"),
+    ("batch", "1"),
+    ("mode", "inference"),
+    ("scenario", "single-stream"),
+];
+
+/// Views before anything is measured. They only note that someone came to read.
+#[derive(Debug, Default)]
+struct Unread {
+    asked: Cell<bool>,
+}
+
+impl Views for Unread {
+    fn names(&self) -> Vec<String> {
+        self.asked.set(true);
+        Vec::new()
+    }
+
+    fn read(&self, _: &str) -> Result<Table, String> {
+        self.asked.set(true);
+        Err("nothing is measured yet".into())
+    }
+}
 
 /// How a sandbox is set up.
 #[derive(Debug, Clone, Default)]
@@ -255,6 +285,62 @@ impl Sandbox {
         answer
             .refused()?
             .checked(|recommendations| answer::recommendations(recommendations, &*views))
+    }
+
+    /// Tries a plugin's options before there is anything to work on, and gives what a metric would
+    /// state: its names, units and directions, each with a gap for a value.
+    ///
+    /// The options are all that a metric's names may depend on, so it is asked to compute from no
+    /// columns. A report or recommender is called as well, and looks at its options before it reads
+    /// a view; one that has begun to read has taken them, and what it does after that says nothing.
+    /// Nothing that a report writes is kept.
+    ///
+    /// # Errors
+    ///
+    /// Where the plugin refuses its options, with [`GuestErrorKind::Refused`]; a metric also where
+    /// it fails in any other way.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
+    pub fn rehearse(
+        &self,
+        plugin: &Plugin,
+        options: &serde_json::Value,
+    ) -> Result<Vec<MetricValue>, GuestError> {
+        let id = &plugin.description.id;
+        let text = options_text(options).map_err(|kind| error(id, "rehearse", kind))?;
+        let views = Rc::new(Unread::default());
+        let some: Option<Rc<dyn Views>> = Some(Rc::clone(&views) as Rc<dyn Views>);
+        let refusal = match &plugin.world {
+            World::Metric(_) => {
+                let attributes = REHEARSED_CASE.map(|(name, value)| (name.into(), value.into()));
+                let case = CaseColumns {
+                    case_id: "rehearsal".into(),
+                    attributes: attributes.into(),
+                    columns: Vec::new(),
+                };
+                return self.compute(plugin, &case, options);
+            }
+            World::Report(pre) => self
+                .call(id, "render", some, |store| {
+                    pre.instantiate(&mut *store)?.tare_plugin_report().call_render(store, &text)
+                })
+                .and_then(|answer| answer.refused().map(drop)),
+            World::Recommender(pre) => self
+                .call(id, "recommend", some, |store| {
+                    pre.instantiate(&mut *store)?
+                        .tare_plugin_recommender()
+                        .call_recommend(store, &text)
+                })
+                .and_then(|answer| answer.refused().map(drop)),
+        };
+        match refusal {
+            Err(refusal)
+                if matches!(*refusal.kind, GuestErrorKind::Refused { .. })
+                    && !views.asked.get() =>
+            {
+                Err(refusal)
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Makes a call in a store of its own, under the limits.

@@ -712,3 +712,37 @@ mod metrics {
         );
     }
 }
+
+#[test]
+fn options_are_tried_before_there_is_anything_to_work_on() {
+    let sandbox = sandbox(small());
+    let latency = load(&sandbox, "metric_latency");
+    let stated = by_name(sandbox.rehearse(&latency, &json!({})).expect("no options"));
+    assert_eq!(stated["latency.p99"].unit, "ns");
+    assert_eq!(stated["latency.p99"].direction, Direction::Lower);
+    assert!(stated.values().all(|value| value.value.is_err()), "nothing is invented");
+    // What it states depends on its options.
+    let accuracy = load(&sandbox, "metric_accuracy");
+    let stated = by_name(sandbox.rehearse(&accuracy, &json!({ "top": [2, 5] })).expect("they fit"));
+    assert_eq!(stated.keys().collect::<Vec<_>>(), ["accuracy.top2", "accuracy.top5"]);
+    let refusal = |plugin: &Plugin, options: Value| {
+        let error = sandbox.rehearse(plugin, &options).expect_err("options that make no sense");
+        assert!(matches!(*error.kind, GuestErrorKind::Refused { .. }), "{error}");
+        error.kind.to_string()
+    };
+    assert_eq!(
+        refusal(&accuracy, json!({ "top": [0] })),
+        "options: `top` counts classes from 1; 0 is none"
+    );
+
+    let report = load(&sandbox, "hostile_report");
+    assert_eq!(
+        refusal(&report, json!({ "bytes": "many" })),
+        "options: invalid type: string \"many\", expected usize"
+    );
+    // One that has begun to read took its options, whatever it says then; and one that ends in
+    // another way may well be right when there is something to read.
+    for options in [json!({ "view": "run" }), json!({ "panic": true }), json!({})] {
+        assert_eq!(sandbox.rehearse(&report, &options).expect("taken"), []);
+    }
+}

@@ -19,6 +19,10 @@ pub trait Metric {
 
     /// The values for one case. Where a needed column is absent, the value is a [`Gap`].
     ///
+    /// Which values there are, with their units and directions, depends on the options alone: before
+    /// anything is measured, the host calls this without columns, to check the options and to learn
+    /// the names on which limits can be set.
+    ///
     /// # Errors
     ///
     /// Where the options make no sense.

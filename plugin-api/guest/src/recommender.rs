@@ -16,6 +16,10 @@ pub trait Recommender {
 
     /// The advice.
     ///
+    /// Check the options before the first view is read: before anything is measured, the host calls
+    /// this with views that cannot be read, and shows an error that comes before as one of the
+    /// manifest.
+    ///
     /// # Errors
     ///
     /// Where the options make no sense or a view cannot be read.

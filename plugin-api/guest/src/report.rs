@@ -16,6 +16,10 @@ pub trait Report {
 
     /// Writes the report and names its files, the main one first.
     ///
+    /// Check the options before the first view is read: before anything is measured, the host calls
+    /// this with views that cannot be read, and shows an error that comes before as one of the
+    /// manifest.
+    ///
     /// # Errors
     ///
     /// Where the options make no sense, a view cannot be read or a file cannot be written.
