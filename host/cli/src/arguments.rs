@@ -106,7 +106,7 @@ pub enum ColorChoice {
 pub enum Command {
     /// Measure what a manifest describes, compute its metrics and write its reports.
     Run(RunArguments),
-    /// Check a manifest without running it.
+    /// Check a manifest, with the files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
     Plan(ManifestArgument),
@@ -170,8 +170,10 @@ const RUN_HELP: &str = "\
 A manifest without [[metric]] gets latency, throughput and memory, and accuracy where a model has
 labels. One without [[report]] gets html and markdown. One without [[recommend]] gets no advice.
 
-All plugins that the manifest names are found and checked before anything is measured. Ctrl-C ends
-the run and keeps what is finished; a second Ctrl-C ends it at once.";
+All plugins that the manifest names, their options and the limits are checked before anything is
+measured. A metric, report or recommender that fails afterwards costs its own output: the run is kept,
+and the exit code is 4, or 6 where a case failed as well. Ctrl-C ends the run and keeps what is
+finished; a second Ctrl-C ends it at once.";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]

@@ -13,7 +13,9 @@ pub enum Exit {
     Usage,
     /// The manifest is wrong, or a file that it names is missing.
     Manifest,
-    /// A plugin is missing, broken, of the wrong version, or not trusted.
+    /// A plugin is missing, broken, of the wrong version, or not trusted; or the run went to its end,
+    /// and a metric, report or recommender failed, so that its output is missing. Where a case
+    /// failed as well, the code is that of [`Exit::CasesFailed`].
     Plugin,
     /// Nothing could be measured: every case is a gap.
     NothingToRun,
@@ -64,7 +66,9 @@ impl Exit {
             Self::Failure => "input or output failed, or an error of the host itself",
             Self::Usage => "the command line makes no sense",
             Self::Manifest => "the manifest is wrong, or a file that it names is missing",
-            Self::Plugin => "a plugin is missing, broken, of the wrong version or not trusted",
+            Self::Plugin => {
+                "a plugin is missing, broken, of the wrong version, not trusted, or failed after measuring"
+            }
             Self::NothingToRun => "nothing could be measured: every case is a gap",
             Self::CasesFailed => "the run went to its end, and at least one case failed",
             Self::Results => "no such run, a busy database or a wrong query",

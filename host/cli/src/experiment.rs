@@ -5,19 +5,32 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use host_manifest::{Experiment, ManifestError, ManifestErrors};
-use host_plan::{BackendFacts, Facts, ModelFacts};
-use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity};
+use host_manifest::{
+    Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
+};
+use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
+use host_record::{DeviceInfo, Gap, GapKind, PluginIdentity};
 use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
 use host_run::{DescribeError, Interrupt, Runner};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::guests::{Chosen, Findings, unknown_option};
 use crate::platform;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// A manifest that has been read and understood.
+/// A manifest that has been read, be it right or wrong.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    path: PathBuf,
+    shown: PathBuf,
+    base: PathBuf,
+    text: String,
+    reading: Reading,
+}
+
+/// A manifest that is right, as far as can be known before anything is measured.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     /// Where it was read from, absolute; `<stdin>` in the current folder for standard input.
@@ -28,21 +41,31 @@ pub(crate) struct Manifest {
     pub(crate) base: PathBuf,
     pub(crate) text: String,
     pub(crate) experiment: Experiment,
+    mentions: Mentions,
 }
 
-impl Manifest {
+/// A manifest with all that it names.
+pub(crate) struct Checked {
+    pub(crate) manifest: Manifest,
+    pub(crate) files: Files,
+    pub(crate) backends: Vec<ChosenBackend>,
+    pub(crate) guests: Chosen,
+}
+
+impl Draft {
     /// Reads a manifest; `-` is standard input.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let here = std::env::current_dir()
             .map_err(|error| Failure::io("find the current folder", Path::new("."), error))?;
         if path == Path::new("-") {
-            let mut text = String::new();
+            let mut bytes = Vec::new();
             std::io::stdin()
-                .read_to_string(&mut text)
+                .read_to_end(&mut bytes)
                 .map_err(|error| Failure::io("read", Path::new("standard input"), error))?;
-            return Self::parse(here.join("<stdin>"), Path::new("<stdin>"), text);
+            let shown = Path::new("<stdin>");
+            return Ok(Self::parse(here.join(shown), shown, utf8(bytes, shown)?));
         }
-        let text = fs::read_to_string(path).map_err(|error| {
+        let bytes = fs::read(path).map_err(|error| {
             let missing = error.kind() == std::io::ErrorKind::NotFound;
             let failure = Failure::new(
                 Exit::Manifest,
@@ -51,68 +74,205 @@ impl Manifest {
             .because(error);
             if missing { failure.help("`host init` writes one to start from") } else { failure }
         })?;
-        Self::parse(here.join(path), path, text)
+        Ok(Self::parse(here.join(path), path, utf8(bytes, path)?))
     }
 
     /// Reads a manifest's text, as it stood at `path`. `shown` is what errors call it.
-    pub(crate) fn parse(path: PathBuf, shown: &Path, text: String) -> Result<Self> {
-        let experiment = host_manifest::parse(&text)
-            .map_err(|errors| Failure::manifest(&errors, shown, &text))?;
+    pub(crate) fn parse(path: PathBuf, shown: &Path, text: String) -> Self {
+        let reading = host_manifest::read(&text);
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self { path, shown: shown.to_owned(), base, text, experiment })
+        Self { path, shown: shown.to_owned(), base, text, reading }
     }
 
+    /// Checks all that can be known before anything is measured: the manifest itself, the files
+    /// and plugins that it names, their options, the limits, and that the matrix has cells.
+    /// Everything that is wrong is told at once, in the order of the text.
+    pub(crate) fn check(self, settings: &Settings, printer: &Printer) -> Result<Checked> {
+        let Self { path, shown, base, text, reading: Reading { experiment, mentions } } = self;
+        let folders: Vec<_> = mentions.plugin_folders.iter().map(|it| base.join(it)).collect();
+        let registry = settings.registry(&folders);
+
+        let (experiment, mut wrong) = match experiment {
+            Ok(experiment) => (Some(experiment), Vec::new()),
+            Err(ManifestErrors { errors }) => (None, errors),
+        };
+        let files = match files(&mentions, &base, experiment.as_ref()) {
+            Ok(files) => files,
+            Err(errors) => {
+                wrong.extend(errors);
+                Files::default()
+            }
+        };
+        if let Some(experiment) = &experiment
+            && let Err(error) = host_plan::check(experiment)
+        {
+            wrong.push(plan_error(&error, &mentions));
+        }
+        for mention in &mentions.backends {
+            wrong.extend(backend_options(mention, &registry));
+        }
+        let (guests, Findings { wrong: unfit, missing, mut others }) =
+            Chosen::all(&mentions, &registry, printer)?;
+        wrong.extend(unfit);
+        let backends = match &experiment {
+            Some(experiment) => {
+                choose_backends(experiment, &registry, printer).unwrap_or_else(|failure| {
+                    others.push(failure);
+                    Vec::new()
+                })
+            }
+            None => {
+                warn_of_missing(&mentions, &registry, printer);
+                Vec::new()
+            }
+        };
+
+        let exit = if wrong.is_empty() { Exit::Plugin } else { Exit::Manifest };
+        let mut errors: Vec<_> = wrong.into_iter().chain(missing).collect();
+        errors.sort_by_key(|error| error.span.start);
+        let placed = (!errors.is_empty()).then(|| {
+            let mut failure = Failure::manifest(&ManifestErrors { errors }, &shown, &text);
+            failure.exit = exit;
+            failure
+        });
+        match (Failure::all(placed.into_iter().chain(others)), experiment) {
+            (None, Some(experiment)) => {
+                let manifest = Manifest { path, shown, base, text, experiment, mentions };
+                Ok(Checked { manifest, files, backends, guests })
+            }
+            (Some(failure), _) => Err(failure),
+            (None, None) => Err(Failure::new(Exit::Manifest, "the manifest cannot be read")),
+        }
+    }
+}
+
+impl Manifest {
     /// The results folder that the manifest names.
     pub(crate) fn results(&self) -> Option<PathBuf> {
         self.experiment.results.as_ref().map(|folder| self.base.join(folder))
     }
 
-    /// The plugin folders that it names.
-    pub(crate) fn plugin_folders(&self) -> Vec<PathBuf> {
-        self.experiment.plugins.iter().map(|folder| self.base.join(folder)).collect()
+    /// The plan, from what is known of files and backends.
+    pub(crate) fn plan(
+        &self,
+        files: Files,
+        backends: BTreeMap<String, BackendFacts>,
+    ) -> Result<Plan> {
+        let base = absolute(&self.base);
+        let facts = Facts { base, models: files.models, data: files.data, backends };
+        Plan::new(&self.experiment, facts).map_err(|error| {
+            let errors = ManifestErrors { errors: vec![plan_error(&error, &self.mentions)] };
+            Failure::manifest(&errors, &self.shown, &self.text)
+        })
     }
+}
 
-    /// Hashes the models and data files. All files that are missing are told at once, each where
-    /// the manifest names it.
-    pub(crate) fn files(&self) -> Result<Files> {
-        let mut files = Files::default();
-        let mut errors = Vec::new();
-        let mut hash = |path: &Path| match sha256_of_file(&self.base.join(path)) {
-            Ok(sha256) => Some(sha256),
-            Err(error) => {
-                errors.push(self.file_error(path, &error));
-                None
-            }
+/// The text of a manifest. One that is not UTF-8 is refused where that begins.
+fn utf8(bytes: Vec<u8>, shown: &Path) -> Result<String> {
+    let name = shown.display();
+    let utf16 = match bytes[..] {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+        // Without a mark, every other byte of plain text is zero.
+        [first, second, ..] => (first == 0) != (second == 0),
+        _ => false,
+    };
+    if utf16 {
+        let message = format!("the manifest {name} looks like UTF-16, from its first byte on");
+        return Err(Failure::new(Exit::Manifest, message)
+            .help("save it as UTF-8; in PowerShell, `Out-File -Encoding utf8` does"));
+    }
+    let error = match String::from_utf8(bytes) {
+        Ok(text) => return Ok(text),
+        Err(error) => error,
+    };
+    let at = error.utf8_error().valid_up_to();
+    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+    let error = ManifestError {
+        message: format!("the manifest is not UTF-8 from byte {at} on"),
+        span: at..at + char::REPLACEMENT_CHARACTER.len_utf8(),
+        label: format!("byte 0x{:02x}", error.as_bytes().get(at).copied().unwrap_or_default()),
+        hint: Some("save it as UTF-8; it may be in Latin-1 or another encoding".into()),
+    };
+    Err(Failure::manifest(&ManifestErrors { errors: vec![error] }, shown, &text))
+}
+
+/// Hashes the models and data files that a manifest mentions; where there is no experiment, it only
+/// sees that they are there. All that are missing are told, each where the manifest names it.
+fn files(
+    mentions: &Mentions,
+    base: &Path,
+    experiment: Option<&Experiment>,
+) -> std::result::Result<Files, Vec<ManifestError>> {
+    let mut hashes: BTreeMap<&Path, String> = BTreeMap::new();
+    let mut errors = Vec::new();
+    for FileMention { path, place } in &mentions.files {
+        if hashes.contains_key(path.as_path()) {
+            continue;
+        }
+        let full = base.join(path);
+        let hash = match experiment {
+            Some(_) => sha256_of_file(&full),
+            None => fs::File::open(&full).map(|_| String::new()),
         };
-        for model in &self.experiment.models {
-            if let Some(sha256) = hash(&model.path) {
-                let path = absolute(&self.base.join(&model.path));
-                files.models.insert(model.id.clone(), ModelFacts { path, sha256 });
-            }
-            if let InputSource::Files { inputs, labels } = &model.inputs {
-                for path in inputs.values().chain(labels) {
-                    if let Some(sha256) = hash(path) {
-                        files.data.insert(path.clone(), sha256);
-                    }
-                }
-            }
+        match hash {
+            Ok(hash) => drop(hashes.insert(path, hash)),
+            Err(error) => errors.push(ManifestError {
+                message: format!("{} cannot be read: {error}", full.display()),
+                span: place.clone(),
+                label: "named here".into(),
+                hint: Some("paths in a manifest are relative to the manifest's own folder".into()),
+            }),
         }
-        if errors.is_empty() {
-            return Ok(files);
-        }
-        errors.sort_by_key(|error| error.span.start);
-        Err(Failure::manifest(&ManifestErrors { errors }, &self.shown, &self.text))
     }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let mut files = Files::default();
+    for model in experiment.iter().flat_map(|experiment| &experiment.models) {
+        if let Some(sha256) = hashes.get(model.path.as_path()) {
+            let facts =
+                ModelFacts { path: absolute(&base.join(&model.path)), sha256: sha256.clone() };
+            files.models.insert(model.id.clone(), facts);
+        }
+    }
+    files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
+    Ok(files)
+}
 
-    fn file_error(&self, path: &Path, error: &std::io::Error) -> ManifestError {
-        let named = toml_text(path);
-        let start = self.text.find(&named).unwrap_or(0);
-        ManifestError {
-            message: format!("{} cannot be read: {error}", self.base.join(path).display()),
-            span: start
-                ..start + if self.text[start..].starts_with(&named) { named.len() } else { 0 },
-            label: "named here".into(),
-            hint: Some("paths in a manifest are relative to the manifest's own folder".into()),
+/// Why there is no plan, where the manifest says so.
+fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
+    let (place, label) = match error {
+        PlanError::Empty => (&mentions.exclude, "leaves nothing"),
+        _ => (&mentions.matrix, "cannot be planned"),
+    };
+    ManifestError {
+        message: error.to_string(),
+        span: place.clone().unwrap_or(0..0),
+        label: label.into(),
+        hint: None,
+    }
+}
+
+/// Options that a backend's `plugin.toml` does not list, where it lists any. What it does not tell,
+/// the backend itself does when it loads a model.
+fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<ManifestError> {
+    let native = registry.native(&mention.id, &mention.version);
+    let Some(known) = native.and_then(|native| native.metadata.options.as_ref()) else {
+        return Vec::new();
+    };
+    let known: Vec<_> = known.keys().map(String::as_str).collect();
+    (mention.option_places.keys())
+        .filter(|name| !known.contains(&name.as_str()))
+        .filter_map(|name| unknown_option("backend", mention, name, &known))
+        .collect()
+}
+
+/// Backends that are not there, where nothing else is done about them.
+fn warn_of_missing(mentions: &Mentions, registry: &Registry, printer: &Printer) {
+    for PluginMention { id, .. } in &mentions.backends {
+        if registry.natives().iter().all(|native| native.metadata.id != *id) {
+            let error = registry.missing("backend", id);
+            printer.warning(&error, error.help().as_deref());
         }
     }
 }
@@ -252,15 +412,6 @@ fn missing(reason: String) -> BackendFacts {
     BackendFacts::Missing(Gap { kind: GapKind::PluginMissing, reason })
 }
 
-/// What a plan needs to know.
-pub(crate) fn facts(
-    manifest: &Manifest,
-    files: Files,
-    backends: BTreeMap<String, BackendFacts>,
-) -> Facts {
-    Facts { base: absolute(&manifest.base), models: files.models, data: files.data, backends }
-}
-
 /// A runner with the worker that lies beside the executable.
 pub(crate) fn runner(settings: &Settings) -> Result<Runner> {
     let name = platform::worker_file_name();
@@ -277,9 +428,4 @@ pub(crate) fn runner(settings: &Settings) -> Result<Runner> {
 /// The path with links resolved, or as it is where it cannot be resolved.
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// The path as a basic TOML string, which is how nearly everyone writes it.
-fn toml_text(path: &Path) -> String {
-    format!("\"{}\"", path.display())
 }

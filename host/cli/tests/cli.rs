@@ -67,6 +67,7 @@ precision = ["fp31"]
 fn all_errors_of_a_manifest_are_shown_at_once_and_underlined() {
     let place = Place::new();
     place.write("broken.toml", BROKEN);
+    place.write("digits.onnx", "");
     let assert = place.host(&["validate", "broken.toml"]).assert();
     assert.code(3).stdout_eq("").stderr_eq(file!["golden/manifest-errors.txt"]);
 }

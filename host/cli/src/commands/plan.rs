@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::arguments::{Format, ManifestArgument};
 use crate::exit::Exit;
-use crate::experiment::{self, Manifest, choose_backends, describe_backends};
-use crate::failure::{Failure, Result};
+use crate::experiment::{self, Checked, Draft, describe_backends};
+use crate::failure::Result;
 use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::{table, units};
@@ -21,8 +21,10 @@ pub(crate) fn plan(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let manifest = Manifest::read(&arguments.manifest)?;
-    let plan = make(&manifest, settings, printer)?;
+    let checked = Draft::read(&arguments.manifest)?.check(settings, printer)?;
+    let Checked { manifest, files, backends, .. } = checked;
+    let described = describe_backends(&backends, &experiment::runner(settings)?);
+    let plan = manifest.plan(files, described.facts)?;
     match printer.format() {
         Format::Human => human(&plan, printer),
         Format::Json => {
@@ -59,18 +61,6 @@ pub(crate) fn plan(
     }
     summarise(&plan, printer);
     Ok(Exit::Success)
-}
-
-/// Finds files and plugins, asks the plugins for devices, and plans.
-pub(crate) fn make(manifest: &Manifest, settings: &Settings, printer: &Printer) -> Result<Plan> {
-    let files = manifest.files()?;
-    let registry = settings.registry(&manifest.plugin_folders());
-    let chosen = choose_backends(&manifest.experiment, &registry, printer)?;
-    let runner = experiment::runner(settings)?;
-    let described = describe_backends(&chosen, &runner, &Interrupt::new());
-    let facts = experiment::facts(manifest, files, described.facts);
-    Plan::new(&manifest.experiment, facts)
-        .map_err(|error| Failure::new(Exit::Manifest, error.to_string()))
 }
 
 /// Says on standard error how much there is to do.

@@ -1,7 +1,7 @@
 //! `host plugins`.
 
 use host_record::{Cell, Table};
-use host_registry::{GuestFile, NativePlugin, Origin, Registry, RegistryError, Trust};
+use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
 use host_wasm::Sandbox;
 use serde_json::{Value, json};
 
@@ -184,7 +184,7 @@ fn info(id: &str, registry: &Registry, settings: &Settings, printer: &Printer) -
         // A file that cannot be loaded may be the one that is asked for, by its name.
         match sandbox.load(&file.path) {
             Ok(plugin) if plugin.description().id == id => {
-                documents.push(guest_facts(file, &plugin));
+                documents.push(guest_facts(file, &plugin, &sandbox));
             }
             Err(error) if file.name == id => {
                 printer.warning(format_args!("{}: {error}", file.path.display()), None);
@@ -193,7 +193,7 @@ fn info(id: &str, registry: &Registry, settings: &Settings, printer: &Printer) -
         }
     }
     if documents.is_empty() {
-        return Err(unknown(id, registry).into());
+        return Err(registry.missing("", id).into());
     }
     let document = |facts: &Facts| {
         let pairs = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -239,15 +239,6 @@ fn info(id: &str, registry: &Registry, settings: &Settings, printer: &Printer) -
     Ok(Exit::Success)
 }
 
-/// Looks among all plugins for the nearest id.
-fn unknown(id: &str, registry: &Registry) -> RegistryError {
-    let native = registry.missing("backend", id);
-    match &native {
-        RegistryError::Broken { .. } | RegistryError::Unknown { nearest: Some(_), .. } => native,
-        _ => registry.missing("WASM", id),
-    }
-}
-
 fn native_facts(plugin: &NativePlugin, registry: &Registry) -> Facts {
     let metadata = &plugin.metadata;
     let mut facts: Facts = vec![
@@ -261,6 +252,7 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> Facts {
         ("native-abi", json!(metadata.api)),
         ("runtime-libraries", json!(metadata.runtime_libraries)),
         ("permissions", json!(metadata.permissions)),
+        ("options", metadata.options.as_ref().map_or_else(|| json!("not told"), |it| json!(it))),
         ("origin", json!(plugin.origin)),
         ("library", json!(plugin.library)),
     ];
@@ -281,7 +273,7 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> Facts {
     facts
 }
 
-fn guest_facts(file: &GuestFile, plugin: &host_wasm::Plugin) -> Facts {
+fn guest_facts(file: &GuestFile, plugin: &host_wasm::Plugin, sandbox: &Sandbox) -> Facts {
     let description = plugin.description();
     let options: serde_json::Map<String, Value> = description
         .options
@@ -303,6 +295,12 @@ fn guest_facts(file: &GuestFile, plugin: &host_wasm::Plugin) -> Facts {
         facts.push(("columns", json!(plugin.columns())));
     }
     facts.push(("options", Value::Object(options)));
+    if plugin.kind() == host_wasm::Kind::Metric
+        && let Ok(values) = sandbox.rehearse(plugin, &json!({}))
+    {
+        let values = values.iter().map(|value| (value.metric.clone(), json!(value.unit)));
+        facts.push(("states", Value::Object(values.collect())));
+    }
     facts
 }
 
@@ -323,6 +321,14 @@ fn plain(value: &Value) -> String {
 }
 
 fn trust(id: &str, registry: &Registry, printer: &Printer) -> Result<Exit> {
+    let is_native = registry.natives().iter().any(|plugin| plugin.metadata.id == id);
+    if !is_native && registry.guests().iter().any(|guest| guest.name == id) {
+        printer.status(
+            "Trusted",
+            format_args!("{id} is a WASM plugin: it runs in the sandbox and needs no trust"),
+        );
+        return Ok(Exit::Success);
+    }
     let trusted = registry.trust(id)?;
     if trusted.is_empty() {
         printer

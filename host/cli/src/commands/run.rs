@@ -4,7 +4,7 @@
 Everything that can be known to be wrong is found before the first case: the manifest, its files,
 and every plugin that it names. Then nothing but the cases runs until the last of them has ended;
 metrics, advice, reports and the database come after that. A plugin that fails there costs its own
-output and nothing else.
+output and nothing that was measured, and the exit code says so.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,7 @@ use host_store::{
     Database, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultRecord, ResultsFolder,
     RunFolder, RunPlugin, RunViews, RunWriter, StoreError,
 };
+use host_wasm::GuestErrorKind;
 use serde_json::{Value, json};
 
 use crate::arguments::RunArguments;
@@ -26,7 +27,7 @@ use crate::commands::plan::summarise;
 use crate::commands::results::PATIENCE;
 use crate::exit::Exit;
 use crate::experiment::{
-    self, ChosenBackend, Described, Manifest, choose_backends, describe_backends,
+    self, Checked, ChosenBackend, Described, Draft, Manifest, describe_backends,
 };
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Guest};
@@ -74,6 +75,8 @@ struct Begun {
     results: ResultsFolder,
     /// Backends that could not be described, by their id in the manifest.
     failures: BTreeMap<String, DescribeError>,
+    /// How the run ends where a guest failed, and so its output is missing.
+    guest_failed: Option<Exit>,
 }
 
 /// Starts a new run.
@@ -83,9 +86,9 @@ fn begin(
     interrupt: &Interrupt,
     printer: &Printer,
 ) -> Result<Option<Begun>> {
-    let manifest = Manifest::read(path)?;
+    let checked = Draft::read(path)?.check(settings, printer)?;
+    let (manifest, ready) = prepare(checked, settings, interrupt)?;
     let results = ResultsFolder::new(settings.results(manifest.results()));
-    let ready = prepare(&manifest, settings, interrupt, printer)?;
     summarise(&ready.plan, printer);
     for line in gap_reasons(&ready.plan) {
         printer.detail(line);
@@ -140,8 +143,8 @@ fn resume(
         );
     }
     let original = folder.header().manifest_path.clone();
-    let manifest = Manifest::parse(original, &path.join("manifest.toml"), folder.manifest_text()?)?;
-    let ready = prepare(&manifest, settings, interrupt, printer)?;
+    let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
+    let (_, ready) = prepare(draft.check(settings, printer)?, settings, interrupt)?;
     refuse_changes(folder, &ready)?;
     // `runs/RUN` lies in the results folder, wherever that was found.
     let results = path.parent().and_then(Path::parent).map(Path::to_owned);
@@ -168,33 +171,19 @@ struct Ready {
 }
 
 fn prepare(
-    manifest: &Manifest,
+    checked: Checked,
     settings: &Settings,
     interrupt: &Interrupt,
-    printer: &Printer,
-) -> Result<Ready> {
-    let registry = settings.registry(&manifest.plugin_folders());
-    let files = manifest.files();
-    let backends = choose_backends(&manifest.experiment, &registry, printer);
-    let guests = Chosen::all(&manifest.experiment, &registry);
-    let (files, backends, guests) = match (files, backends, guests) {
-        (Ok(files), Ok(backends), Ok(guests)) => (files, backends, guests),
-        (files, backends, guests) => {
-            let failures = files.err().into_iter().chain(backends.err()).chain(guests.err());
-            return Err(Failure::all(failures)
-                .unwrap_or_else(|| Failure::new(Exit::Failure, "the run cannot be prepared")));
-        }
-    };
+) -> Result<(Manifest, Ready)> {
+    let Checked { manifest, files, backends, guests } = checked;
     let mut runner = experiment::runner(settings)?;
     runner.repository = Some(manifest.base.clone());
     let Described { facts, failures } = describe_backends(&backends, &runner, interrupt);
     if interrupt.is_interrupted() {
         return Err(Failure::new(Exit::Interrupted, "interrupted before anything was measured"));
     }
-    let facts = experiment::facts(manifest, files, facts);
-    let plan = Plan::new(&manifest.experiment, facts)
-        .map_err(|error| Failure::new(Exit::Manifest, error.to_string()))?;
-    Ok(Ready { plan, backends, guests, runner, failures })
+    let plan = manifest.plan(files, facts)?;
+    Ok((manifest, Ready { plan, backends, guests, runner, failures }))
 }
 
 impl Ready {
@@ -215,7 +204,7 @@ impl Ready {
 
     fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
         let Self { plan, guests, runner, failures, .. } = self;
-        Begun { plan, guests, writer, runner, results, failures }
+        Begun { plan, guests, writer, runner, results, failures, guest_failed: None }
     }
 }
 
@@ -329,7 +318,7 @@ impl Begun {
         Ok(match summary.counts() {
             (_, 1.., _) => Exit::CasesFailed,
             (0, 0, _) => Exit::NothingToRun,
-            _ => Exit::Success,
+            _ => self.guest_failed.unwrap_or(Exit::Success),
         })
     }
 
@@ -404,7 +393,9 @@ impl Begun {
                         ResultRecord::failed(case, identity, options, error.to_string())
                     }
                 };
-                record_result(&mut self.writer, &result, printer)?;
+                if !record_result(&mut self.writer, &result, printer)? {
+                    self.guest_failed = Some(Exit::Plugin);
+                }
             }
         }
         Ok(())
@@ -422,10 +413,13 @@ impl Begun {
                         RecommendationRecord::new(identity.clone(), options.clone(), advice);
                     self.writer.record_recommendations(&record)?;
                 }
-                Err(error) => printer.warning(
-                    format_args!("recommender `{}` gave no advice: {error}", identity.id),
-                    None,
-                ),
+                Err(error) => {
+                    self.guest_failed = Some(Exit::Plugin);
+                    printer.warning(
+                        format_args!("recommender `{}` gave no advice: {error}", identity.id),
+                        None,
+                    );
+                }
             }
         }
         Ok(())
@@ -433,7 +427,7 @@ impl Begun {
 
     /// Writes every report; the plugin's id, and its files, the main one first.
     fn write_reports(
-        &self,
+        &mut self,
         folder: Option<&Path>,
         printer: &Printer,
     ) -> Result<Vec<(String, Vec<PathBuf>)>> {
@@ -453,10 +447,17 @@ impl Begun {
         for Guest { plugin, identity, options } in &self.guests.reports {
             match self.guests.sandbox.render(plugin, Rc::clone(&views), &folder, options) {
                 Ok(files) => written.push((identity.id.clone(), files)),
-                Err(error) => printer.warning(
-                    format_args!("report `{}` was not written: {error}", identity.id),
-                    None,
-                ),
+                Err(error) => {
+                    self.guest_failed = Some(match *error.kind {
+                        // Not the plugin's fault.
+                        GuestErrorKind::Output { .. } => Exit::Failure,
+                        _ => Exit::Plugin,
+                    });
+                    printer.warning(
+                        format_args!("report `{}` was not written: {error}", identity.id),
+                        None,
+                    );
+                }
             }
         }
         Ok(written)
@@ -543,8 +544,9 @@ fn shell_word(path: &Path) -> String {
     if text.bytes().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Keeps a result; a plugin's value that is no number costs the plugin its output.
-fn record_result(writer: &mut RunWriter, result: &ResultRecord, printer: &Printer) -> Result<()> {
+/// Keeps a result; a plugin's value that is no number costs the plugin its output. Whether there is
+/// any.
+fn record_result(writer: &mut RunWriter, result: &ResultRecord, printer: &Printer) -> Result<bool> {
     match writer.record_result(result) {
         Err(error @ StoreError::NotFinite { .. }) => {
             printer.warning(&error, None);
@@ -554,8 +556,12 @@ fn record_result(writer: &mut RunWriter, result: &ResultRecord, printer: &Printe
                 result.options.clone(),
                 error.to_string(),
             );
-            Ok(writer.record_result(&failed)?)
+            writer.record_result(&failed)?;
+            Ok(false)
         }
-        other => Ok(other?),
+        other => {
+            other?;
+            Ok(result.error.is_none())
+        }
     }
 }

@@ -4,9 +4,8 @@ use serde_json::json;
 
 use crate::arguments::ManifestArgument;
 use crate::exit::Exit;
-use crate::experiment::{Manifest, choose_backends};
-use crate::failure::{Failure, Result};
-use crate::guests;
+use crate::experiment::{Checked, Draft};
+use crate::failure::Result;
 use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::units;
@@ -16,15 +15,7 @@ pub(crate) fn validate(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let manifest = Manifest::read(&arguments.manifest)?;
-    let files = manifest.files().err();
-    let registry = settings.registry(&manifest.plugin_folders());
-    let backends = choose_backends(&manifest.experiment, &registry, printer);
-    let guests = guests::Chosen::all(&manifest.experiment, &registry);
-    let failures = files.into_iter().chain(backends.err()).chain(guests.err());
-    if let Some(failure) = Failure::all(failures) {
-        return Err(failure);
-    }
+    let Checked { manifest, .. } = Draft::read(&arguments.manifest)?.check(settings, printer)?;
     let experiment = &manifest.experiment;
     let document = || {
         json!({

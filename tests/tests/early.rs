@@ -1,0 +1,168 @@
+//! What is wrong is found before anything is measured, and told at once.
+
+use end_to_end::{Place, root};
+
+/// A manifest with the test's model; tables follow.
+fn manifest(place: &Place, tables: &str) {
+    let model = root().join("manifests/data/digits.onnx");
+    let text = format!(
+        "schema = 1\nexperiment = {{ name = \"early\" }}\n[[model]]\nid = \"digits\"\n\
+         path = {model:?}\n[measure]\nwarm-up = \"0s\"\nduration = \"10ms\"\n\
+         minimum-queries = 1\n{tables}"
+    );
+    place.write("early.toml", &text);
+}
+
+const WRONG: &str = r#"
+[[backend]]
+id = "cpu"
+options = { optimize = true }
+
+[matrix]
+model = ["digit"]
+
+[[metric]]
+plugin = "latency"
+options = { x = 1 }
+
+[[metric]]
+plugin = "throughput"
+
+[[metric]]
+plugin = "latensy"
+
+[[metric]]
+plugin = "accuracy"
+options = { top = "all" }
+
+[[report]]
+plugin = "html"
+options = { titel = "x" }
+
+[[report]]
+plugin = "htlm"
+
+[[recommend]]
+plugin = "hardwar"
+
+[[recommend]]
+plugin = "hardware"
+options = { objectives = "latency.p99" }
+limits = [
+  { metric = "latency.p98", at-most = "5ms" },
+  { metric = "latency.p50", at-most = "5GB" },
+  { metric = "throughput.samples", at-least = "5ms" },
+  { metric = "foo.bar", at-least = 5 },
+]
+"#;
+
+#[test]
+fn everything_that_can_be_known_is_told_at_once_and_underlined() {
+    let place = Place::new();
+    manifest(&place, WRONG);
+    for command in ["validate", "plan", "run"] {
+        let told = place.run(&[command, "early.toml"]).expect(3).stderr;
+        let mut last = 0;
+        for (what, line, help) in [
+            ("the backend plugin `cpu` has no option `optimize`", 13, "`optimise`?"),
+            ("there is no `[[model]]` called `digit`", 16, "`digits`?"),
+            ("the metric plugin `latency` has no option `x`", 20, "takes no options"),
+            ("no metric plugin `latensy` is installed", 26, "`latency`?"),
+            ("refuses its options: invalid type: string \"all\"", 30, "plugins info accuracy"),
+            ("the report plugin `html` has no option `titel`", 34, "takes no options"),
+            ("no report plugin `htlm` is installed", 37, "`html`?"),
+            ("no recommender plugin `hardwar` is installed", 40, "`hardware`?"),
+            ("the recommender plugin `hardware` refuses its options", 44, "plugins info hardware"),
+            ("`latency` states no `latency.p98`", 46, "`latency.p95` or `latency.p99`?"),
+            ("`latency.p50` is not a size, but a value in `ns`", 47, "plain number"),
+            ("`throughput.samples` is not a duration, but a value in `1/s`", 48, "plain number"),
+            ("there is no `[[metric]]` called `foo`", 49, "this manifest has"),
+        ] {
+            let at = told[last..].find(what).unwrap_or_else(|| panic!("{what} in\n{told}"));
+            let rest = &told[last + at..];
+            let end = rest.find("\n  x ").unwrap_or(rest.len());
+            let report = &rest[..end];
+            assert!(report.contains(&format!("early.toml:{line}:")), "{line} in\n{report}");
+            assert!(report.contains(help), "{help} in\n{report}");
+            last += at + what.len();
+        }
+        assert!(!place.path().join("results").exists(), "nothing was begun");
+    }
+}
+
+#[test]
+fn a_plugin_alone_that_is_missing_is_told_as_such() {
+    let place = Place::new();
+    manifest(&place, "[[backend]]\nid = \"null\"\n[[metric]]\nplugin = \"latensy\"\n");
+    for command in ["validate", "plan", "run"] {
+        let told = place.run(&[command, "early.toml"]).expect(4).stderr;
+        assert!(told.contains("early.toml:13:10"), "{told}");
+    }
+}
+
+#[test]
+fn a_matrix_without_cells_is_not_valid() {
+    let place = Place::new();
+    let tables = "[[backend]]\nid = \"null\"\n[matrix]\nexclude = [{ batch = 1 }]\n";
+    manifest(&place, tables);
+    for command in ["validate", "plan", "run"] {
+        let told = place.run(&[command, "early.toml"]).expect(3).stderr;
+        assert!(told.contains("the matrix has no cell left"), "{told}");
+        assert!(told.contains("early.toml:13:11"), "{told}");
+    }
+}
+
+/// Whether a file has so many classes, only its outputs tell.
+#[test]
+fn a_plugin_that_fails_at_the_end_costs_its_output_and_shows_in_the_exit_code() {
+    let place = Place::new();
+    let quickstart = std::fs::read_to_string(root().join("manifests/quickstart.toml"));
+    let text = quickstart.expect("the quickstart").replace("\"data/", "\"manifests/data/");
+    let text = text.replace("duration = \"1s\"", "duration = \"10ms\"");
+    std::os::unix::fs::symlink(root().join("manifests"), place.path().join("manifests"))
+        .expect("a link");
+    let (before, _) = text.split_once("[[metric]]").unwrap_or((&text, ""));
+    place.write(
+        "late.toml",
+        &format!(
+            "{before}\n[[metric]]\nplugin = \"latency\"\n[[metric]]\nplugin = \"accuracy\"\n\
+             options = {{ top = [99] }}\n"
+        ),
+    );
+    let ended = place.run(&["run", "late.toml"]).expect(4);
+    assert!(ended.stderr.contains("`top` asks for the 99 largest of 10"), "{}", ended.stderr);
+    let journal = place.lines("journal.jsonl");
+    assert!(journal.iter().all(|record| record["outcome"]["outcome"] == "finished"), "{journal:?}");
+    let results = place.lines("results.jsonl");
+    assert!(results.iter().any(|result| result["plugin"]["id"] == "latency"), "{results:?}");
+    assert!(place.run_folder().join("reports/report.html").is_file());
+}
+
+#[test]
+fn a_manifest_in_another_encoding_is_told_where() {
+    let place = Place::new();
+    let write = |bytes: &[u8]| std::fs::write(place.path().join("other.toml"), bytes);
+    write(b"schema = 1\nexperiment = { name = \"gr\xf6sse\" }\n").expect("a file");
+    let told = place.run(&["validate", "other.toml"]).expect(3).stderr;
+    assert!(told.contains("the manifest is not UTF-8 from byte 36 on"), "{told}");
+    assert!(told.contains("other.toml:2:26") && told.contains("byte 0xf6"), "{told}");
+    let text = "schema = 1\n";
+    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for bytes in [[&[0xff, 0xfe], &*little].concat(), [&[0xfe, 0xff], &*big].concat(), little] {
+        write(&bytes).expect("a file");
+        let told = place.run(&["validate", "other.toml"]).expect(3).stderr;
+        assert!(told.contains("looks like UTF-16"), "{told}");
+    }
+}
+
+#[test]
+fn a_sandboxed_plugin_needs_no_trust() {
+    let place = Place::new();
+    let told = place.run(&["plugins", "trust", "latency"]).expect(0).stderr;
+    assert!(told.contains("runs in the sandbox and needs no trust"), "{told}");
+    let told = place.run(&["plugins", "info", "nul"]).expect(4).stderr;
+    assert!(told.contains("did you mean `null`?"), "{told}");
+    let told = place.run(&["plugins", "info", "htm"]).expect(4).stderr;
+    assert!(told.contains("did you mean `html`?"), "{told}");
+}
