@@ -166,3 +166,60 @@ fn a_sandboxed_plugin_needs_no_trust() {
     let told = place.run(&["plugins", "info", "htm"]).expect(4).stderr;
     assert!(told.contains("did you mean `html`?"), "{told}");
 }
+
+#[test]
+fn a_plan_as_one_json_document_has_what_its_lines_have() {
+    let place = Place::new();
+    let batches: Vec<_> = (1..=250).map(|batch: u32| batch.to_string()).collect();
+    let batches = batches.join(", ");
+    manifest(&place, &format!("[[backend]]\nid = \"null\"\n[matrix]\nbatch = [{batches}]\n"));
+    let ended = place.run(&["plan", "early.toml", "--format", "json"]).expect(0);
+    let document = ended.json();
+    assert_eq!(ended.stdout, format!("{document:#}\n"), "as it would be written whole");
+    let lines = place.run(&["plan", "early.toml", "--format", "jsonl"]).expect(0).stdout;
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(document["items"].as_array(), Some(&lines));
+    assert_eq!(document["cases"], 250);
+}
+
+/// Resident memory at most, while half of the plan is still to be written.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_large_plan_takes_no_more_memory_in_one_format_than_in_another() {
+    use std::io::{BufRead as _, BufReader};
+
+    let place = Place::new();
+    let numbers: Vec<_> = (1..=200).map(|number: u32| number.to_string()).collect();
+    let numbers = numbers.join(", ");
+    manifest(
+        &place,
+        &format!(
+            "[[backend]]\nid = \"null\"\n[matrix]\nbatch = [{numbers}]\n\
+             sequence-length = [{numbers}]\n"
+        ),
+    );
+    let peak = |format: &str| -> u64 {
+        let mut child = place
+            .host(&["plan", "early.toml", "--quiet", "--format", format])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("starting host");
+        let stdout = child.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(stdout).lines();
+        let half = |line: String| line.replace(' ', "").contains("\"batch\":100,");
+        let found = lines.by_ref().any(|line| half(line.expect("UTF-8")));
+        assert!(found, "the plan in {format}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.expect("the process's state");
+        let high = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = high.and_then(|high| high.trim().strip_suffix(" kB"));
+        drop(lines);
+        assert!(child.wait().expect("waiting for host").success());
+        kibibytes.expect("a peak").trim().parse().expect("a number")
+    };
+    // The first command in a place compiles the plugins.
+    let _ = place.run(&["validate", "early.toml"]).expect(0);
+    let (whole, lines) = (peak("json"), peak("jsonl"));
+    assert!(whole < lines + 32 * 1024, "{whole} KiB as one document, {lines} KiB as lines");
+}

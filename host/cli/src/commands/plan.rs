@@ -27,27 +27,11 @@ pub(crate) fn plan(
     let plan = manifest.plan(files, described.facts)?;
     match printer.format() {
         Format::Human => human(&plan, printer),
-        Format::Json => {
-            let items: Vec<Value> = plan.items().map(|item| document(&item)).collect();
-            let count = plan.count();
-            let estimate = plan.estimate();
-            printer.data(format_args!(
-                "{:#}",
-                json!({
-                    "experiment": manifest.experiment.name,
-                    "cases": count.cases,
-                    "gaps": count.gaps,
-                    "estimate": {
-                        "at-least-ns": u64::try_from(estimate.at_least.as_nanos()).ok(),
-                        "basis": estimate.basis,
-                    },
-                    "items": items,
-                })
-            ));
-        }
+        Format::Json => json(&manifest.experiment.name, &plan, printer),
         // A page at a time, so that a plan of a million cases takes no memory.
         Format::Jsonl => pages(&plan, |page, _| {
-            let lines: String = page.iter().map(|item| format!("{}\n", document(item))).collect();
+            let lines: String =
+                page.iter().map(|item| format!("{}\n", document_of(item))).collect();
             printer.data(lines);
         }),
         Format::Csv => pages(&plan, |page, first| {
@@ -55,12 +39,50 @@ pub(crate) fn plan(
             let body = text.split_once('\n').map_or("", |(_, body)| body);
             printer.data(if first { &text } else { body });
         }),
-        Format::Markdown => {
-            printer.data(table::markdown(&rows(plan.items().collect::<Vec<_>>().iter())))
-        }
+        // What numbers are is told by the first page.
+        Format::Markdown => pages(&plan, |page, first| {
+            let text = table::markdown(&rows(page.iter()));
+            let body = text.splitn(3, '\n').nth(2).unwrap_or_default();
+            printer.data(if first { &text } else { body });
+        }),
     }
     summarise(&plan, printer);
     Ok(Exit::Success)
+}
+
+/// One JSON document, of which no more than a page of items is held at a time.
+fn json(experiment: &str, plan: &Plan, printer: &Printer) {
+    let count = plan.count();
+    let estimate = plan.estimate();
+    let document = json!({
+        "experiment": experiment,
+        "cases": count.cases,
+        "gaps": count.gaps,
+        "estimate": {
+            "at-least-ns": u64::try_from(estimate.at_least.as_nanos()).ok(),
+            "basis": estimate.basis,
+        },
+        "items": [],
+    });
+    let text = format!("{document:#}");
+    // The items come last, by their name and by their place here.
+    printer.data(text.trim_end_matches("]\n}"));
+    let last = count.total().saturating_sub(1);
+    pages(plan, |page, _| {
+        let mut lines = String::new();
+        for item in page {
+            for line in format!("{:#}", document_of(item)).lines() {
+                lines.push_str("    ");
+                lines.push_str(line);
+                lines.push('\n');
+            }
+            if item.index() < last {
+                lines.insert(lines.len() - 1, ',');
+            }
+        }
+        printer.data(lines);
+    });
+    printer.data("  ]\n}");
 }
 
 /// Says on standard error how much there is to do.
@@ -97,7 +119,7 @@ fn pages(plan: &Plan, mut write: impl FnMut(&[PlannedCase], bool)) {
     }
 }
 
-fn document(item: &PlannedCase) -> Value {
+fn document_of(item: &PlannedCase) -> Value {
     json!({ "index": item.index(), "id": item.id(), "key": item.key(), "gap": item.gap() })
 }
 
