@@ -1,6 +1,6 @@
 //! What a run folder says about itself, besides the cases.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use host_record::{
     CaseKey, CaseSpec, Environment, Gap, MetricValue, PluginIdentity, RECORD_VERSION,
@@ -82,7 +82,9 @@ pub struct RunHeader {
     pub started_at: String,
     /// Version of the host.
     pub host_version: String,
-    /// Where the manifest was read from. Its text is in `manifest.toml`.
+    /// Where the manifest was read from. Its text is in `manifest.toml`. What is not UTF-8 in it
+    /// is kept as U+FFFD, since JSON has no other text.
+    #[serde(serialize_with = "lossy")]
     pub manifest_path: PathBuf,
     /// SHA-256 of the manifest's text, in hexadecimal.
     pub manifest_sha256: String,
@@ -90,6 +92,10 @@ pub struct RunHeader {
     pub plugins: Vec<RunPlugin>,
     /// The machine, and the git commit of the user's repository.
     pub environment: Environment,
+}
+
+fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// How many cases a journal holds, by how they ended.
@@ -246,7 +252,7 @@ pub(crate) fn rfc3339(time: jiff::Timestamp) -> String {
 }
 
 /// `20260728T091503Z-quickstart-3f9a2c`: sorts by time, and says what it is. `salt` tells runs of
-/// the same second apart; a collision is found when the folder is made.
+/// the same second apart; letters and digits of any script are kept. A collision is found when the folder is made.
 pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> String {
     let mut slug = String::new();
     for character in experiment.chars() {
@@ -254,8 +260,7 @@ pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> S
             break;
         }
         match character {
-            'a'..='z' | '0'..='9' => slug.push(character),
-            'A'..='Z' => slug.push(character.to_ascii_lowercase()),
+            _ if character.is_alphanumeric() => slug.extend(character.to_lowercase()),
             _ if slug.ends_with('-') || slug.is_empty() => {}
             _ => slug.push('-'),
         }
@@ -274,7 +279,11 @@ mod tests {
         let time = |text: &str| text.parse::<jiff::Timestamp>().expect("a time");
         let first = run_id(time("2026-07-28T09:15:03.999Z"), "Quick start: digits!", 0x1_003f_9a2c);
         assert_eq!(first, "20260728T091503Z-quick-start-digits-3f9a2c");
-        assert_eq!(run_id(time("2026-01-02T03:04:05Z"), "../é", 7), "20260102T030405Z-run-000007");
+        assert_eq!(run_id(time("2026-01-02T03:04:05Z"), "../?", 7), "20260102T030405Z-run-000007");
+        assert_eq!(
+            run_id(time("2026-01-02T03:04:05Z"), "Größe/模型 ½", 7),
+            "20260102T030405Z-größe-模型-½-000007"
+        );
         assert!(first < run_id(time("2026-07-28T09:15:04Z"), "a", 0));
         assert!(run_id(time("2026-07-28T09:15:04Z"), &"x".repeat(500), 0).len() < 70);
     }
