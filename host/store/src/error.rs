@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
+use crate::run::LostFile;
+
 /// What can go wrong in keeping and reading results. [`StoreError::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -48,6 +50,21 @@ pub enum StoreError {
         path: PathBuf,
         /// What is wrong.
         source: ParquetError,
+    },
+    /// What was asked for needs files that finished cases no longer have.
+    #[error("{}{}", .files.first().map(ToString::to_string).unwrap_or_default(), more(.files.len()))]
+    LostFiles {
+        /// The files; there is at least one.
+        files: Vec<LostFile>,
+    },
+    /// The name of a folder is not UTF-8.
+    #[error(
+        "`{}` is not UTF-8, and results in such a place could not be read by DuckDB",
+        .path.display()
+    )]
+    NotUnicode {
+        /// The folder.
+        path: PathBuf,
     },
     /// There is no such run.
     #[error("there is no run `{wanted}` in `{}`", .results.display())]
@@ -160,6 +177,8 @@ impl StoreError {
                 "no run is recorded there yet; `--results` names another folder".into()
             }
             Self::NoSuchRun { newest, .. } => format!("the newest are: {}", newest.join(", ")),
+            Self::LostFiles { .. } => LostFile::HINT.into(),
+            Self::NotUnicode { .. } => "`--results` names another folder".into(),
             Self::AmbiguousRun { .. } => "give more of the id".into(),
             Self::RunLocked { .. } => "wait until it has ended, then try again".into(),
             Self::Busy { .. } => {
@@ -181,16 +200,62 @@ impl StoreError {
         })
     }
 
+    /// The file or folder that the message names as the place of the trouble.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. }
+            | Self::Malformed { path, .. }
+            | Self::NewerRecord { path, .. }
+            | Self::Parquet { path, .. }
+            | Self::NotUnicode { path }
+            | Self::NotARun { path }
+            | Self::RunLocked { path }
+            | Self::Busy { path, .. }
+            | Self::NoDatabase { path }
+            | Self::NewerDatabase { path, .. }
+            | Self::Unreadable { path, .. } => Some(path),
+            Self::LostFiles { files } => files.first().map(|file| file.path.as_path()),
+            Self::NoSuchRun { .. }
+            | Self::AmbiguousRun { .. }
+            | Self::OutOfOrder { .. }
+            | Self::NotFinite { .. }
+            | Self::Query { .. }
+            | Self::Database { .. } => None,
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
-        move |source| Self::Parquet { path: path.to_owned(), source }
+        // A full disk is no fault of the file; one that ends too soon is.
+        move |source| match source {
+            ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+                Ok(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
+                    Self::Io { action: "use", path: path.to_owned(), source: *source }
+                }
+                Ok(cut) => Self::Parquet { path: path.to_owned(), source: (*cut).into() },
+                Err(cause) => {
+                    let source = ParquetError::External(cause);
+                    Self::Parquet { path: path.to_owned(), source }
+                }
+            },
+            source => Self::Parquet { path: path.to_owned(), source },
+        }
     }
 
     pub(crate) fn database(action: &'static str) -> impl FnOnce(duckdb::Error) -> Self {
         move |error| Self::Database { action, detail: duckdb_message(&error) }
+    }
+}
+
+fn more(files: usize) -> String {
+    match files {
+        0 | 1 => String::new(),
+        2 => ", and 1 more file".into(),
+        _ => format!(", and {} more files", files - 1),
     }
 }
 

@@ -7,7 +7,7 @@ use host_record::Views;
 
 use crate::database::path_literal;
 use crate::error::StoreError;
-use crate::run::RunFolder;
+use crate::run::{CaseFile, LostFile, RunFolder};
 use crate::views::RunViews;
 
 /// File formats.
@@ -24,11 +24,13 @@ pub enum ExportFormat {
 
 /// Writes a view of a run to a file: `samples` (one row a query), `outputs` (one row an example
 /// and output), or one of the fixed views. The rows stream through, so that samples of any number
-/// can be exported; the file is complete or not there.
+/// can be exported; the file is complete or not there. Of a run that has lost files, what rests on
+/// them is not exported at all: a table with fewer cases would look like a whole one.
 ///
 /// # Errors
 ///
-/// Where there is no such view, the run cannot be read, or the file cannot be written.
+/// Where there is no such view, the run cannot be read, or the file cannot be written;
+/// [`StoreError::LostFiles`] where finished cases have lost files that the view rests on.
 pub fn export(
     folder: &RunFolder,
     view: &str,
@@ -47,6 +49,16 @@ pub fn export(
             return Err(StoreError::Query { detail });
         }
     };
+    let needed = match source {
+        "outputs" => Some(CaseFile::Outputs),
+        "raw_benchmark_data" | "latency_quantiles" | "latency_histogram" => Some(CaseFile::Samples),
+        _ => None,
+    };
+    let files = views.lost().iter().filter(|lost| Some(lost.file) == needed);
+    let files: Vec<LostFile> = files.cloned().collect();
+    if !files.is_empty() {
+        return Err(StoreError::LostFiles { files });
+    }
     let columns = match (source, format) {
         // Elsewhere no value is infinite or not a number.
         ("outputs", ExportFormat::JsonLines) => {

@@ -28,13 +28,15 @@ mod run;
 mod views;
 
 pub use database::{
-    DATABASE_FILE, Database, SyncReport, Synced, library_version as database_library_version,
+    Answer, DATABASE_FILE, Database, SyncReport, Synced,
+    library_version as database_library_version,
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export};
-pub use results_folder::{ResultsFolder, RunEntry, RunState, list_table};
+pub use results_folder::{DamagedRun, ResultsFolder, RunEntry, RunState, list_table};
 pub use run::{
-    Counts, NewRun, PlanLine, PlanWriter, PluginRole, RecommendationRecord, Records, ResultRecord,
-    RunFinished, RunFolder, RunHeader, RunPlugin, RunWriter, TornLine,
+    CaseFile, Counts, Flaw, Loss, LostFile, NewRun, PlanLine, PlanWriter, PluginRole,
+    RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder, RunHeader, RunPlugin,
+    RunWriter, TornLine,
 };
 pub use views::RunViews;

@@ -8,7 +8,9 @@ use host_record::{Cell, Table};
 
 use crate::database::DATABASE_FILE;
 use crate::error::StoreError;
-use crate::run::{Counts, RunFinished, RunFolder, RunHeader, RunWriter};
+use crate::run::{
+    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, RunWriter, TornLine,
+};
 
 /// A results folder, such as `./results`: run folders in `runs/`, and one DuckDB file.
 #[derive(Debug, Clone)]
@@ -52,6 +54,24 @@ pub struct RunEntry {
     pub finished: Option<RunFinished>,
     /// How the cases recorded so far ended.
     pub counts: Counts,
+    /// Lines that a crash cut short.
+    pub torn: Vec<TornLine>,
+}
+
+/// A run that cannot be read, as a list shows it.
+#[derive(Debug)]
+pub struct DamagedRun {
+    /// Its folder.
+    pub path: PathBuf,
+    /// The folder's name, which is the run's id.
+    pub run_id: String,
+    /// Why it cannot be read.
+    pub error: StoreError,
+}
+
+impl DamagedRun {
+    /// The word for its state.
+    pub const STATE: &str = "damaged";
 }
 
 impl ResultsFolder {
@@ -73,12 +93,35 @@ impl ResultsFolder {
         self.root.join(DATABASE_FILE)
     }
 
-    /// Folders of all runs, oldest first. What has no `run.json` is not a run.
+    /// Folders of all runs, oldest first. What has neither `run.json` nor a case in its journal is
+    /// not a run; with a journal alone it is one that cannot be read.
     ///
     /// # Errors
     ///
     /// Where the folder cannot be read; one that does not exist has no runs.
     pub fn run_paths(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let mut paths = self.folders()?;
+        paths.retain(|path| is_run(path));
+        Ok(paths)
+    }
+
+    /// Folders in `runs/` that are no run: what a host leaves behind that is ended while it makes
+    /// one. One that is being made now is not among them.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be read.
+    pub fn half_made(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let mut paths = self.folders()?;
+        paths.retain(|path| {
+            // Where the lock cannot be looked at, nobody is seen to hold it.
+            let layout = Layout { root: path.clone() };
+            !is_run(path) && !RunWriter::is_locked(&layout).unwrap_or(false)
+        });
+        Ok(paths)
+    }
+
+    fn folders(&self) -> Result<Vec<PathBuf>, StoreError> {
         let runs = self.root.join("runs");
         let entries = match fs::read_dir(&runs) {
             Ok(entries) => entries,
@@ -88,12 +131,27 @@ impl ResultsFolder {
         let mut paths = Vec::new();
         for entry in entries {
             let path = entry.map_err(StoreError::io("read", &runs))?.path();
-            if path.join("run.json").is_file() {
+            if path.is_dir() {
                 paths.push(path);
             }
         }
         paths.sort();
         Ok(paths)
+    }
+
+    /// Files that finished cases of any run no longer have. A run that cannot be read has none:
+    /// a list of the runs says so.
+    ///
+    /// # Errors
+    ///
+    /// Where the results folder itself cannot be read.
+    pub fn lost_files(&self) -> Result<Vec<LostFile>, StoreError> {
+        let mut lost = Vec::new();
+        for path in self.run_paths()? {
+            let found = RunFolder::open(&path).and_then(|folder| folder.lost_files());
+            lost.extend(found.unwrap_or_default());
+        }
+        Ok(lost)
     }
 
     /// The folder of a run, by its id, a part of the id that fits no other run, `latest`, or a
@@ -112,10 +170,7 @@ impl ResultsFolder {
             };
         }
         let paths = self.run_paths()?;
-        let name = |path: &PathBuf| match path.components().next_back() {
-            Some(Component::Normal(name)) => name.to_string_lossy().into_owned(),
-            _ => String::new(),
-        };
+        let name = |path: &PathBuf| folder_name(path);
         if wanted == "latest"
             && let Some(path) = paths.last()
         {
@@ -141,14 +196,28 @@ impl ResultsFolder {
         }
     }
 
-    /// All runs, oldest first; a folder that cannot be read is an error of its own and does not
-    /// hide the others.
+    /// All runs, oldest first; one that cannot be read does not hide the others.
     ///
     /// # Errors
     ///
     /// Where the results folder itself cannot be read.
-    pub fn list(&self) -> Result<Vec<Result<RunEntry, StoreError>>, StoreError> {
-        Ok(self.run_paths()?.iter().map(|path| entry(path)).collect())
+    pub fn list(&self) -> Result<Vec<Result<RunEntry, DamagedRun>>, StoreError> {
+        let damaged = |path: PathBuf, error| DamagedRun { run_id: folder_name(&path), path, error };
+        let list = |path: PathBuf| entry(&path).map_err(|error| damaged(path, error));
+        Ok(self.run_paths()?.into_iter().map(list).collect())
+    }
+}
+
+/// A folder without a header is a run all the same if cases were recorded in it.
+fn is_run(path: &Path) -> bool {
+    let layout = Layout { root: path.to_owned() };
+    layout.header().is_file() || fs::metadata(layout.journal()).is_ok_and(|file| file.len() > 0)
+}
+
+pub(crate) fn folder_name(path: &Path) -> String {
+    match path.components().next_back() {
+        Some(Component::Normal(name)) => name.to_string_lossy().into_owned(),
+        _ => String::new(),
     }
 }
 
@@ -162,21 +231,23 @@ fn entry(path: &Path) -> Result<RunEntry, StoreError> {
             for record in folder.records()? {
                 counts.add(&record?.outcome);
             }
-            let running = RunWriter::is_locked(&folder)?;
+            let running = RunWriter::is_locked(&folder.layout)?;
             (if running { RunState::Running } else { RunState::Interrupted }, counts)
         }
     };
-    Ok(RunEntry { path: path.to_owned(), header: folder.header().clone(), state, finished, counts })
+    let (path, header, torn) = (path.to_owned(), folder.header().clone(), folder.torn_lines()?);
+    Ok(RunEntry { path, header, state, finished, counts, torn })
 }
 
-/// A list of runs as a table: run, experiment, started, state, cases, finished, failed, gaps.
+/// A list of runs as a table: run, experiment, started, state, cases, finished, failed, gaps. Of a
+/// damaged run only its id and its state are known.
 #[must_use]
-pub fn list_table(entries: &[RunEntry]) -> Table {
+pub fn list_table(entries: &[Result<RunEntry, DamagedRun>]) -> Table {
     let columns =
         ["run_id", "experiment", "started_at", "state", "cases", "finished", "failed", "gaps"];
     let count = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-    let row = |entry: &RunEntry| {
-        vec![
+    let row = |entry: &Result<RunEntry, DamagedRun>| match entry {
+        Ok(entry) => vec![
             Cell::Text(entry.header.run_id.clone()),
             Cell::Text(entry.header.experiment.clone()),
             Cell::Text(entry.header.started_at.clone()),
@@ -185,7 +256,13 @@ pub fn list_table(entries: &[RunEntry]) -> Table {
             count(entry.counts.finished),
             count(entry.counts.failed),
             count(entry.counts.gaps),
-        ]
+        ],
+        Err(damaged) => {
+            let mut row = vec![Cell::Null; columns.len()];
+            row[0] = Cell::Text(damaged.run_id.clone());
+            row[3] = Cell::Text(DamagedRun::STATE.into());
+            row
+        }
     };
     Table { columns: columns.map(str::to_owned).into(), rows: entries.iter().map(row).collect() }
 }

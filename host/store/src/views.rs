@@ -7,6 +7,8 @@ says of a run is what the database says of it.
 */
 
 use std::cell::Cell as Flag;
+use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use duckdb::{Appender, Connection, params};
@@ -18,7 +20,7 @@ use crate::database::{
 };
 use crate::distribution;
 use crate::error::StoreError;
-use crate::run::{RunFolder, SampleColumn};
+use crate::run::{CaseFile, LostFile, RunFolder, SampleColumn, without_samples};
 
 /// Names of the views, in the order of the reference page.
 const NAMES: [&str; 9] = [
@@ -37,6 +39,8 @@ const NAMES: [&str; 9] = [
 pub struct RunViews {
     connection: Connection,
     folder: RunFolder,
+    /// Files that finished cases no longer have; the view `warnings` says so.
+    lost: Vec<LostFile>,
     /// The latencies' distributions take reading all samples, so they wait until someone asks.
     distributions: Flag<bool>,
 }
@@ -62,22 +66,23 @@ impl RunViews {
         let folder = RunFolder::open(&path)?;
         let mut connection = in_memory()?;
         migrate(&mut connection, &path, MIGRATIONS)?;
-        import(&mut connection, &folder)?;
+        let inspection = folder.inspect()?;
+        import(&mut connection, &folder, &inspection)?;
+        let lost = inspection.lost;
+        let samples = parquet_files(&path, CaseFile::Samples, &lost)?;
         let samples = samples_view(
             "parse_path(filename)[-3]",
-            &pattern_literal(&path, "samples/*.parquet"),
-            has_parquet(&path.join("samples"))?,
+            samples.as_deref().unwrap_or_default(),
+            samples.is_some(),
         );
-        let outputs = if has_parquet(&path.join("outputs"))? {
-            format!(
+        let outputs = match parquet_files(&path, CaseFile::Outputs, &lost)? {
+            Some(files) => format!(
                 "SELECT parse_filename(filename, true) AS case_id, example::BIGINT AS example, \
-                 output::VARCHAR AS output, values FROM read_parquet({}, filename = true)",
-                pattern_literal(&path, "outputs/*.parquet")
-            )
-        } else {
-            "SELECT NULL::VARCHAR AS case_id, NULL::BIGINT AS example, NULL::VARCHAR AS output, \
-             NULL::FLOAT[] AS values WHERE false"
-                .into()
+                 output::VARCHAR AS output, values FROM read_parquet({files}, filename = true)"
+            ),
+            None => "SELECT NULL::VARCHAR AS case_id, NULL::BIGINT AS example, \
+                     NULL::VARCHAR AS output, NULL::FLOAT[] AS values WHERE false"
+                .into(),
         };
         connection
             .execute_batch(&format!(
@@ -86,13 +91,17 @@ impl RunViews {
             ))
             .map_err(StoreError::database("make the views"))?;
         tracing::debug!(run = folder.run_id(), elapsed = ?started.elapsed(), "views opened");
-        Ok(Self { connection, folder, distributions: Flag::new(false) })
+        Ok(Self { connection, folder, lost, distributions: Flag::new(false) })
     }
 
     /// The run that they show.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
         &self.folder
+    }
+
+    pub(crate) fn lost(&self) -> &[LostFile] {
+        &self.lost
     }
 
     /// Answers a query that a user wrote, over the views and over `raw_benchmark_data` and
@@ -105,7 +114,7 @@ impl RunViews {
         if sql.to_ascii_lowercase().contains("latency_") {
             self.fill_distributions()?;
         }
-        user_query(&self.connection, sql)
+        user_query(&self.connection, sql).map(|answer| answer.table)
     }
 
     /// Writes a view, `raw_benchmark_data` or `outputs` to a file in one of DuckDB's formats.
@@ -139,12 +148,16 @@ impl RunViews {
             return Ok(());
         }
         let failed = || StoreError::database("make the views");
+        let without_samples = without_samples(&self.lost);
         let fill = || {
             let mut quantiles = self.appender("latency_quantiles")?;
             let mut histogram = self.appender("latency_histogram")?;
             for record in self.folder.records()? {
                 let record = record?;
                 let Outcome::Finished(_) = &record.outcome else { continue };
+                if without_samples.contains(&*record.case_id) {
+                    continue;
+                }
                 let Some(samples) = self.folder.samples(&record.case_id)? else { continue };
                 let latencies = samples.read(SampleColumn::Latency)?;
                 for (quantile, latency) in distribution::quantiles(&latencies) {
@@ -168,6 +181,32 @@ impl RunViews {
         self.distributions.set(filled.is_ok());
         filled
     }
+}
+
+/// An SQL expression for a run's files of one kind; `None` where there are none. DuckDB gives up at
+/// the first that is no Parquet, so where one is lost the others are named one by one.
+fn parquet_files(
+    run: &Path,
+    kind: CaseFile,
+    lost: &[LostFile],
+) -> Result<Option<String>, StoreError> {
+    let folder = run.join(kind.name());
+    let lost: Vec<&Path> =
+        lost.iter().filter(|lost| lost.file == kind).map(|lost| lost.path.as_path()).collect();
+    if lost.is_empty() {
+        let pattern = pattern_literal(&folder, "*.parquet");
+        return Ok(has_parquet(&folder)?.then_some(pattern));
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder).into_iter().flatten() {
+        let path = entry.map_err(StoreError::io("read", &folder))?.path();
+        let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
+        if let Some(name) = path.file_name().filter(|_| is_parquet && !lost.contains(&&*path)) {
+            files.push(pattern_literal(&folder, &name.to_string_lossy()));
+        }
+    }
+    files.sort_unstable();
+    Ok((!files.is_empty()).then(|| format!("[{}]", files.join(", "))))
 }
 
 impl Views for RunViews {

@@ -1,16 +1,15 @@
 //! `host results`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host_record::Table;
 use host_store::{
-    Database, ExportFormat, ResultsFolder, RunEntry, RunFolder, StoreError, SyncReport, Synced,
-    export, list_table,
+    Answer, DamagedRun, Database, ExportFormat, Flaw, ResultsFolder, RunEntry, RunFolder,
+    StoreError, SyncReport, Synced, export, list_table,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::arguments::ResultsCommand;
+use crate::arguments::{Format, ResultsCommand};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
@@ -38,13 +37,18 @@ pub(crate) fn results(
 }
 
 fn list(results: &ResultsFolder, printer: &Printer) -> Result<Exit> {
-    let mut entries: Vec<RunEntry> = Vec::new();
-    for entry in results.list()? {
+    let entries = results.list()?;
+    let mut exit = Exit::Success;
+    for entry in &entries {
         match entry {
-            Ok(entry) => entries.push(entry),
-            Err(error) => printer.warning(&error, error.hint().as_deref()),
+            Ok(entry) => entry.torn.iter().for_each(|torn| printer.warning(torn, None)),
+            Err(damaged) => {
+                exit = Exit::Results;
+                warn_of_run(&damaged.path, &damaged.error, printer);
+            }
         }
     }
+    warn_of_half_made(&results.half_made()?, printer);
     let whole = || list_table(&entries);
     let shown = printer.machine(|| Value::Array(table::objects(&whole())), whole);
     if !shown && !entries.is_empty() {
@@ -53,20 +57,67 @@ fn list(results: &ResultsFolder, printer: &Printer) -> Result<Exit> {
     if entries.is_empty() && !printer.is_quiet() {
         printer.status("Empty", format_args!("no run in {}", results.path().display()));
     }
-    Ok(Exit::Success)
+    Ok(exit)
+}
+
+/// Says why a run cannot be read; most errors name its folder themselves.
+fn warn_of_run(path: &Path, error: &StoreError, printer: &Printer) {
+    let hint = error.hint();
+    match error.path() {
+        Some(named) if named.starts_with(path) => printer.warning(error, hint.as_deref()),
+        _ => printer.warning(format_args!("{}: {error}", path.display()), hint.as_deref()),
+    }
+}
+
+fn warn_of_half_made(paths: &[PathBuf], printer: &Printer) {
+    for path in paths {
+        printer.warning(
+            format_args!("`{}` is no run: it has no `run.json`", path.display()),
+            Some("a host was ended while it made it; nothing was measured, so it can be removed"),
+        );
+    }
+}
+
+/// Says what is wrong with runs that can be read. Of a folder that was emptied, a few files say
+/// enough.
+pub(crate) fn warn_of_flaws(flaws: &[Flaw], printer: &Printer) {
+    const SHOWN: usize = 5;
+    let (lost, torn): (Vec<_>, Vec<_>) =
+        flaws.iter().partition(|flaw| matches!(flaw, Flaw::LostFile(_)));
+    for flaw in torn {
+        printer.warning(flaw, flaw.hint());
+    }
+    for (index, flaw) in lost.iter().take(SHOWN).enumerate() {
+        let is_last = index + 1 == lost.len();
+        printer.warning(flaw, flaw.hint().filter(|_| is_last));
+    }
+    if lost.len() > SHOWN {
+        let more = units::count((lost.len() - SHOWN) as u64, "more file", "more files");
+        printer.warning(format_args!("{more} of finished cases are lost"), lost[0].hint());
+    }
 }
 
 /// The list for people. The id says the experiment and the time.
-fn columns(entries: &[RunEntry]) -> Vec<Column> {
-    let text = |value: &dyn Fn(&RunEntry) -> String| entries.iter().map(value).collect();
+fn columns(entries: &[Result<RunEntry, DamagedRun>]) -> Vec<Column> {
+    let either = |value: &dyn Fn(&RunEntry) -> String, damaged: &dyn Fn(&DamagedRun) -> String| {
+        let cell = |entry: &Result<RunEntry, DamagedRun>| match entry {
+            Ok(entry) => value(entry),
+            Err(run) => damaged(run),
+        };
+        entries.iter().map(cell).collect()
+    };
+    let text = |value: &dyn Fn(&RunEntry) -> String| either(value, &|_| String::new());
     let number = |heading, gives_way, value: &dyn Fn(&RunEntry) -> u64| Column {
         right: true,
         gives_way,
         ..Column::new(heading, text(&|entry| value(entry).to_string()))
     };
     vec![
-        Column::new("run", text(&|entry| entry.header.run_id.clone())),
-        Column::new("state", text(&|entry| entry.state.name().into())),
+        Column::new("run", either(&|entry| entry.header.run_id.clone(), &|run| run.run_id.clone())),
+        Column::new(
+            "state",
+            either(&|entry| entry.state.name().into(), &|_| DamagedRun::STATE.into()),
+        ),
         number("cases", 1, &|entry| entry.counts.cases()),
         number("finished", 2, &|entry| entry.counts.finished),
         number("failed", 0, &|entry| entry.counts.failed),
@@ -87,11 +138,26 @@ fn columns(entries: &[RunEntry]) -> Vec<Column> {
 fn show(path: &Path, printer: &Printer) -> Result<Exit> {
     let folder = RunFolder::open(path)?;
     let summary = Summary::read(&folder)?;
-    if !printer.machine(|| summary.document(path), || summary.rows()) {
+    let flaws = folder.flaws()?;
+    let document = || {
+        let mut document = summary.document(path);
+        document["lost-files"] = flaws.iter().filter_map(lost_file).collect();
+        document
+    };
+    if !printer.machine(document, || summary.rows()) {
         printer.data(summary.human(printer.width(), printer.palette()));
         printer.status("Folder", path.display());
     }
+    warn_of_flaws(&flaws, printer);
     Ok(Exit::Success)
+}
+
+fn lost_file(flaw: &Flaw) -> Option<Value> {
+    let Flaw::LostFile(lost) = flaw else { return None };
+    let reason = lost.loss.name();
+    Some(json!({
+        "case": lost.case_id, "file": lost.file.name(), "path": lost.path, "reason": reason,
+    }))
 }
 
 fn query(results: &ResultsFolder, sql: &str, printer: &Printer) -> Result<Exit> {
@@ -104,15 +170,39 @@ fn query(results: &ResultsFolder, sql: &str, printer: &Printer) -> Result<Exit> 
             failure
         }
     })?;
-    show_table(&answer, printer);
+    show_answer(&answer, printer);
+    if Database::reads_samples(sql) {
+        let lost = results.lost_files()?.into_iter().map(|lost| Flaw::LostFile(Box::new(lost)));
+        warn_of_flaws(&lost.collect::<Vec<_>>(), printer);
+    }
     Ok(Exit::Success)
 }
 
-fn show_table(answer: &Table, printer: &Printer) {
-    let shown = printer.machine(|| Value::Array(table::objects(answer)), || answer.clone());
-    if !shown && !answer.rows.is_empty() {
-        printer.data(printer.headed(&table::human(answer, printer.width())));
+fn show_answer(answer: &Answer, printer: &Printer) {
+    let table = &answer.table;
+    if printer.format() == Format::Jsonl {
+        for object in objects(answer) {
+            printer.data(object);
+        }
+        return;
     }
+    let shown = printer.machine(|| Value::Array(objects(answer)), || table.clone());
+    if !shown && !table.rows.is_empty() {
+        printer.data(printer.headed(&table::human(table, printer.width())));
+    }
+}
+
+/// The rows as JSON objects. Where a list or a structure is text elsewhere, it is itself here.
+fn objects(answer: &Answer) -> Vec<Value> {
+    let mut objects = table::objects(&answer.table);
+    for column in answer.nested.iter().filter_map(|index| answer.table.columns.get(*index)) {
+        for value in objects.iter_mut().filter_map(|object| object.get_mut(column)) {
+            if let Some(parsed) = value.as_str().and_then(|text| serde_json::from_str(text).ok()) {
+                *value = parsed;
+            }
+        }
+    }
+    objects
 }
 
 fn write(path: &Path, view: &str, to: &Path, printer: &Printer) -> Result<Exit> {
@@ -127,13 +217,20 @@ fn write(path: &Path, view: &str, to: &Path, printer: &Printer) -> Result<Exit> 
                 .help("end the file's name with .csv, .parquet or .jsonl"));
         }
     };
-    export(&RunFolder::open(path)?, view, format, to)?;
+    let folder = RunFolder::open(path)?;
+    export(&folder, view, format, to)?;
     printer.status("Wrote", to.display());
+    warn_of_flaws(&folder.flaws()?, printer);
     Ok(Exit::Success)
 }
 
 fn sync(results: &ResultsFolder, rebuild: bool, printer: &Printer) -> Result<Exit> {
-    let SyncReport { runs } = if rebuild {
+    if results.run_paths()?.is_empty() && !results.database_path().exists() {
+        warn_of_half_made(&results.half_made()?, printer);
+        printer.status("Empty", format_args!("no run in {}", results.path().display()));
+        return Ok(Exit::Success);
+    }
+    let SyncReport { runs, dropped, flaws, half_made } = if rebuild {
         Database::rebuild(results, PATIENCE)?
     } else {
         let mut database = Database::open(results, PATIENCE)?;
@@ -148,18 +245,20 @@ fn sync(results: &ResultsFolder, rebuild: bool, printer: &Printer) -> Result<Exi
             Ok(Synced::Unchanged) => unchanged += 1,
             Err(error) => {
                 unreadable += 1;
-                printer
-                    .warning(format_args!("{}: {error}", path.display()), error.hint().as_deref());
+                warn_of_run(&path, &error, printer);
             }
         }
     }
-    printer.status(
-        "Synced",
-        format_args!(
-            "{}: {} imported, {unchanged} unchanged",
-            results.database_path().display(),
-            units::count(imported, "run", "runs")
-        ),
+    warn_of_flaws(&flaws, printer);
+    warn_of_half_made(&half_made, printer);
+    let mut done = format!(
+        "{}: {} imported, {unchanged} unchanged",
+        results.database_path().display(),
+        units::count(imported, "run", "runs")
     );
+    if !dropped.is_empty() {
+        done += &format!(", {} dropped, whose folder is gone", dropped.len());
+    }
+    printer.status("Synced", done);
     Ok(if unreadable > 0 { Exit::Results } else { Exit::Success })
 }

@@ -6,12 +6,14 @@ from every file but the samples that it may read, cannot change its settings, an
 only: a read-only database would still let `COPY … TO` overwrite a run's files.
 */
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use duckdb::types::{TimeUnit, Value, ValueRef};
 use duckdb::{AccessMode, Config, Connection};
 use host_record::{Cell, Table};
 
+use super::Answer;
 use crate::error::{StoreError, duckdb_message};
 
 /// Settings that every connection has.
@@ -73,7 +75,7 @@ pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), Stor
 
 /// Runs a query that a user wrote. It must be a `SELECT`, or one of the statements that DuckDB
 /// takes for one: `FROM`, `VALUES`, `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
-pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Table, StoreError> {
+pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, StoreError> {
     let refused = |error: &duckdb::Error| StoreError::Query { detail: duckdb_message(error) };
     // DuckDB's own parser says whether the text is SELECT statements only.
     let parsed: String = connection
@@ -82,7 +84,7 @@ pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Table, St
     if let Some(detail) = refusal(&parsed, sql) {
         return Err(StoreError::Query { detail });
     }
-    table(connection, sql).map_err(|error| refused(&error))
+    answer(connection, sql).map_err(|error| refused(&error))
 }
 
 /// Why `json_serialize_sql` would not take a text, in words for the one who wrote it.
@@ -114,8 +116,13 @@ fn refusal(parsed: &str, sql: &str) -> Option<String> {
     })
 }
 
-/// Runs a query of ours, or one that has been checked.
+/// Runs a query of ours.
 pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table> {
+    Ok(answer(connection, sql)?.table)
+}
+
+/// Runs a query that has been checked.
+fn answer(connection: &Connection, sql: &str) -> duckdb::Result<Answer> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     let columns: Vec<String> = match rows.as_ref() {
@@ -123,11 +130,22 @@ pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table>
         None => Vec::new(),
     };
     let mut table = Table { columns, rows: Vec::new() };
+    let mut nested = BTreeSet::new();
     while let Some(row) = rows.next()? {
-        let cells = (0..table.columns.len()).map(|index| row.get_ref(index).map(cell));
-        table.rows.push(cells.collect::<duckdb::Result<_>>()?);
+        let mut cells = Vec::with_capacity(table.columns.len());
+        for index in 0..table.columns.len() {
+            let value = row.get_ref(index)?;
+            if matches!(
+                value,
+                ValueRef::List(..) | ValueRef::Array(..) | ValueRef::Struct(..) | ValueRef::Map(..)
+            ) {
+                nested.insert(index);
+            }
+            cells.push(cell(value));
+        }
+        table.rows.push(cells);
     }
-    Ok(table)
+    Ok(Answer { table, nested })
 }
 
 /// A value of DuckDB's as a cell. Whole numbers too large for 64 bits become floating-point ones,

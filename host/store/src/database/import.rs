@@ -7,7 +7,7 @@ use duckdb::{Appender, Connection, params};
 use host_record::{CaseRecord, Environment, Outcome, PluginIdentity};
 
 use crate::error::StoreError;
-use crate::run::{Counts, RunFolder, RunPlugin};
+use crate::run::{Counts, Inspection, RunFolder, RunPlugin, without_samples};
 
 const TABLES: [&str; 7] = [
     "benchmark_runs",
@@ -18,6 +18,9 @@ const TABLES: [&str; 7] = [
     "hardware_info",
     "recommendations",
 ];
+
+/// The kind of the warning about a file that a finished case no longer has.
+const FILE_LOST: &str = "file-lost";
 
 const RUN: &[&str] = &[
     "run_id",
@@ -112,22 +115,20 @@ const RECOMMENDATION: &[&str] = &[
     "attributes",
 ];
 
-/// Replaces what the database holds of a run with what its folder holds, in one transaction.
+/// Replaces what the database holds of a run with what its folder holds, in one transaction. The
+/// inspection comes first, so that what is appended since then is seen as a change later.
 /// Returns the number of cases and of results.
 pub(crate) fn import(
     connection: &mut Connection,
     folder: &RunFolder,
+    inspection: &Inspection,
 ) -> Result<(u64, u64), StoreError> {
     let failed = || StoreError::database("import the run");
     let transaction = connection.transaction().map_err(failed())?;
     let run_id = folder.run_id();
-    for table in TABLES {
-        transaction
-            .execute(&format!("DELETE FROM {table} WHERE run_id = ?"), [run_id])
-            .map_err(failed())?;
-    }
-    // Before the files are read: what is appended meanwhile will be seen as a change.
-    let fingerprint = folder.fingerprint()?;
+    delete(&transaction, run_id).map_err(failed())?;
+    let Inspection { lost, fingerprint } = inspection;
+    let without_samples = without_samples(lost);
     let appender =
         |table, columns| transaction.appender_with_columns(table, columns).map_err(failed());
 
@@ -150,7 +151,12 @@ pub(crate) fn import(
                     indices.get(&record.case_id).copied()
                 }
             };
-            let samples = folder.samples(&record.case_id)?;
+            let samples = match folder.samples(&record.case_id) {
+                _ if without_samples.contains(&*record.case_id) => None,
+                // What a failed case left is evidence, and promised to nobody.
+                Err(StoreError::Parquet { .. }) if !is_finished(&record) => None,
+                samples => samples?,
+            };
             let queries = samples.map(|samples| samples.len() as u64);
             append_case(&mut cases, run_id, &record, index, queries).map_err(failed())?;
             if let Outcome::Finished(report) = &record.outcome {
@@ -166,6 +172,11 @@ pub(crate) fn import(
                 let prefix = format!("device.{}.{}", spec.key.backend, spec.device.id);
                 flatten(&prefix, &device, &mut hardware);
             }
+        }
+        for lost in lost {
+            warnings
+                .append_row(params![run_id, lost.case_id, FILE_LOST, lost.to_string()])
+                .map_err(failed())?;
         }
         cases.flush().map_err(failed())?;
         warnings.flush().map_err(failed())?;
@@ -213,6 +224,27 @@ pub(crate) fn import(
     }
     transaction.commit().map_err(failed())?;
     Ok((counts.cases(), results))
+}
+
+/// Removes all that a database holds of some runs.
+pub(super) fn remove(connection: &mut Connection, run_ids: &[String]) -> Result<(), StoreError> {
+    let failed = || StoreError::database("drop runs that are gone");
+    let transaction = connection.transaction().map_err(failed())?;
+    for run_id in run_ids {
+        delete(&transaction, run_id).map_err(failed())?;
+    }
+    transaction.commit().map_err(failed())
+}
+
+fn delete(connection: &Connection, run_id: &str) -> duckdb::Result<()> {
+    for table in TABLES {
+        connection.execute(&format!("DELETE FROM {table} WHERE run_id = ?"), [run_id])?;
+    }
+    Ok(())
+}
+
+fn is_finished(record: &CaseRecord) -> bool {
+    matches!(record.outcome, Outcome::Finished(_))
 }
 
 /// Places in the plan of the cases that it knew to be gaps; their records have no specification.

@@ -16,18 +16,19 @@ pub(crate) use connection::{confine, in_memory, path_literal, pattern_literal, t
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, migrate};
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use duckdb::{AccessMode, Connection};
-use host_record::Table;
+use host_record::{Cell, Table};
 
 use crate::error::{StoreError, duckdb_message};
 use crate::platform::sync_folder;
-use crate::results_folder::ResultsFolder;
-use crate::run::RunFolder;
+use crate::results_folder::{ResultsFolder, folder_name};
+use crate::run::{Flaw, Inspection, RunFolder};
 
 /// Name of the database file in a results folder.
 pub const DATABASE_FILE: &str = "tare.duckdb";
@@ -54,10 +55,25 @@ pub enum Synced {
 }
 
 /// What an import of all runs did, run by run, oldest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SyncReport {
     /// The run's folder, and what became of it. A run that cannot be read hinders no other.
     pub runs: Vec<(PathBuf, Result<Synced, StoreError>)>,
+    /// Runs that the database had and whose folder is gone: their ids. It no longer has them.
+    pub dropped: Vec<String>,
+    /// What is wrong with runs that could be read.
+    pub flaws: Vec<Flaw>,
+    /// Folders that are no run, as [`ResultsFolder::half_made`] finds them.
+    pub half_made: Vec<PathBuf>,
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Its rows.
+    pub table: Table,
+    /// The columns whose values are lists, structures or maps: their cells are JSON text.
+    pub nested: BTreeSet<usize>,
 }
 
 impl Database {
@@ -96,8 +112,15 @@ impl Database {
     ///
     /// Where the run folder cannot be read, or DuckDB fails; the database is then as it was.
     pub fn sync(&mut self, folder: &RunFolder) -> Result<Synced, StoreError> {
+        self.sync_inspected(folder, &folder.inspect()?)
+    }
+
+    fn sync_inspected(
+        &mut self,
+        folder: &RunFolder,
+        inspection: &Inspection,
+    ) -> Result<Synced, StoreError> {
         let started = Instant::now();
-        let fingerprint = folder.fingerprint()?;
         let known: Option<String> = self
             .connection
             .query_row(
@@ -106,11 +129,11 @@ impl Database {
                 |row| row.get(0),
             )
             .map_err(failed(&self.path, "read the database"))?;
-        if known.as_deref() == Some(fingerprint.as_str()) {
+        if known.as_deref() == Some(&*inspection.fingerprint) {
             return Ok(Synced::Unchanged);
         }
-        let (cases, results) =
-            import(&mut self.connection, folder).map_err(|error| located(error, &self.path))?;
+        let (cases, results) = import(&mut self.connection, folder, inspection)
+            .map_err(|error| located(error, &self.path))?;
         self.refresh_raw_view()?;
         tracing::debug!(
             run = folder.run_id(), cases, results, elapsed = ?started.elapsed(),
@@ -119,19 +142,47 @@ impl Database {
         Ok(Synced::Imported { cases, results })
     }
 
-    /// Brings in every run of the results folder that is new or has changed. Runs whose folder is
-    /// gone stay in the database.
+    /// Brings in every run of the results folder that is new or has changed, and drops those whose
+    /// folder is gone. A run whose folder is there and cannot be read stays as it was.
     ///
     /// # Errors
     ///
     /// Where the results folder cannot be read.
     pub fn sync_all(&mut self) -> Result<SyncReport, StoreError> {
-        let mut runs = Vec::new();
+        let mut report = SyncReport::default();
+        let mut present = HashSet::new();
         for path in self.results.run_paths()? {
-            let synced = RunFolder::open(&path).and_then(|folder| self.sync(&folder));
-            runs.push((path, synced));
+            present.insert(folder_name(&path));
+            let synced = RunFolder::open(&path).and_then(|folder| {
+                // A folder may have been renamed.
+                present.insert(folder.run_id().to_owned());
+                let inspection = folder.inspect()?;
+                let synced = self.sync_inspected(&folder, &inspection)?;
+                report.flaws.extend(folder.flaws_with(inspection.lost)?);
+                Ok(synced)
+            });
+            report.runs.push((path, synced));
         }
-        Ok(SyncReport { runs })
+        report.dropped = self.drop_absent(&present)?;
+        report.half_made = self.results.half_made()?;
+        Ok(report)
+    }
+
+    /// Drops all runs but these.
+    fn drop_absent(&mut self, present: &HashSet<String>) -> Result<Vec<String>, StoreError> {
+        let known = table(&self.connection, "SELECT run_id FROM benchmark_runs ORDER BY run_id")
+            .map_err(failed(&self.path, "read the database"))?;
+        let known = known.rows.into_iter().flatten().filter_map(|cell| match cell {
+            Cell::Text(run_id) => Some(run_id),
+            _ => None,
+        });
+        let absent: Vec<String> = known.filter(|run_id| !present.contains(run_id)).collect();
+        if !absent.is_empty() {
+            import::remove(&mut self.connection, &absent)
+                .map_err(|error| located(error, &self.path))?;
+            self.refresh_raw_view()?;
+        }
+        Ok(absent)
     }
 
     /// Writes everything into the file and closes it.
@@ -156,7 +207,7 @@ impl Database {
         results: &ResultsFolder,
         sql: &str,
         patience: Duration,
-    ) -> Result<Table, StoreError> {
+    ) -> Result<Answer, StoreError> {
         let path = results.database_path();
         if !path.is_file() {
             return Err(StoreError::NoDatabase { path });
@@ -175,11 +226,20 @@ impl Database {
         }
         // The stored view has relative names, which a confined connection may not follow.
         let raw = raw_view(results.path(), has_samples(&results)?);
-        connection
-            .execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"))
-            .map_err(failed(&path, "read the samples"))?;
+        let made =
+            connection.execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"));
+        // A file of samples that is no longer one stands in the way of those only who ask for it.
+        if Self::reads_samples(sql) {
+            made.map_err(failed(&path, "read the samples"))?;
+        }
         confine(&connection, &results.path().join("runs"))?;
         user_query(&connection, sql)
+    }
+
+    /// Whether a query reads samples, as far as can be told from its text.
+    #[must_use]
+    pub fn reads_samples(sql: &str) -> bool {
+        sql.to_ascii_lowercase().contains("raw_benchmark_data")
     }
 
     /// Makes the database anew from the run folders, beside the old file, and puts it in its
@@ -230,9 +290,18 @@ impl Database {
         let place = self.results.path().to_string_lossy();
         let named = !place.contains([',', '*', '?', '[', ']']);
         let raw = raw_view(if named { Path::new("") } else { self.results.path() }, has_samples);
-        self.connection
-            .execute_batch(&format!("CREATE OR REPLACE VIEW raw_benchmark_data AS {raw}"))
-            .map_err(failed(&self.path, "write the database"))
+        let made = self
+            .connection
+            .execute_batch(&format!("CREATE OR REPLACE VIEW raw_benchmark_data AS {raw}"));
+        match made.map_err(failed(&self.path, "write the database")) {
+            // DuckDB looks into a file of samples, which may be damaged. That must not hinder an
+            // import; the view is made when a later one finds the file mended or gone.
+            Err(StoreError::Database { detail, .. }) if has_samples => {
+                tracing::debug!(detail, "the view over the samples is left as it is");
+                Ok(())
+            }
+            made => made,
+        }
     }
 }
 

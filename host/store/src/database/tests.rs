@@ -78,5 +78,5 @@ fn an_empty_file_of_an_older_host_is_brought_up_to_date_by_a_query() {
     let results = ResultsFolder::new(folder.path());
     drop(client(&results.database_path()));
     let table = Database::query(&results, "SELECT count(*) FROM benchmark_runs", Duration::ZERO);
-    assert_eq!(table.expect("an answer").rows, [[host_record::Cell::Integer(0)]]);
+    assert_eq!(table.expect("an answer").table.rows, [[host_record::Cell::Integer(0)]]);
 }

@@ -22,7 +22,7 @@ use crate::error::StoreError;
 /// A run folder, open for reading. Any number of readers may read while one host writes.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
-    pub(super) layout: Layout,
+    pub(crate) layout: Layout,
     pub(super) header: RunHeader,
 }
 
@@ -31,8 +31,13 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// Where the file system refuses.
+    /// Where the file system refuses, or the folder's name is not UTF-8. Nothing is then left of
+    /// the run.
     pub fn create(results: &Path, run: NewRun) -> Result<RunWriter, StoreError> {
+        let place = std::path::absolute(results).map_err(StoreError::io("find", results))?;
+        if place.to_str().is_none() {
+            return Err(StoreError::NotUnicode { path: place });
+        }
         let runs = results.join("runs");
         fs::create_dir_all(&runs).map_err(StoreError::io("create", &runs))?;
         let started = now();
@@ -50,12 +55,24 @@ impl RunFolder {
             plugins: run.plugins,
             environment: run.environment,
         };
-        let writer = RunWriter::lock(Self { layout, header })?;
+        let root = layout.root.clone();
+        let made = Self { layout, header }.fill(&runs, &run.manifest_text);
+        if made.is_err() {
+            // Nobody has seen it, and half a run would be in everybody's way. Where even that
+            // fails, a list of runs names what is left.
+            drop(fs::remove_dir_all(root));
+        }
+        made
+    }
+
+    /// Writes what a new run's folder holds.
+    fn fill(self, runs: &Path, manifest: &str) -> Result<RunWriter, StoreError> {
+        let writer = RunWriter::lock(self)?;
         let layout = &writer.folder().layout;
-        write_whole(&layout.manifest(), run.manifest_text.as_bytes())?;
+        write_whole(&layout.manifest(), manifest.as_bytes())?;
         // The header comes last: a folder without it is not a run.
         write_json(&layout.header(), &writer.folder().header)?;
-        crate::platform::sync_folder(&runs).map_err(StoreError::io("write", &runs))?;
+        crate::platform::sync_folder(runs).map_err(StoreError::io("write", runs))?;
         tracing::debug!(folder = %layout.root.display(), "run folder made");
         Ok(writer)
     }
@@ -125,7 +142,13 @@ impl RunFolder {
     /// Where it cannot be read, or is not the text that the header names.
     pub fn manifest_text(&self) -> Result<String, StoreError> {
         let path = self.layout.manifest();
-        let text = fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let detail = "the run's manifest is missing".into();
+                return Err(StoreError::Malformed { path, line: 1, detail });
+            }
+            text => text.map_err(StoreError::io("read", &path))?,
+        };
         if hexadecimal(&Sha256::digest(text.as_bytes())) != self.header.manifest_sha256 {
             let detail = "this is not the manifest that the run used: its SHA-256 differs from \
                           the one in `run.json`";
@@ -251,23 +274,6 @@ impl RunFolder {
     /// The samples of a case; `None` where it has none.
     pub(crate) fn samples(&self, case_id: &str) -> Result<Option<SampleReader>, StoreError> {
         SampleReader::open(&self.layout.samples(case_id))
-    }
-
-    /// What tells that the folder has changed since it was imported: files that only grow, by
-    /// their length.
-    pub(crate) fn fingerprint(&self) -> Result<String, StoreError> {
-        let layout = &self.layout;
-        let files =
-            [layout.journal(), layout.results(), layout.recommendations(), layout.finished()];
-        let mut lengths = Vec::new();
-        for path in files {
-            lengths.push(match fs::metadata(&path) {
-                Ok(metadata) => metadata.len().to_string(),
-                Err(error) if error.kind() == ErrorKind::NotFound => "-".into(),
-                Err(error) => return Err(StoreError::io("read", &path)(error)),
-            });
-        }
-        Ok(lengths.join("/"))
     }
 }
 

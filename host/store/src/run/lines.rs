@@ -8,7 +8,7 @@ was damaged later, which is an error.
 */
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::header::{PlanLine, RecommendationRecord, ResultRecord};
+use super::{partial, settle};
 use crate::error::StoreError;
 
 /// A last line that a crash cut short.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a crash had cut line {line} of `{}` short; it is left out", .path.display())]
 pub struct TornLine {
     /// The file.
     pub path: PathBuf,
@@ -131,16 +133,82 @@ impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
         let Some(text) = self.buffer.strip_suffix(b"\n") else {
             self.reader = None;
             let torn = TornLine { path: self.path.clone(), line: self.line, bytes: read as u64 };
-            tracing::warn!(
-                file = %torn.path.display(), line = torn.line, bytes = torn.bytes,
-                "the last line was cut short by a crash and is left out"
-            );
+            // Whoever reads asks `RunFolder::flaws`; here it would be said at each reading.
+            tracing::debug!(%torn);
             self.torn = Some(torn);
             return None;
         };
         self.complete_bytes += read as u64;
         Some(parse(&self.path, self.line, text))
     }
+}
+
+/// The torn last line of a file, without reading the file where it has none.
+pub(crate) fn torn_line(path: PathBuf) -> Result<Option<TornLine>, StoreError> {
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::io("read", &path)(error)),
+    };
+    let mut last = [0];
+    let ends_well = file.seek(SeekFrom::End(0)).and_then(|length| {
+        if length == 0 {
+            return Ok(true);
+        }
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(last == *b"\n")
+    });
+    if ends_well.map_err(StoreError::io("read", &path))? {
+        return Ok(None);
+    }
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let (mut line, mut buffer) = (0, Vec::new());
+    loop {
+        buffer.clear();
+        let read = reader.read_until(b'\n', &mut buffer).map_err(StoreError::io("read", &path))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        line += 1;
+        if !buffer.ends_with(b"\n") {
+            return Ok(Some(TornLine { path, line, bytes: read as u64 }));
+        }
+    }
+}
+
+/// Replaces a file of lines by one without those that are not to be kept, and without a torn one.
+/// The lines that stay are not changed. A file that does not exist stays so.
+pub(crate) fn retain<T: DeserializeOwned>(
+    path: &Path,
+    keep: impl Fn(&T) -> bool,
+) -> Result<(), StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(StoreError::io("read", path)(error)),
+    };
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let beside = partial(path);
+    let written = File::create(&beside).map_err(StoreError::io("create", &beside))?;
+    let mut writer = BufWriter::with_capacity(1 << 16, written);
+    let (mut line, mut buffer) = (0, Vec::new());
+    loop {
+        buffer.clear();
+        line += 1;
+        reader.read_until(b'\n', &mut buffer).map_err(StoreError::io("read", path))?;
+        let Some(text) = buffer.strip_suffix(b"\n") else { break };
+        let parsed = serde_json::from_slice::<T>(text).map_err(|error| {
+            let detail = error.to_string();
+            StoreError::Malformed { path: path.to_owned(), line, detail }
+        })?;
+        if keep(&parsed) {
+            writer.write_all(&buffer).map_err(StoreError::io("write", &beside))?;
+        }
+    }
+    writer.flush().map_err(StoreError::io("write", &beside))?;
+    settle(path)
 }
 
 /// Parses one record, and tells a newer version from damage.
@@ -215,7 +283,8 @@ impl Appender {
             let cut = self.file.set_len(self.length);
             let cut = cut.and_then(|()| self.file.seek(SeekFrom::End(0)));
             if let Err(error) = cut {
-                tracing::error!(file = %self.path.display(), %error, "cannot cut off a torn line");
+                // The error below says that writing failed; the next reader finds the torn line.
+                tracing::debug!(file = %self.path.display(), %error, "cannot cut off a torn line");
             }
             return Err(StoreError::io("write", &self.path)(error));
         }

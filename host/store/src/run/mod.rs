@@ -1,5 +1,6 @@
 //! One run's folder: what lies in it, who writes it and who reads it.
 
+mod flaws;
 mod folder;
 mod header;
 mod lines;
@@ -7,6 +8,7 @@ mod outputs;
 mod samples;
 mod writer;
 
+pub use flaws::{CaseFile, Flaw, Loss, LostFile};
 pub use folder::{Records, RunFolder};
 pub use header::{
     Counts, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultRecord, RunFinished,
@@ -15,6 +17,7 @@ pub use header::{
 pub use lines::TornLine;
 pub use writer::{PlanWriter, RunWriter};
 
+pub(crate) use flaws::{Inspection, without_samples};
 pub(crate) use folder::hexadecimal;
 pub(crate) use samples::SampleColumn;
 

@@ -219,6 +219,11 @@ impl SampleReader {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StoreError::io("read", path)(error)),
         };
+        Self::of(path, file).map(Some)
+    }
+
+    /// The same, of a file that is open.
+    pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
         let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
         let (mut measured, mut rows) = (Vec::new(), 0);
         for (index, group) in file.metadata().row_groups().iter().enumerate() {
@@ -231,7 +236,7 @@ impl SampleReader {
                 rows += usize::try_from(group.num_rows()).unwrap_or(0);
             }
         }
-        Ok(Some(Self { path: path.to_owned(), file, measured, rows }))
+        Ok(Self { path: path.to_owned(), file, measured, rows })
     }
 
     /// Number of measured queries.

@@ -9,6 +9,7 @@ use host_record::{
     CaseRecord, CaseSpec, Outcome, OutputBlock, RECORD_VERSION, Recorder, SampleBlock,
 };
 
+use super::flaws::{Files, JournalLine, Loss, LostFile, forget};
 use super::folder::{Records, RunFolder, stems, write_json};
 use super::header::{
     Counts, PlanLine, RecommendationRecord, ResultRecord, RunFinished, now, rfc3339,
@@ -16,13 +17,14 @@ use super::header::{
 use super::lines::{Appender, Lines, TornLine};
 use super::outputs::{OutputWriter, write_labels};
 use super::samples::SampleWriter;
-use super::{CASE_FOLDERS, make_folder, partial, settle, write_whole};
+use super::{CASE_FOLDERS, Layout, make_folder, partial, settle, write_whole};
 use crate::error::StoreError;
 
 /// A run folder, open for writing; the one writer, since it holds the folder's lock.
 ///
 /// It is the real [`Recorder`]. Of a case that ends, its files reach stable storage first and its
-/// journal line last: a case in the journal has all its files.
+/// journal line last, which says how long they are: a case in the journal has all its files, unless
+/// someone takes them away, which [`RunFolder::lost_files`] finds out.
 #[derive(Debug)]
 pub struct RunWriter {
     folder: RunFolder,
@@ -65,19 +67,12 @@ impl RunWriter {
                 }
             }
         }
-        let mut records = Records::open(&folder.layout)?;
-        let (mut recorded, mut counts) = (HashSet::new(), Counts::default());
-        for record in records.by_ref() {
-            let record = record?;
-            counts.add(&record.outcome);
-            recorded.insert(record.case_id);
-        }
-        let journal = Appender::open(folder.layout.journal(), records.complete_bytes())?;
+        let (journal, recorded, counts, torn) = journal(&folder.layout)?;
         Ok(Self {
             journal,
             recorded,
             counts,
-            torn: records.torn().cloned(),
+            torn,
             current: None,
             results: None,
             recommendations: None,
@@ -87,8 +82,8 @@ impl RunWriter {
     }
 
     /// Whether a host is writing the run now.
-    pub(crate) fn is_locked(folder: &RunFolder) -> Result<bool, StoreError> {
-        let path = folder.layout.lock();
+    pub(crate) fn is_locked(layout: &Layout) -> Result<bool, StoreError> {
+        let path = layout.lock();
         let lock = match File::open(&path) {
             Ok(lock) => lock,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -190,6 +185,47 @@ impl RunWriter {
         };
         write_json(&self.folder.layout.finished(), &finished)?;
         Ok(finished)
+    }
+
+    /// Forgets finished cases that have lost a file, so that they are measured again: takes their
+    /// results, then their lines of the journal, then the rest of their files away. Returns what
+    /// was lost. For a run that is being resumed, before its first case.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be read or written; also a lost one of which nothing is known but that
+    /// the operating system refuses it, since it may be whole. A case that is not yet forgotten is still lost, so
+    /// this can be tried again.
+    pub fn forget_lost(&mut self) -> Result<Vec<LostFile>, StoreError> {
+        let lost = self.folder.lost_files()?;
+        if lost.is_empty() {
+            return Ok(lost);
+        }
+        for lost in &lost {
+            if let Loss::Refused { detail } = &lost.loss {
+                return Err(StoreError::io("read", &lost.path)(std::io::Error::other(&**detail)));
+            }
+        }
+        let cases: HashSet<&str> = lost.iter().map(|lost| lost.case_id.as_str()).collect();
+        let layout = &self.folder.layout;
+        self.results = None;
+        forget(&layout.results(), |case_id| cases.contains(case_id))?;
+        forget(&layout.journal(), |case_id| cases.contains(case_id))?;
+        for case_id in &cases {
+            self.drop_case(case_id)?;
+        }
+        (self.journal, self.recorded, self.counts, _) = journal(layout)?;
+        Ok(lost)
+    }
+
+    /// Removes the folder of a run that could not be begun.
+    ///
+    /// # Errors
+    ///
+    /// Where the file system refuses.
+    pub fn discard(self) -> Result<(), StoreError> {
+        let root = self.folder.path();
+        fs::remove_dir_all(root).map_err(StoreError::io("remove", root))
     }
 
     /// Removes what belongs to no recorded case.
@@ -295,12 +331,31 @@ impl Recorder for RunWriter {
             write_whole(&path, standard_error.as_bytes())?;
         }
 
-        self.journal.append(&record)?;
+        let files = match &record.outcome {
+            Outcome::Gap { .. } => None,
+            _ => Some(Files::of(&self.folder.layout, case_id)?),
+        };
+        self.journal.append(&JournalLine { record: &record, files })?;
         self.journal.sync()?;
         self.counts.add(&record.outcome);
         self.recorded.insert(record.case_id);
         Ok(())
     }
+}
+
+/// Opens the journal for appending, and says what is in it.
+fn journal(
+    layout: &Layout,
+) -> Result<(Appender, HashSet<String>, Counts, Option<TornLine>), StoreError> {
+    let mut records = Records::open(layout)?;
+    let (mut recorded, mut counts) = (HashSet::new(), Counts::default());
+    for record in records.by_ref() {
+        let record = record?;
+        counts.add(&record.outcome);
+        recorded.insert(record.case_id);
+    }
+    let journal = Appender::open(layout.journal(), records.complete_bytes())?;
+    Ok((journal, recorded, counts, records.torn().cloned()))
 }
 
 /// Opens a file of lines for appending when it is first needed.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::*;
 use host_record::{Cell, Outcome, Recorder, Table, Views};
 use host_store::{
-    Database, ExportFormat, RecommendationRecord, ResultRecord, ResultsFolder, RunFolder, RunViews,
-    RunWriter, StoreError, Synced, export,
+    Database, ExportFormat, Flaw, RecommendationRecord, ResultRecord, ResultsFolder, RunFolder,
+    RunViews, RunWriter, StoreError, Synced, export,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -62,7 +62,7 @@ fn integer(table: &Table) -> i64 {
 }
 
 fn query(results: &ResultsFolder, sql: &str) -> Table {
-    Database::query(results, sql, NOW).expect(sql)
+    Database::query(results, sql, NOW).expect(sql).table
 }
 
 #[test]
@@ -272,6 +272,121 @@ fn every_type_has_a_cell() {
             text("6162"),
         ]
     );
+}
+
+#[test]
+fn nested_values_are_told_from_text() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    Database::open(&results, NOW).expect("a database").close().expect("a closed database");
+    let sql = "SELECT [1] AS l, '[1]' AS text, {'a': [NULL]} AS s, MAP {'k': 1} AS m, 1 AS one, \
+               [1, 2]::INTEGER[2] AS array, CASE WHEN x > 1 THEN [x] END AS late \
+               FROM (VALUES (1), (2)) AS v(x)";
+    let answer = Database::query(&results, sql, NOW).expect("an answer");
+    assert_eq!(answer.nested.into_iter().collect::<Vec<_>>(), [0, 2, 3, 5, 6]);
+}
+
+#[test]
+fn a_run_whose_folder_is_gone_is_dropped() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let runs: Vec<_> = (0..3)
+        .map(|_| {
+            let writer = write_run(folder.path());
+            (writer.folder().run_id().to_owned(), writer.folder().path().to_owned())
+        })
+        .collect();
+    let mut database = Database::open(&results, NOW).expect("a database");
+    assert_eq!(database.sync_all().expect("a sync").dropped, [] as [String; 0]);
+    fs::remove_dir_all(&runs[0].1).expect("a removed run");
+    fs::write(runs[1].1.join("run.json"), "{").expect("a damaged run");
+    let renamed = folder.path().join("runs/under-another-name");
+    fs::rename(&runs[2].1, renamed).expect("a renamed run");
+    fs::create_dir(folder.path().join("runs/half-made")).expect("a folder that is no run");
+
+    let report = database.sync_all().expect("a sync");
+    assert_eq!(report.dropped, [&*runs[0].0], "what is damaged is not gone");
+    assert_eq!(report.half_made.len(), 1);
+    assert_eq!(database.sync_all().expect("a second sync").dropped, [] as [String; 0]);
+    database.close().expect("a closed database");
+    for table in ["benchmark_runs", "benchmark_cases", "benchmark_results", "hardware_info"] {
+        let sql = format!("SELECT count(DISTINCT run_id) FROM {table}");
+        assert_eq!(integer(&query(&results, &sql)), 2, "{table}");
+    }
+}
+
+#[test]
+fn lost_samples_are_said_to_be_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let writer = write_run(folder.path());
+    let run = writer.folder();
+    let mut database = Database::open(&results, NOW).expect("a database");
+    assert!(database.sync_all().expect("a sync").flaws.is_empty());
+    let file = run.path().join("samples/0000000000000000.parquet");
+    fs::remove_file(&file).expect("a lost file");
+
+    for synced in [Synced::Imported { cases: 4, results: 4 }, Synced::Unchanged] {
+        let report = database.sync_all().expect("a sync");
+        assert_eq!(*report.runs[0].1.as_ref().expect("a run"), synced);
+        let [flaw] = &report.flaws[..] else { panic!("not one flaw: {:?}", report.flaws) };
+        assert!(matches!(flaw, Flaw::LostFile(_)) && flaw.to_string().contains("samples/00000"));
+    }
+    database.close().expect("a closed database");
+    let sql = "SELECT case_id FROM benchmark_warnings WHERE kind = 'file-lost'";
+    assert_eq!(query(&results, sql).rows, [[Cell::Text(spec(0).id)]]);
+    let sql = "SELECT count(*) FROM benchmark_cases WHERE outcome = 'finished' AND queries IS NULL";
+    assert_eq!(integer(&query(&results, sql)), 1);
+    assert_eq!(results.lost_files().expect("a look").len(), 1);
+
+    // A file that is no Parquet any more must not take the rest with it.
+    for bytes in [None, Some("no Parquet")] {
+        if let Some(bytes) = bytes {
+            fs::write(&file, bytes).expect("a damaged file");
+        }
+        let to = |name: &str| folder.path().join(name);
+        let views = RunViews::open(run).expect("views");
+        let warnings = read(&views, "warnings");
+        let of_kind = warnings.rows.iter().filter(|row| row[1] == Cell::Text("file-lost".into()));
+        assert_eq!(of_kind.count(), 1);
+        assert!(!read(&views, "latency_quantiles").rows.is_empty(), "those of the other case");
+        let sql = "SELECT count(DISTINCT case_id) FROM raw_benchmark_data";
+        assert_eq!(integer(&views.query(sql).expect("samples")), 1);
+        for view in ["samples", "latency_quantiles", "latency_histogram"] {
+            let error = export(run, view, ExportFormat::Csv, &to("lost.csv")).expect_err(view);
+            let StoreError::LostFiles { files } = &error else { panic!("{view}: {error:?}") };
+            assert_eq!(files[0].case_id, spec(0).id);
+            assert!(!to("lost.csv").exists());
+        }
+        for view in ["outputs", "results", "cases"] {
+            export(run, view, ExportFormat::Csv, &to("kept.csv")).expect(view);
+        }
+        let mut database = Database::open(&results, NOW).expect("a database");
+        assert!(database.sync_all().expect("a sync").runs[0].1.is_ok());
+        database.close().expect("a closed database");
+        assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), 4);
+    }
+    Database::rebuild(&results, NOW).expect("a rebuilt database");
+    assert_eq!(integer(&query(&results, "SELECT count(*) FROM benchmark_cases")), 4);
+    let error = Database::query(&results, "FROM raw_benchmark_data", NOW).expect_err("damaged");
+    assert!(error.to_string().contains("samples/0000000000000000.parquet"), "{error}");
+}
+
+/// Measured again, a case can leave all files as long as they were.
+#[test]
+fn a_case_that_was_measured_again_is_imported_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let writer = write_run(folder.path());
+    let mut database = Database::open(&results, NOW).expect("a database");
+    database.sync_all().expect("a sync");
+    let journal = writer.folder().path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    let later = text.replacen("09:15:03.123Z", "10:15:03.123Z", 1);
+    assert_eq!((text.len(), text != later), (later.len(), true));
+    fs::write(&journal, later).expect("another journal");
+    let imported = Synced::Imported { cases: 4, results: 4 };
+    assert_eq!(database.sync(writer.folder()).expect("a sync"), imported);
 }
 
 const CHILD: &str = "TARE_TEST_STORE_CHILD";

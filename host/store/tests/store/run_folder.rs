@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::common::*;
@@ -10,7 +11,8 @@ use host_record::{
     SampleBlock, SamplePhase, column,
 };
 use host_store::{
-    Counts, ResultRecord, ResultsFolder, RunFolder, RunState, StoreError, list_table,
+    CaseFile, Counts, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState, StoreError,
+    list_table,
 };
 use proptest::prelude::*;
 
@@ -222,12 +224,18 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
 
     let entry = folder.list().expect("a list").remove(0).expect("an entry");
     assert_eq!(entry.state, RunState::Interrupted);
+    assert_eq!(entry.torn, []);
     // What a crash between the files and the journal, or in the middle of either, leaves behind.
     for name in ["samples/0000000000000001.parquet", "samples/0000000000000002.parquet.partial"] {
         fs::write(path.join(name), "half").expect("a leftover");
     }
     let mut journal = fs::OpenOptions::new().append(true).open(path.join("journal.jsonl"));
     journal.as_mut().expect("the journal").write_all(b"{\"record-ver").expect("a torn line");
+
+    let entry = folder.list().expect("a list").remove(0).expect("an entry");
+    assert_eq!(entry.torn.iter().map(|torn| torn.line).collect::<Vec<_>>(), [2]);
+    let run = RunFolder::open(&path).expect("a run folder");
+    assert_eq!(run.flaws().expect("flaws"), [Flaw::TornLine(entry.torn[0].clone())]);
 
     let found = folder.find("latest").expect("the run");
     let mut writer = RunFolder::open_to_resume(&found).expect("a resumed run");
@@ -248,7 +256,8 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
 
     let entry = folder.list().expect("a list").remove(0).expect("an entry");
     assert_eq!(entry.state, RunState::Finished);
-    let table = list_table(&[entry]);
+    assert_eq!(entry.torn, []);
+    let table = list_table(&[Ok(entry)]);
     assert_eq!(table.rows[0][3], host_record::Cell::Text("finished".into()));
     assert_eq!(table.rows[0][4], host_record::Cell::Integer(2));
 }
@@ -366,4 +375,225 @@ fn killed_while_writing() {
         writer.finish().expect("a finished run");
         assert_eq!(writer.counts().finished, next + 1);
     }
+}
+
+/// What the folder lacks: case by number, file, and word for the loss.
+fn lost(folder: &RunFolder) -> Vec<(u64, CaseFile, &'static str)> {
+    let number = |id: &str| u64::from_str_radix(id, 16).expect("an id of these tests");
+    let lost = folder.lost_files().expect("a journal");
+    lost.iter().map(|lost| (number(&lost.case_id), lost.file, lost.loss.name())).collect()
+}
+
+#[test]
+fn files_that_a_finished_case_has_lost_are_found() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    for index in 0..5 {
+        write_case(&mut writer, index, 10);
+    }
+    let failure = Failure::ExitCode { code: 3, phase: Phase::Measure };
+    writer.case_started(&spec(5)).expect("a started case");
+    writer.samples(&block(SamplePhase::Measured, 0, &[1, 2])).expect("samples");
+    let failed = record(&spec(5), Outcome::Failed { failure });
+    writer.case_finished(&failed).expect("a failed case");
+    writer.case_finished(&gap_record(6)).expect("a gap");
+    let folder = writer.folder();
+    assert_eq!(lost(folder), []);
+
+    let path =
+        |kind: &str, index: u64| folder.path().join(kind).join(format!("{:016x}.parquet", index));
+    fs::remove_file(path("samples", 0)).expect("a lost file");
+    let bytes = fs::read(path("outputs", 1)).expect("outputs");
+    fs::write(path("outputs", 1), &bytes[..bytes.len() / 2]).expect("half a file");
+    let bytes = fs::read(path("labels", 2)).expect("labels");
+    fs::write(path("labels", 2), vec![b'x'; bytes.len()]).expect("a scribbled file");
+    fs::remove_file(path("samples", 3)).expect("a lost file");
+    fs::create_dir(path("samples", 3)).expect("a folder in its place");
+    fs::remove_file(path("samples", 5)).expect("evidence of a failed case");
+    let found = lost(folder);
+    assert_eq!(
+        found[..3],
+        [
+            (0, CaseFile::Samples, "missing"),
+            (1, CaseFile::Outputs, "wrong-length"),
+            (2, CaseFile::Labels, "unreadable"),
+        ]
+    );
+    assert_eq!(found[3..].iter().map(|lost| lost.0).collect::<Vec<_>>(), [3], "{found:?}");
+
+    let files = folder.lost_files().expect("a journal");
+    assert_eq!(files[0].loss, Loss::Missing);
+    for file in &files {
+        let path = file.path.to_str().expect("a path");
+        assert_eq!(file.to_string().matches(path).count(), 1, "{file}");
+    }
+    let flaws = folder.flaws().expect("flaws");
+    let text = flaws[0].to_string();
+    for part in [&spec(0).id, "digits", "samples/0000000000000000.parquet` is missing"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(flaws[0].hint().expect("a hint").contains("--resume"));
+}
+
+/// Journals of hosts that did not write down which files a case has.
+#[test]
+fn samples_are_missed_even_if_the_journal_does_not_name_them() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    for index in 0..2 {
+        write_case(&mut writer, index, 10);
+    }
+    let journal = writer.folder().path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    let older: String = text
+        .lines()
+        .map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let files = line.as_object_mut().and_then(|line| line.remove("files"));
+            let files = files.expect("the files of a case");
+            assert_eq!(files.as_object().expect("an object").len(), 3, "{files}");
+            format!("{line}\n")
+        })
+        .collect();
+    fs::write(&journal, older).expect("an older journal");
+    assert_eq!(lost(writer.folder()), []);
+    let path = |kind: &str| writer.folder().path().join(kind).join("0000000000000001.parquet");
+    fs::remove_file(path("labels")).expect("a lost file that nobody can know of");
+    assert_eq!(lost(writer.folder()), []);
+    fs::remove_file(path("samples")).expect("a lost file");
+    assert_eq!(lost(writer.folder()), [(1, CaseFile::Samples, "missing")]);
+}
+
+#[test]
+fn a_resumed_run_forgets_cases_that_have_lost_files() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    let path = writer.folder().path().to_owned();
+    for index in 0..3 {
+        write_case(&mut writer, index, 10);
+        let values = vec![metric("latency.p50", index as f64)];
+        writer.record_result(&result(index, values)).expect("a result");
+    }
+    drop(writer);
+    let lines = |name: &str| -> Vec<String> {
+        let text = fs::read_to_string(path.join(name)).expect(name);
+        text.lines().map(str::to_owned).collect()
+    };
+    let (journal, values) = (lines("journal.jsonl"), lines("results.jsonl"));
+    fs::remove_file(path.join("samples/0000000000000001.parquet")).expect("a lost file");
+
+    let mut writer = RunFolder::open_to_resume(&path).expect("a resumed run");
+    assert!(writer.is_recorded(&spec(1).id), "nothing is forgotten unasked");
+    let forgotten = writer.forget_lost().expect("a look at the files");
+    assert_eq!(forgotten.iter().map(|lost| &lost.case_id).collect::<Vec<_>>(), [&spec(1).id]);
+    assert_eq!(writer.forget_lost().expect("a second look"), []);
+    let known: Vec<_> = (0..3).map(|index| writer.is_recorded(&spec(index).id)).collect();
+    assert_eq!(known, [true, false, true]);
+    assert_eq!(writer.counts().finished, 2);
+    assert_eq!(lines("journal.jsonl"), [&*journal[0], &*journal[2]], "the others are untouched");
+    assert_eq!(lines("results.jsonl"), [&*values[0], &*values[2]], "old values of it are gone");
+    assert!(!path.join("outputs/0000000000000001.parquet").exists(), "so is the rest of it");
+
+    write_case(&mut writer, 1, 20);
+    writer.record_result(&result(1, vec![metric("latency.p50", 7.0)])).expect("a result");
+    writer.finish().expect("a finished run");
+    let ids: Vec<_> = records(writer.folder()).into_iter().map(|record| record.case_id).collect();
+    assert_eq!(ids, [spec(0).id, spec(2).id, spec(1).id]);
+    assert_eq!(lost(writer.folder()), []);
+}
+
+/// What the operating system refuses to read may be whole, and must not be thrown away.
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_be_whole_is_not_measured_again() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    let path = writer.folder().path().to_owned();
+    write_case(&mut writer, 0, 10);
+    drop(writer);
+    let file = path.join("samples/0000000000000000.parquet");
+    fs::rename(&file, path.join("elsewhere")).expect("a moved file");
+    // A link to itself: for a reader, much like a file of someone else's.
+    std::os::unix::fs::symlink(&file, &file).expect("a link");
+    let mut writer = RunFolder::open_to_resume(&path).expect("a resumed run");
+    assert_eq!(lost(writer.folder()), [(0, CaseFile::Samples, "refused")]);
+    let error = writer.forget_lost().expect_err("a file that cannot be read");
+    assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
+    assert!(writer.is_recorded(&spec(0).id) && file.is_symlink());
+}
+
+/// A disk that takes no byte more: the operating system refuses every write.
+#[cfg(unix)]
+#[test]
+fn a_run_that_cannot_be_made_leaves_nothing_behind() {
+    if let Ok(results) = std::env::var(CHILD) {
+        let made = RunFolder::create(results.as_ref(), new_run());
+        let error = made.map(drop).expect_err("a run on a full disk");
+        assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
+        return;
+    }
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let child = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this executable"))
+        .args(["--exact", "run_folder::a_run_that_cannot_be_made_leaves_nothing_behind"])
+        .env(CHILD, results.path())
+        .output()
+        .expect("a child");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    let runs = fs::read_dir(results.path().join("runs")).expect("the folder of runs");
+    assert_eq!(runs.count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_not_utf_8() {
+    use std::os::unix::ffi::OsStringExt;
+    let odd = |name: &[u8]| PathBuf::from(std::ffi::OsString::from_vec(name.to_vec()));
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let run = host_store::NewRun { manifest_path: odd(b"caf\xe9.toml"), ..new_run() };
+    let writer = RunFolder::create(results.path(), run).expect("a run");
+    let folder = RunFolder::open(writer.folder().path()).expect("a run folder");
+    assert_eq!(folder.header().manifest_path, PathBuf::from("caf\u{fffd}.toml"));
+
+    let place = results.path().join(odd(b"r\xe9sultats"));
+    let error = RunFolder::create(&place, new_run()).expect_err("a place that DuckDB cannot read");
+    assert!(matches!(error, StoreError::NotUnicode { .. }), "{error:?}");
+    assert!(!place.exists(), "nothing was made");
+}
+
+#[test]
+fn a_folder_without_a_header_is_not_passed_over() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = ResultsFolder::new(results.path());
+    let make = |cases: u64| {
+        let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+        (0..cases).for_each(|index| write_case(&mut writer, index, 1));
+        fs::remove_file(writer.folder().path().join("run.json")).expect("a lost header");
+        writer
+    };
+    let (empty, recorded) = (make(0), make(1));
+    assert_eq!(folder.half_made().expect("a look"), [] as [PathBuf; 0], "it may be in the making");
+    let [empty, recorded] = [empty, recorded].map(|writer| writer.folder().path().to_owned());
+    assert_eq!(folder.half_made().expect("a look"), [&*empty]);
+    let damaged = folder.list().expect("a list").remove(0).expect_err("a run without header");
+    assert_eq!(damaged.path, recorded);
+    assert!(matches!(damaged.error, StoreError::NotARun { .. }));
+    let table = list_table(&[Err(damaged)]);
+    let run_id = recorded.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert_eq!(table.rows[0][0], host_record::Cell::Text(run_id.into()));
+    assert_eq!(table.rows[0][3], host_record::Cell::Text("damaged".into()));
+    assert_eq!(table.rows[0].len(), table.columns.len());
+}
+
+#[test]
+fn a_run_without_its_manifest_is_damaged_and_one_that_is_discarded_is_gone() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    let path = writer.folder().path().to_owned();
+    fs::remove_file(path.join("manifest.toml")).expect("a lost manifest");
+    let error = writer.folder().manifest_text().expect_err("no manifest");
+    assert!(matches!(error, StoreError::Malformed { .. }), "{error:?}");
+    writer.discard().expect("an empty place");
+    assert!(!path.exists());
 }
