@@ -152,10 +152,60 @@ impl From<RegistryError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = Self::new(Exit::Results, error.to_string());
+        let failure = Self::new(exit(&error), error.to_string());
         match error.hint() {
             Some(hint) => failure.help(hint),
             None => failure,
+        }
+    }
+}
+
+/// Results that are not there, busy, damaged or wrongly asked for have a code of their own; what
+/// the file system or DuckDB could not do, and errors of ours, do not.
+fn exit(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Malformed { .. }
+        | StoreError::NewerRecord { .. }
+        | StoreError::Parquet { .. }
+        | StoreError::LostFiles { .. }
+        | StoreError::NoSuchRun { .. }
+        | StoreError::AmbiguousRun { .. }
+        | StoreError::NotARun { .. }
+        | StoreError::RunLocked { .. }
+        | StoreError::Busy { .. }
+        | StoreError::NoDatabase { .. }
+        | StoreError::NewerDatabase { .. }
+        | StoreError::Unreadable { .. }
+        | StoreError::Query { .. } => Exit::Results,
+        StoreError::Io { .. }
+        | StoreError::NotUnicode { .. }
+        | StoreError::OutOfOrder { .. }
+        | StoreError::NotFinite { .. }
+        | StoreError::Database { .. } => Exit::Failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn what_the_machine_refuses_is_told_from_results_that_are_not_there() {
+        let path = || std::path::PathBuf::from("results");
+        let detail = || String::from("IO Error: no space left");
+        let source = || Error::from(ErrorKind::StorageFull);
+        for (error, exit) in [
+            (StoreError::Io { action: "write", path: path(), source: source() }, Exit::Failure),
+            (StoreError::Database { action: "export", detail: detail() }, Exit::Failure),
+            (StoreError::Malformed { path: path(), line: 1, detail: detail() }, Exit::Results),
+            (StoreError::NotARun { path: path() }, Exit::Results),
+            (StoreError::Busy { path: path(), detail: detail() }, Exit::Results),
+            (StoreError::Query { detail: detail() }, Exit::Results),
+        ] {
+            let text = error.to_string();
+            assert_eq!(Failure::from(error).exit, exit, "{text}");
         }
     }
 }
