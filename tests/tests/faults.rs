@@ -194,6 +194,9 @@ fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
     assert_eq!(output.status.code(), Some(130), "{:?}\n{said}", output.status.signal());
     assert!(said.contains("--resume"), "{said}");
     assert_eq!(place.lines("journal.jsonl").len(), 1);
+    let query = "SELECT count(*) AS cases FROM benchmark_cases";
+    let indexed = place.run(&["--format", "json", "results", "query", query]).expect(0).json();
+    assert_eq!(indexed[0]["cases"], 1, "the finished case is in the database");
 
     let first = place.lines("journal.jsonl");
     let _ = place.run(&["run", "--resume", "latest"]).expect(0);

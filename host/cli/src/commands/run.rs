@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::arguments::RunArguments;
 use crate::axes::Common;
 use crate::commands::plan::summarise;
-use crate::commands::results::PATIENCE;
+use crate::commands::results::{PATIENCE, warn_of_flaws};
 use crate::exit::Exit;
 use crate::experiment::{
     self, Checked, ChosenBackend, Described, Draft, Manifest, describe_backends,
@@ -87,6 +87,15 @@ fn begin(
     printer: &Printer,
 ) -> Result<Option<Begun>> {
     let checked = Draft::read(path)?.check(settings, printer)?;
+    if checked.manifest.base.to_str().is_none() {
+        let message = format!(
+            "the folder {} has a name that is not UTF-8",
+            checked.manifest.base.display()
+        );
+        return Err(Failure::new(Exit::Manifest, message).help(
+            "models and data are found from there, and recorded as text: put them elsewhere",
+        ));
+    }
     let (manifest, ready) = prepare(checked, settings, interrupt)?;
     let results = ResultsFolder::new(settings.results(manifest.results()));
     summarise(&ready.plan, printer);
@@ -105,8 +114,17 @@ fn begin(
             environment: machine::environment(Some(&manifest.base)),
         },
     )?;
+    if let Err(error) = write_plan(&writer, &ready.plan) {
+        // A run without its plan could be neither read nor resumed.
+        drop(writer.discard());
+        return Err(error.into());
+    }
+    Ok(Some(ready.begin(writer, results)))
+}
+
+fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
     let mut lines = writer.plan_writer()?;
-    for item in ready.plan.items() {
+    for item in plan.items() {
         lines.write(&PlanLine {
             index: item.index(),
             case_id: item.id().to_owned(),
@@ -114,8 +132,7 @@ fn begin(
             gap: item.gap().cloned(),
         })?;
     }
-    lines.finish()?;
-    Ok(Some(ready.begin(writer, results)))
+    lines.finish()
 }
 
 /// Goes on with an interrupted run, with the manifest as it was and everything else unchanged.
@@ -126,9 +143,10 @@ fn resume(
     printer: &Printer,
 ) -> Result<Option<Begun>> {
     let path = ResultsFolder::new(settings.results(None)).find(run)?;
-    let writer = RunFolder::open_to_resume(&path)?;
+    let mut writer = RunFolder::open_to_resume(&path)?;
     let folder = writer.folder();
     if folder.finished()?.is_some() {
+        warn_of_flaws(&folder.flaws()?, printer);
         printer.status("Finished", format_args!("{} has nothing left to do", folder.run_id()));
         return Ok(None);
     }
@@ -146,6 +164,9 @@ fn resume(
     let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
     let (_, ready) = prepare(draft.check(settings, printer)?, settings, interrupt)?;
     refuse_changes(folder, &ready)?;
+    for lost in writer.forget_lost()? {
+        printer.warning(format_args!("{lost}; the case is measured again"), None);
+    }
     // `runs/RUN` lies in the results folder, wherever that was found.
     let results = path.parent().and_then(Path::parent).map(Path::to_owned);
     let results = ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)));
@@ -153,7 +174,7 @@ fn resume(
         "Resuming",
         format_args!(
             "{}: {} of {} done",
-            folder.run_id(),
+            writer.folder().run_id(),
             writer.counts().cases(),
             ready.plan.count().total()
         ),
@@ -294,6 +315,7 @@ impl Begun {
         self.compute_metrics(printer)?;
         let folder = self.writer.folder().clone();
         if interrupted {
+            self.index(printer);
             let summary = Summary::read(&folder)?;
             self.show(&summary, &[], printer);
             printer.status("Interrupted", "what is finished is kept; do the rest with:");
@@ -377,8 +399,14 @@ impl Begun {
                 if known.contains(&(case.clone(), identity.sha256.clone(), options.to_string())) {
                     continue;
                 }
-                let columns = folder.columns(&record, plugin.columns())?;
-                let computed = self.guests.sandbox.compute(plugin, &columns, options);
+                // A file that was damaged meanwhile costs the metrics that read it.
+                let computed = match folder.columns(&record, plugin.columns()) {
+                    Ok(columns) => {
+                        let computed = self.guests.sandbox.compute(plugin, &columns, options);
+                        computed.map_err(|error| error.to_string())
+                    }
+                    Err(error) => Err(error.to_string()),
+                };
                 let (identity, options) = (identity.clone(), options.clone());
                 let result = match computed {
                     Ok(values) => ResultRecord::new(case, identity, options, values),
@@ -390,7 +418,7 @@ impl Begun {
                             ),
                             None,
                         );
-                        ResultRecord::failed(case, identity, options, error.to_string())
+                        ResultRecord::failed(case, identity, options, error)
                     }
                 };
                 if !record_result(&mut self.writer, &result, printer)? {
