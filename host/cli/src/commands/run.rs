@@ -88,10 +88,8 @@ fn begin(
 ) -> Result<Option<Begun>> {
     let checked = Draft::read(path)?.check(settings, printer)?;
     if checked.manifest.base.to_str().is_none() {
-        let message = format!(
-            "the folder {} has a name that is not UTF-8",
-            checked.manifest.base.display()
-        );
+        let message =
+            format!("the folder {} has a name that is not UTF-8", checked.manifest.base.display());
         return Err(Failure::new(Exit::Manifest, message).help(
             "models and data are found from there, and recorded as text: put them elsewhere",
         ));
