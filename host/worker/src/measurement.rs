@@ -201,7 +201,12 @@ impl Load {
             }
             host_record::Scenario::Offline => {
                 let batches = examples.offline_batches(case.measure.offline_samples);
-                let items_per_query = batches.saturating_mul(batch);
+                // Examples that only fill up the last batch of the data set are no work that was asked.
+                let whole = batches.saturating_mul(batch);
+                let items_per_query = match case.measure.offline_samples {
+                    Some(_) => whole,
+                    None => examples.count.unwrap_or(whole),
+                };
                 Self { scenario: Scenario::Offline { batches }, items_per_query }
             }
         }

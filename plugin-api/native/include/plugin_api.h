@@ -187,7 +187,9 @@ typedef struct tare_model_info {
 } tare_model_info;
 
 /* What a session uses, as opposed to what was asked for: at least "precision", and "threads" where
- * that means something; whatever else the backend decided, such as element types it narrowed. */
+ * that means something; whatever else the backend decided, such as element types it narrowed. A
+ * backend whose figures are not those of a model on hardware says "simulated" and why, and is then
+ * kept out of advice. */
 typedef struct tare_session_info {
     size_t struct_size;
     const tare_attribute *used;

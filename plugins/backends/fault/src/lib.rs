@@ -348,7 +348,10 @@ impl Session for FaultSession {
     type Tensor = FaultTensor;
 
     fn used(&self) -> Vec<(String, String)> {
-        vec![("precision".into(), PRECISION.into())]
+        vec![
+            ("precision".into(), PRECISION.into()),
+            ("simulated".into(), "it goes wrong on request, to test the tool itself".into()),
+        ]
     }
 
     fn run(

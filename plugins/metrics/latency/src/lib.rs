@@ -3,8 +3,9 @@ Latency percentiles, mean and spread.
 
 A percentile is the nearest rank, comes with a distribution-free interval at 95 %, and is a gap
 where the queries are too few for that interval to exist: `host-statistics` argues both. The
-intervals assume that queries are independent; where they drift or come in bursts, they are too
-narrow, and the host's own warnings say so.
+intervals assume that queries are independent, and say nothing of what another process would
+measure. Where slow queries come in bursts or latencies wander, they are too narrow; the host warns
+of a drift from beginning to end, and of nothing finer yet.
 
 What a query is depends on the scenario, and every value says it in its `query` attribute. In
 `single-stream` it is one batch. In `offline` it is the whole set of samples, so that its latency

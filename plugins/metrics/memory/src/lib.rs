@@ -3,7 +3,9 @@ Resident memory of the worker.
 
 Each case has a process of its own, so its peak is the case's. The baseline is what the process
 held just before the backend's library was opened; the increase is what opening it, loading the
-model and running it added at the most. Memory of a device other than the processor is not in it.
+model and running it added at the most. The inputs that are kept ready, so that no query waits for
+one, are in both: at most 64 batches or 256 MiB of them, so that a larger batch shows a larger peak
+for this alone. Memory of a device other than the processor is in neither.
 */
 
 use plugin_guest::{

@@ -7,7 +7,7 @@ use report_common::{
     Case, Configuration, Gap, Labels, Outcome, Run, configurations, humanise_metric,
 };
 
-use crate::judge::{Candidate, Reading, Verdict, differ, front, latency_is_limited};
+use crate::judge::{Candidate, Reading, Verdict, differ, front, rated_in};
 use crate::options::{Limit, Objective, Options, limits, metric_name, objectives};
 
 /// Configurations that a title names before it only counts them.
@@ -115,17 +115,35 @@ impl<'a, 'o> Group<'a, 'o> {
             })
             .collect();
         let labels = labels.without_scenario();
-        let with_latency = latency_is_limited(limits);
+        let rated_in = rated_in(&configurations, limits);
         let has_value = |objective: &Objective| {
-            let read = |it| Reading::new(it, &objective.metric, with_latency).is_ok();
+            let read = |it| Reading::new(it, &objective.metric, rated_in).is_ok();
             configurations.iter().any(read)
         };
         let (objectives, dropped): (Vec<_>, Vec<_>) = objectives.into_iter().partition(has_value);
         let candidates = configurations
             .into_iter()
             .map(|configuration| {
-                let label = name(configuration.first(), &labels);
-                Candidate::new(label, configuration, limits, &objectives, considered)
+                let first = configuration.first();
+                let label = name(first, &labels);
+                let failed = cases().find_map(|case| match &case.outcome {
+                    Outcome::Failed(gap) if is_same(case, first) => {
+                        Some(format!("it failed in {}: {}", case.scenario, gap.reason))
+                    }
+                    _ => None,
+                });
+                let simulated = first.used.get("simulated");
+                let simulated = simulated.map(|how| format!("its figures are simulated: {how}"));
+                let ruled_out = failed.or(simulated);
+                Candidate::new(
+                    label,
+                    configuration,
+                    limits,
+                    &objectives,
+                    considered,
+                    rated_in,
+                    ruled_out,
+                )
             })
             .collect();
         let name = workload.name();
@@ -146,9 +164,9 @@ impl<'a, 'o> Group<'a, 'o> {
         };
         let (sure, perhaps) = (with(Verdict::Kept), with(Verdict::KeptPerhaps));
         if !sure.is_empty() {
-            self.choices(&sure, &perhaps, true, advice);
+            self.choices(&comparable, &sure, &perhaps, true, advice);
         } else if !perhaps.is_empty() {
-            self.choices(&perhaps, &[], false, advice);
+            self.choices(&comparable, &perhaps, &[], false, advice);
         } else if judged().next().is_some() {
             advice.push(self.closest(&judged().collect::<Vec<_>>()));
         }
@@ -180,6 +198,7 @@ impl<'a, 'o> Group<'a, 'o> {
     /// The best in each open objective. One that is best in several is named once.
     fn choices(
         &self,
+        comparable: &[&Candidate<'a>],
         feasible: &[&Candidate<'a>],
         perhaps: &[&Candidate<'a>],
         sure: bool,
@@ -196,12 +215,13 @@ impl<'a, 'o> Group<'a, 'o> {
         }
         for (objectives, winners) in winners {
             let winners: Vec<_> = winners.iter().map(|winner| eligible[*winner]).collect();
-            advice.push(self.choice(&objectives, &winners, feasible, perhaps, sure));
+            advice.push(self.choice(comparable, &objectives, &winners, feasible, perhaps, sure));
         }
     }
 
     fn choice(
         &self,
+        comparable: &[&Candidate<'a>],
         objectives: &[usize],
         winners: &[&Candidate<'a>],
         feasible: &[&Candidate<'a>],
@@ -211,12 +231,14 @@ impl<'a, 'o> Group<'a, 'o> {
         let best: Vec<_> = objectives.iter().map(|it| self.objectives[*it].best()).collect();
         let labels: Vec<_> = winners.iter().map(|winner| winner.label.clone()).collect();
         let tie = winners.len() > 1;
-        let alone = self.candidates.len() == 1;
+        let alone = comparable.len() == 1;
+        let all = comparable.len() == self.candidates.len() && self.unfinished.is_empty();
         let title = match (alone, tie) {
             (true, _) => format!(
-                "{}: {} is all that was measured{}",
+                "{}: {} is all that {}{}",
                 self.name,
                 labels[0],
+                if all { "was measured" } else { "could be compared" },
                 self.limits
                     .first()
                     .map_or(String::new(), |_| format!(", and it runs{}", self.within())),
@@ -226,7 +248,13 @@ impl<'a, 'o> Group<'a, 'o> {
             }
             _ => format!("{}: {} has {}{}", self.name, labels[0], join(&best), self.within()),
         };
-        let title = if sure { title } else { format!("{title}, which is not certain") };
+        let title = match all || alone {
+            true => title,
+            false => format!("{title}, of the {} that could be compared", comparable.len()),
+        };
+        let disturbed = comparable.iter().filter(|candidate| candidate.is_disturbed()).count();
+        let certain = sure && (disturbed == 0 || alone);
+        let title = if certain { title } else { format!("{title}, which is not certain") };
 
         let mut sentences = Vec::new();
         let mut rests_on = Cases::default();
@@ -257,6 +285,13 @@ impl<'a, 'o> Group<'a, 'o> {
         for winner in winners {
             sentences.extend(doubtful(winner));
         }
+        if disturbed > 0 && !alone {
+            sentences.push(format!(
+                "Of the {} that were compared, {disturbed} drifted or shared the machine with other \
+                 work, which can make such differences: repeat it on a quiet machine.",
+                comparable.len()
+            ));
+        }
         for objective in &self.dropped {
             let metric = metric_name(&objective.metric);
             sentences.push(format!("No configuration has a {metric}, so it was not compared."));
@@ -270,11 +305,11 @@ impl<'a, 'o> Group<'a, 'o> {
             recommendation(kind, title, &lines, rests_on, &[("model", &self.name)]);
         recommendation
             .attributes
-            .insert("certain".to_owned(), if sure { "yes" } else { "no" }.to_owned());
+            .insert("certain".to_owned(), if certain { "yes" } else { "no" }.to_owned());
         let chosen = winners.iter().flat_map(|it| &it.configuration.cases);
         let chosen: Vec<_> = chosen.map(|case| case.id.as_str()).collect();
         recommendation.attributes.insert("chosen".to_owned(), chosen.join(" "));
-        let compared = self.candidates.iter().flat_map(|it| &it.configuration.cases);
+        let compared = comparable.iter().flat_map(|it| &it.configuration.cases);
         let compared: Vec<_> = compared.map(|case| case.id.as_str()).collect();
         recommendation.attributes.insert("compared".to_owned(), compared.join(" "));
         recommendation
@@ -413,9 +448,11 @@ impl<'a, 'o> Group<'a, 'o> {
                 Some(format!("{} {value}", metric_name(metric)))
             })
             .collect();
+        let perhaps = judged.iter().any(|it| it.verdict() == Verdict::BrokenPerhaps);
         let title = format!(
-            "{}: nothing that was measured keeps to {}; the closest is {} with {}",
+            "{}: nothing that was measured {} {}; the closest is {} with {}",
             self.name,
+            if perhaps { "surely keeps to" } else { "keeps to" },
             join(&limits),
             closest.label,
             join(&missed),
@@ -430,7 +467,7 @@ impl<'a, 'o> Group<'a, 'o> {
             title,
             &sentences,
             rests_on,
-            &[("model", &self.name), ("certain", "yes")],
+            &[("model", &self.name), ("certain", if perhaps { "no" } else { "yes" })],
         )
     }
 
@@ -498,9 +535,14 @@ impl<'a, 'o> Group<'a, 'o> {
             rests_on.candidate(candidate);
         }
         for (label, case, gap) in &self.unfinished {
+            rests_on.add(case);
+            // A failure has ruled out its whole configuration, which is counted above.
+            let failed = matches!(case.outcome, Outcome::Failed(_));
+            if failed && self.candidates.iter().any(|it| is_same(case, it.configuration.first())) {
+                continue;
+            }
             count += 1;
             reasons.entry(gap.reason.clone()).or_default().push(label.clone());
-            rests_on.add(case);
         }
         if count == 0 {
             return None;
@@ -537,6 +579,14 @@ fn best(candidates: &[&Candidate<'_>], position: usize, objective: &Objective) -
     let ties =
         readings.iter().filter(|(index, reading)| *index == winner || !differ(reading, best));
     ties.map(|(index, _)| *index).collect()
+}
+
+/// Whether two cases of one workload differ in nothing but the scenario.
+fn is_same(one: &Case, other: &Case) -> bool {
+    let key = |case: &'_ Case| {
+        (case.backend.clone(), case.device.clone(), case.precision.clone(), case.batch)
+    };
+    key(one) == key(other)
 }
 
 /// The name of a configuration among those of its workload; where nothing differs, all of it.

@@ -1,6 +1,8 @@
 //! What the figures say, and how surely.
 
-use report_common::{Case, Configuration, humanise_interval, humanise_metric};
+use report_common::{
+    Case, Configuration, OFFLINE, SINGLE_STREAM, humanise_interval, humanise_metric,
+};
 
 use crate::options::{Limit, Objective, Side, metric_name};
 
@@ -21,24 +23,23 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// The value, or why there is none. `with_latency` says that a latency has to hold at the same
-    /// time.
+    /// The value, or why there is none. `rated_in` is the scenario whose throughput counts.
     pub(crate) fn new(
         configuration: &Configuration<'a>,
         metric: &str,
-        with_latency: bool,
+        rated_in: &str,
     ) -> Result<Self, String> {
-        let found = if with_latency {
-            configuration.result_with_latency(metric)
-        } else {
-            configuration.result(metric)
+        let is_rate = metric.starts_with("throughput.");
+        let found = match is_rate {
+            true => configuration.result_in(rated_in, metric),
+            false => configuration.result(metric),
         };
         let Some((case, result)) = found else {
-            let all = configuration.cases.iter().any(|case| case.result(metric).is_some());
-            let why = if all {
-                "was not measured in the single-stream scenario"
-            } else {
-                "was not measured"
+            let any = configuration.cases.iter().any(|case| case.result(metric).is_some());
+            let why = match any {
+                true if is_rate => format!("was not measured in the {rated_in} scenario"),
+                true => format!("was not measured in the {SINGLE_STREAM} scenario"),
+                false => "was not measured".to_owned(),
             };
             return Err(format!("{} {why}", metric_name(metric)));
         };
@@ -74,9 +75,18 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether a latency has to hold while everything else is had.
-pub(crate) fn latency_is_limited(limits: &[Limit]) -> bool {
-    limits.iter().any(|limit| limit.metric.starts_with("latency."))
+/// The scenario whose throughput counts for all configurations, since throughputs of different
+/// scenarios answer different questions. Where a latency is limited somebody waits: single-stream.
+/// Otherwise offline, unless more configurations were measured in single-stream.
+pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -> &'static str {
+    if limits.iter().any(|limit| limit.metric.starts_with("latency.")) {
+        return SINGLE_STREAM;
+    }
+    let measured = |scenario: &str| {
+        let has = |it: &&Configuration<'_>| it.cases.iter().any(|case| case.scenario == scenario);
+        configurations.iter().filter(has).count()
+    };
+    if measured(OFFLINE) >= measured(SINGLE_STREAM) { OFFLINE } else { SINGLE_STREAM }
 }
 
 /// Whether two values differ by more than noise: their intervals are apart; or where either has
@@ -149,6 +159,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) objectives: Vec<Result<Reading<'a>, String>>,
     /// A reading for each metric that is considered.
     pub(crate) considered: Vec<Result<Reading<'a>, String>>,
+    /// Why it is not to be compared, whatever its figures.
+    ruled_out: Option<String>,
 }
 
 impl<'a> Candidate<'a> {
@@ -158,9 +170,10 @@ impl<'a> Candidate<'a> {
         limits: &[Limit],
         objectives: &[Objective],
         considered: &[Objective],
+        rated_in: &str,
+        ruled_out: Option<String>,
     ) -> Self {
-        let with_latency = latency_is_limited(limits);
-        let read = |metric: &str| Reading::new(&configuration, metric, with_latency);
+        let read = |metric: &str| Reading::new(&configuration, metric, rated_in);
         let judge = |limit: &Limit| {
             let reading = read(&limit.metric);
             (Verdict::new(limit, &reading), reading)
@@ -171,6 +184,7 @@ impl<'a> Candidate<'a> {
             objectives: objectives.iter().map(|objective| read(&objective.metric)).collect(),
             considered: considered.iter().map(|objective| read(&objective.metric)).collect(),
             configuration,
+            ruled_out,
         }
     }
 
@@ -183,6 +197,8 @@ impl<'a> Candidate<'a> {
     /// How far the limits are from being kept: the largest factor by which one is missed.
     pub(crate) fn excess(&self, limits: &[Limit]) -> f64 {
         let factors = limits.iter().zip(&self.limits).map(|(limit, (_, reading))| match reading {
+            // There are no multiples of nothing: the distance itself.
+            Ok(reading) if limit.bound == 0.0 => reading.value.abs(),
             Ok(reading) if limit.side == Side::AtMost => reading.value / limit.bound,
             Ok(reading) => limit.bound / reading.value,
             Err(_) => f64::INFINITY,
@@ -194,7 +210,14 @@ impl<'a> Candidate<'a> {
 
     /// Why it cannot be compared, if it cannot.
     pub(crate) fn unknown(&self) -> Option<&str> {
-        self.objectives.iter().find_map(|reading| reading.as_ref().err()).map(String::as_str)
+        let gap = self.objectives.iter().find_map(|reading| reading.as_ref().err());
+        self.ruled_out.as_ref().or(gap).map(String::as_str)
+    }
+
+    /// Whether other work or a drift may have made its figures.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let warnings = self.configuration.cases.iter().flat_map(|case| &case.warnings);
+        warnings.into_iter().any(|warning| ["drift", "machine-busy"].contains(&&*warning.kind))
     }
 
     /// Every reading, each metric once.
@@ -233,8 +256,8 @@ impl<'a> Candidate<'a> {
 
 /// Whether `one` makes `other` pointless.
 ///
-/// It does where it is at least as good in every objective and better in one, by the values
-/// themselves; unless `other` is clearly better in something that is considered, or has a value
+/// It does where it is at least as good in every objective, by the values themselves, and clearly
+/// better in one; unless `other` is clearly better in something that is considered, or has a value
 /// there where `one` has none. The first part alone is a strict order, and the exceptions only
 /// take pairs out of it, so there is always a configuration that nothing dominates.
 pub(crate) fn dominates(
@@ -250,7 +273,7 @@ pub(crate) fn dominates(
         if objective.better(that.value, this.value) {
             return false;
         }
-        better_in_one |= objective.better(this.value, that.value);
+        better_in_one |= objective.better(this.value, that.value) && differ(this, that);
     }
     let gives_away = considered.iter().zip(one.considered.iter().zip(&other.considered)).any(
         |(objective, readings)| match readings {

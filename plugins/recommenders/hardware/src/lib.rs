@@ -9,12 +9,16 @@ case, and each metric is taken from the scenario that answers for it:
 
 - A **latency** is that of `single-stream`, one batch after another. A latency of `offline` is that
   of a whole data set and is never held against a limit.
-- A **throughput** is that of `offline` where there is one, else that of `single-stream`. Offline is
-  what the configuration can do when nobody waits. Where a limit is set on a latency somebody does
-  wait, so the throughput is then that of `single-stream` as well: of the very case whose latency is
-  held against the limit. The other figure is named beside it.
+- A **throughput** is that of `offline` for all configurations, which is what they can do when nobody
+  waits, or that of `single-stream` for all where more of them have that. Throughputs of different
+  scenarios are never held against each other. Where a limit is set on a latency somebody does wait,
+  so the throughput is then that of `single-stream`: of the very case whose latency is held against
+  the limit. The other figure is named beside it.
 - **Anything else**, such as memory or accuracy, is the worse of its scenarios, since it must hold
   in all.
+
+A configuration that failed in one of its scenarios is not compared, whatever it did in the others;
+nor is one whose backend says that its figures are `simulated`.
 
 # What meeting a limit means
 
@@ -28,10 +32,17 @@ none: that configuration is not judged, and the advice says why.
 The default objectives are a low `latency.p99` and a high `throughput.samples`. Advice is given
 about the objectives on which no limit is set, as that one is settled by its limit. Nothing is
 recommended that another configuration *dominates*: one that is at least as good in every objective
-and better in one, without being clearly worse in what is considered (`memory.peak` and
+and clearly better in one, without being clearly worse in what is considered (`memory.peak` and
 `accuracy.top1`). Two values differ *clearly* where their intervals are apart, or, where either has
 none, by more than 5 %. Candidates that do not differ clearly from the best are named together, as a
 tie.
+
+# What the intervals do not know
+
+An interval says how well one process was measured. Another process of the same configuration can
+differ by more (T. Kalibera and R. Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013),
+and other work on the machine can make any difference. So where a compared case drifted, or the
+machine was busy during it, the advice is not certain and says so.
 
 # Attributes
 

@@ -161,11 +161,11 @@ fn a_gap_is_not_a_zero() {
 #[test]
 fn a_real_loss_of_accuracy_is_said() {
     let advice = advice(&made_up::tables(&COMPARISON), at_most("latency.p99", "50ms"));
-    insta::assert_snapshot!(text(&advice), @r"
-    # resnet-50: gpu · fp32 · batch 64 and gpu · int8 · batch 16 tie for the highest throughput with p99 latency at most 50 ms
+    insta::assert_snapshot!(text(&advice), @r#"
+    # resnet-50: gpu · fp32 · batch 64 and gpu · int8 · batch 16 tie for the highest throughput with p99 latency at most 50 ms, of the 13 that could be compared, which is not certain
     gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 to 2.41 ms), throughput 52 103/s single-stream, 49 498/s offline, peak memory 49.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
-    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Take gpu · int8 · batch 16 with care: drift in single-stream (the median of the last fifth is 6.1 % above that of the first fifth).
+    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Take gpu · int8 · batch 16 with care: drift in single-stream (the median of the last fifth is 6.1 % above that of the first fifth). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
     [5eed000000000016 5eed000000000017 5eed00000000001c 5eed00000000001d 5eed000000000014]
     # resnet-50: the Pareto front has 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
@@ -182,7 +182,56 @@ fn a_real_loss_of_accuracy_is_said() {
     gpu · int8 · batch 64 · single-stream; gpu · int8 · batch 64 · offline: out of memory in phase prepare: the worker used 8.0 GiB of 8.0 GiB.
     cpu · fp32 · batch 64: p99 latency is a gap: needs 368 queries, has 203.
     [5eed000000000006 5eed000000000007 5eed000000000018 5eed000000000019 5eed00000000001e 5eed00000000001f]
-    ");
+    "#);
+}
+
+#[test]
+fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
+    let mut tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    let case = &mut tables.get_mut("cases").expect("a view").rows[5];
+    case[10] = "failed".into();
+    case[12] = "the worker was ended by signal 11 (SIGSEGV) while in phase measure".into();
+    let advice = advice(&tables, at_most("memory.peak", "1GiB"));
+    insta::assert_snapshot!(advice[1].title, @"digits: batch 8 has the highest throughput with peak memory at most 1 GiB, of the 2 that could be compared");
+    insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r#"
+    # digits: 1 could not be judged
+    Batch 64: it failed in offline: the worker was ended by signal 11 (SIGSEGV) while in phase measure.
+    [5eed000000000004 5eed000000000005]
+    "#);
+    for advice in &advice[..advice.len() - 1] {
+        assert!(!advice.cases.contains(&made_up::case_id(4)), "{advice:?}");
+        assert!(!advice.attributes.values().any(|it| it.contains(&made_up::case_id(4))));
+    }
+}
+
+#[test]
+fn throughputs_of_different_scenarios_are_not_compared() {
+    let mut tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    // Better in single-stream than the others in offline, and not measured in that.
+    made_up::set_value(&mut tables, 0, "throughput.samples", Some(99_000.0), None);
+    tables.get_mut("cases").expect("a view").rows.remove(1);
+    let advice = advice(&tables, Options::default());
+    insta::assert_snapshot!(advice[0].title, @"digits: batch 1 has the lowest p99 latency and the highest throughput");
+}
+
+#[test]
+fn what_differs_by_noise_alone_is_a_tie() {
+    let tables = three([
+        (1.00, (0.90, 1.10), 11_100.0),
+        (1.01, (0.91, 1.11), 11_050.0),
+        (1.02, (0.92, 1.12), 11_000.0),
+    ]);
+    let advice = advice(&tables, Options::default());
+    insta::assert_snapshot!(advice[0].title, @"digits: batch 1, batch 8 and batch 64 tie for the lowest p99 latency and the highest throughput");
+    insta::assert_snapshot!(advice[1].title, @"digits: the Pareto front is batch 1, batch 8 and batch 64");
 }
 
 #[test]
@@ -316,7 +365,12 @@ proptest! {
         let dominates = |one: usize, other: usize| {
             let (Some(this), Some(that)) = (figures[one].0, figures[other].0) else { return false };
             let (fast, faster) = (figures[other].1, figures[one].1);
-            this <= that && faster >= fast && (this < that || faster > fast)
+            let apart = |less: u8, more: u8| f64::from(more - less) > 0.05 * f64::from(more);
+            let clear = match (figures[one].2, figures[other].2) {
+                (Some(this_width), Some(that_width)) => this + this_width < that.saturating_sub(that_width),
+                _ => this < that && apart(this, that),
+            };
+            this <= that && faster >= fast && (clear || faster > fast && apart(fast, faster))
         };
         for advice in &advice {
             let named: Vec<_> = advice.cases.iter().map(|id| index_of(id)).collect();
@@ -329,7 +383,9 @@ proptest! {
                     let chosen = named[0];
                     prop_assert!(feasible(chosen));
                     prop_assert!(!all.clone().any(|other| feasible(other) && dominates(other, chosen)));
-                    prop_assert_eq!(advice.attributes["certain"] == "yes", surely_in(chosen));
+                    if advice.attributes["certain"] == "yes" {
+                        prop_assert!(surely_in(chosen));
+                    }
                 }
                 "closest" => prop_assert!(!all.clone().any(value_is_in)),
                 "front" => {

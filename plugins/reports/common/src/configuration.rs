@@ -3,10 +3,10 @@
 use crate::{Case, Labels, MetricResult, Run};
 
 /// The scenario in which a latency is that of one query after another.
-const SINGLE_STREAM: &str = "single-stream";
+pub const SINGLE_STREAM: &str = "single-stream";
 
 /// The scenario in which throughput is all that counts.
-const OFFLINE: &str = "offline";
+pub const OFFLINE: &str = "offline";
 
 /// Cases that differ in nothing but the scenario.
 #[derive(Debug, Clone)]
@@ -51,10 +51,7 @@ impl<'a> Configuration<'a> {
     ///   metric without a direction is the first's.
     #[must_use]
     pub fn result(&self, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
-        let of = |scenario: &str| {
-            let case = self.cases.iter().find(|case| case.scenario == scenario)?;
-            Some((*case, case.result(metric)?))
-        };
+        let of = |scenario: &str| self.result_in(scenario, metric);
         if metric.starts_with("latency.") {
             return of(SINGLE_STREAM);
         }
@@ -76,16 +73,22 @@ impl<'a> Configuration<'a> {
         })
     }
 
-    /// The same where a latency has to hold at the same time. A throughput is then that of
+    /// A metric in one scenario, with its case.
+    #[must_use]
+    pub fn result_in(&self, scenario: &str, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
+        let case = self.cases.iter().find(|case| case.scenario == scenario)?;
+        Some((*case, case.result(metric)?))
+    }
+
+    /// A metric where a latency has to hold at the same time. A throughput is then that of
     /// single-stream too, since that is the case whose latency is known: the throughput of an
     /// offline case was had without anyone waiting.
     #[must_use]
     pub fn result_with_latency(&self, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
-        if metric.starts_with("throughput.") {
-            let case = self.cases.iter().find(|case| case.scenario == SINGLE_STREAM)?;
-            return Some((*case, case.result(metric)?));
+        match metric.starts_with("throughput.") {
+            true => self.result_in(SINGLE_STREAM, metric),
+            false => self.result(metric),
         }
-        self.result(metric)
     }
 
     /// Its name among other configurations: what differs among them.

@@ -16,7 +16,7 @@ mod number;
 mod run;
 mod summary;
 
-pub use configuration::{Configuration, configurations};
+pub use configuration::{Configuration, OFFLINE, SINGLE_STREAM, configurations};
 pub use label::{Labels, case_label};
 pub use number::{
     Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,
