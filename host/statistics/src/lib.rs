@@ -40,12 +40,33 @@ ed., 2003, ยง 7.1; G. J. Hahn and W. Q. Meeker, *Statistical Intervals*, 1991, ย
 Sorting ten million latencies to read fifteen of them is a waste: see [`order_statistics`].
 */
 
+mod autocorrelation;
+mod bootstrap;
+mod distribution;
+mod early_stopping;
+mod interval;
+mod mann_whitney;
 mod moments;
+mod outliers;
 mod proportion;
 mod quantile;
+mod random;
 mod select;
+mod undefined;
 
+pub use autocorrelation::{autocorrelation, effective_size};
+pub use bootstrap::{
+    BcaInterval, MANY_PROCESSES, ProcessMethod, Resampling, bca_interval, hierarchical_interval,
+    percentile_interval, processes_interval, student_interval,
+};
+pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_quantile};
+pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};
+pub use interval::{Interval, correlated_estimates, mean_interval};
+pub use mann_whitney::{MannWhitney, MannWhitneyMethod, mann_whitney};
 pub use moments::{Moments, median, median_absolute_deviation, moments};
+pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};
 pub use proportion::wilson_interval;
 pub use quantile::{Estimate, Quantile, TooFew, estimates};
+pub use random::Random;
 pub use select::{Value, order_statistics};
+pub use undefined::Undefined;

@@ -39,7 +39,7 @@ impl Quantile {
     }
 
     /// 1 − *p*, without the rounding that subtracting would add.
-    fn complement(self) -> f64 {
+    pub(crate) fn complement(self) -> f64 {
         f64::from(self.denominator - self.numerator) / f64::from(self.denominator)
     }
 

@@ -1,7 +1,10 @@
 //! Values against NumPy's and SciPy's: reference.py says how they were made.
 
 use host_statistics::{
-    Quantile, median, median_absolute_deviation, moments, order_statistics, wilson_interval,
+    MannWhitneyMethod, Quantile, Resampling, autocorrelation, bca_interval, deviation_outliers,
+    incomplete_beta, mann_whitney, median, median_absolute_deviation, moments, normal_quantile,
+    normal_tail, order_statistics, percentile_interval, student_quantile, tukey_outliers,
+    wilson_interval,
 };
 use serde_json::Value;
 
@@ -83,4 +86,105 @@ fn wilson_intervals() {
     }
     assert_eq!(wilson_interval(0, 0), None);
     assert_eq!(wilson_interval(3, 2), None);
+}
+
+/// What is computed in another way than the reference, to 1e-12 of the value.
+#[track_caller]
+fn assert_near(found: f64, expected: f64, what: &str) {
+    let allowed = 1e-12 * expected.abs();
+    assert!((found - expected).abs() <= allowed, "{what}: {found:?}, reference {expected:?}");
+}
+
+fn reals(value: &Value) -> Vec<f64> {
+    list(value).iter().map(real).collect()
+}
+
+#[test]
+fn distributions() {
+    let reference = &reference()["distributions"];
+    for entry in list(&reference["incomplete_beta"]) {
+        let [x, a, b, expected] = reals(entry)[..] else { panic!("four numbers") };
+        if expected < 1e-290 {
+            assert!(incomplete_beta(x, a, b) < 1e-290, "{entry}");
+        } else {
+            assert_near(incomplete_beta(x, a, b), expected, &entry.to_string());
+        }
+    }
+    for entry in list(&reference["normal_tail"]) {
+        assert_near(normal_tail(real(&entry[0])), real(&entry[1]), &entry.to_string());
+    }
+    for entry in list(&reference["normal_quantile"]) {
+        assert_near(normal_quantile(real(&entry[0])), real(&entry[1]), &entry.to_string());
+    }
+    for entry in list(&reference["student_quantile"]) {
+        let found = student_quantile(real(&entry[0]), real(&entry[1]));
+        assert_near(found, real(&entry[2]), &entry.to_string());
+    }
+}
+
+#[test]
+fn autocorrelations() {
+    for entry in list(&reference()["series"]) {
+        let expected = reals(&entry["expected"]);
+        let found = autocorrelation(&reals(&entry["values"]), expected.len() - 1).expect("spread");
+        for (lag, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            // The sums cancel, so that what counts is the error beside the variance.
+            assert!((found - expected).abs() < 1e-12, "{} at {lag}: {found}", entry["name"]);
+        }
+    }
+}
+
+#[test]
+fn outliers() {
+    let reference = reference();
+    for (entry, sample) in list(&reference["outliers"]).iter().zip(list(&reference["samples"])) {
+        let values: Vec<u64> = list(&sample["values"]).iter().map(whole).collect();
+        let found = tukey_outliers(&values);
+        let counts = [found.severe_low, found.mild_low, found.mild_high, found.severe_high];
+        let expected = ["severe_low", "mild_low", "mild_high", "severe_high"];
+        assert_eq!(counts.map(|one| one as u64), expected.map(|key| whole(&entry[key])));
+        assert_eq!(found.located.len(), counts.iter().sum::<usize>());
+        let expected = entry["by_deviation"]
+            .as_array()
+            .map(|indices| indices.iter().map(|index| whole(index) as usize).collect::<Vec<_>>());
+        assert_eq!(deviation_outliers(&values).ok(), expected, "{}", entry["name"]);
+    }
+}
+
+#[test]
+fn mann_whitney_tests() {
+    for entry in list(&reference()["mann_whitney"]) {
+        let (first, second) = (reals(&entry["first"]), reals(&entry["second"]));
+        let found = mann_whitney(&first, &second).expect("values");
+        assert_eq!(found.statistic, real(&entry["statistic"]), "{entry}");
+        assert_near(found.probability, real(&entry["probability"]), &entry.to_string());
+        assert_eq!(found.method == MannWhitneyMethod::Exact, entry["exact"] == true, "{entry}");
+        let pairs = (first.len() * second.len()) as f64;
+        assert_eq!(found.first_larger, found.statistic / pairs, "{entry}");
+    }
+}
+
+#[test]
+fn bootstraps_of_the_same_resamples() {
+    for entry in list(&reference()["bootstrap"]) {
+        let statistic = |values: &[f64]| {
+            let found = moments(values).expect("values");
+            if entry["statistic"] == "mean" { found.mean } else { found.deviation.expect("two") }
+        };
+        let resampling = Resampling {
+            resamples: whole(&entry["resamples"]) as usize,
+            confidence: real(&entry["confidence"]),
+            seed: whole(&entry["seed"]),
+        };
+        let values = reals(&entry["values"]);
+        let what = entry["statistic"].as_str().expect("a name");
+        let found = percentile_interval(&values, statistic, &resampling).expect("defined");
+        assert_near(found.low, real(&entry["percentile"][0]), what);
+        assert_near(found.high, real(&entry["percentile"][1]), what);
+        let found = bca_interval(&values, statistic, &resampling).expect("defined");
+        assert_near(found.bias, real(&entry["bias"]), what);
+        assert_near(found.acceleration, real(&entry["acceleration"]), what);
+        assert_near(found.interval.low, real(&entry["bca"][0]), what);
+        assert_near(found.interval.high, real(&entry["bca"][1]), what);
+    }
 }

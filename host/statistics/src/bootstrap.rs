@@ -1,0 +1,305 @@
+/*!
+Intervals of statistics that have no formula, by resampling.
+
+Costs are those of the statistic times the resamples: for a median or a p99 of many values
+[`estimates`](crate::estimates) is exact and a thousand times cheaper.
+*/
+
+use crate::distribution::{normal_quantile, normal_tail, student_quantile};
+use crate::interval::Interval;
+use crate::moments::moments;
+use crate::random::Random;
+use crate::select::{Value, order_statistics};
+use crate::undefined::Undefined;
+
+/// How to resample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resampling {
+    /// How many resamples to draw, at least 2 / (1 − `confidence`), or the interval's ends would be
+    /// the extremes of the resamples; 2000 and more are usual.
+    pub resamples: usize,
+    /// Confidence of the two-sided interval, strictly between 0 and 1.
+    pub confidence: f64,
+    /// Seed of the generator. The same seed draws the same resamples.
+    pub seed: u64,
+}
+
+impl Resampling {
+    fn check(&self) {
+        let Self { resamples, confidence, .. } = *self;
+        assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
+        assert!(
+            resamples as f64 * (1.0 - confidence) >= 2.0 * (1.0 - 1e-9),
+            "{resamples} resamples have no tails to read at {confidence}"
+        );
+    }
+}
+
+/// The statistic of each resample: as many values as the sample has, drawn with replacement.
+fn distribution<T: Value>(
+    values: &[T],
+    statistic: impl Fn(&[T]) -> f64,
+    resampling: &Resampling,
+) -> Vec<f64> {
+    let mut random = Random::from_seed(resampling.seed);
+    let mut resample = values.to_vec();
+    (0..resampling.resamples)
+        .map(|_| {
+            for value in &mut resample {
+                *value = values[random.below(values.len() as u64) as usize];
+            }
+            statistic(&resample)
+        })
+        .collect()
+}
+
+/// The nearest ranks of two probabilities in a distribution that was drawn.
+fn percentiles(distribution: &[f64], probabilities: [f64; 2]) -> [f64; 2] {
+    let count = distribution.len();
+    let ranks = probabilities.map(|one| ((one * count as f64).ceil() as usize).clamp(1, count));
+    let found = order_statistics(distribution, &ranks);
+    [found[0], found[1]]
+}
+
+/// The percentile interval: the middle of what the resamples gave (B. Efron and R. J. Tibshirani,
+/// *An Introduction to the Bootstrap*, 1993, § 13.3). Simple, and too narrow for small samples and
+/// biased statistics; [`bca_interval`] mends the latter.
+///
+/// The values are taken as independent. `statistic` must not give NaN.
+///
+/// # Errors
+///
+/// [`Undefined::TooFew`] with fewer than 2 values, [`Undefined::NoSpread`] where every resample gives
+/// the same, which would claim certainty.
+///
+/// # Panics
+///
+/// If the resamples are too few for the confidence: see [`Resampling::resamples`].
+pub fn percentile_interval<T: Value>(
+    values: &[T],
+    statistic: impl Fn(&[T]) -> f64,
+    resampling: &Resampling,
+) -> Result<Interval, Undefined> {
+    resampling.check();
+    Undefined::unless_at_least(2, values.len())?;
+    let value = statistic(values);
+    middle(value, &distribution(values, statistic, resampling), resampling.confidence)
+}
+
+fn middle(value: f64, distribution: &[f64], confidence: f64) -> Result<Interval, Undefined> {
+    let tail = (1.0 - confidence) / 2.0;
+    let [low, high] = percentiles(distribution, [tail, 1.0 - tail]);
+    refuse_constant(distribution)?;
+    Ok(Interval { value, low, high })
+}
+
+fn refuse_constant(distribution: &[f64]) -> Result<(), Undefined> {
+    let constant = distribution.iter().all(|&one| one == distribution[0]);
+    if constant { Err(Undefined::NoSpread) } else { Ok(()) }
+}
+
+/// What [`bca_interval`] gives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BcaInterval {
+    /// The interval.
+    pub interval: Interval,
+    /// Bias correction *z*₀: the normal deviate of the fraction of resamples below the estimate.
+    pub bias: f64,
+    /// Acceleration *a*: how the standard error changes with the statistic, by the jackknife.
+    pub acceleration: f64,
+}
+
+/// The bias-corrected and accelerated interval (B. Efron, "Better Bootstrap Confidence Intervals",
+/// *Journal of the American Statistical Association* 82(397), 1987). Its bounds follow a skewed
+/// statistic and one that is biased.
+///
+/// The acceleration leaves each value out in turn, so that the statistic is taken once for each
+/// resample and once for each value. Resamples equal to the estimate count half below it, as SciPy
+/// has it. The values are taken as independent. `statistic` must not give NaN.
+///
+/// # Errors
+///
+/// [`Undefined::TooFew`] with fewer than 2 values; [`Undefined::NoSpread`] where every resample, or
+/// every sample less one value, gives the same; [`Undefined::OutsideResamples`] where all resamples
+/// lie to one side of the estimate.
+///
+/// # Panics
+///
+/// If the resamples are too few for the confidence: see [`Resampling::resamples`].
+pub fn bca_interval<T: Value>(
+    values: &[T],
+    statistic: impl Fn(&[T]) -> f64,
+    resampling: &Resampling,
+) -> Result<BcaInterval, Undefined> {
+    resampling.check();
+    Undefined::unless_at_least(2, values.len())?;
+    let value = statistic(values);
+    let acceleration = acceleration(values, &statistic)?;
+    let distribution = distribution(values, statistic, resampling);
+    refuse_constant(&distribution)?;
+
+    let below = distribution.iter().filter(|&&one| one < value).count();
+    let equal = distribution.iter().filter(|&&one| one == value).count();
+    let fraction = (below as f64 + equal as f64 / 2.0) / distribution.len() as f64;
+    let bias = normal_quantile(fraction);
+    if bias.is_infinite() {
+        return Err(Undefined::OutsideResamples);
+    }
+    let tail = (1.0 - resampling.confidence) / 2.0;
+    let corrected = [tail, 1.0 - tail].map(|probability| {
+        let deviate = bias + normal_quantile(probability);
+        normal_tail(-(bias + deviate / (1.0 - acceleration * deviate)))
+    });
+    let [low, high] = percentiles(&distribution, corrected);
+    Ok(BcaInterval { interval: Interval { value, low, high }, bias, acceleration })
+}
+
+/// Σ dᵢ³ / 6 (Σ dᵢ²)^1.5, where dᵢ is how far the statistic without value *i* lies below the mean of
+/// all such.
+fn acceleration<T: Value>(values: &[T], statistic: impl Fn(&[T]) -> f64) -> Result<f64, Undefined> {
+    let mut others = values[1..].to_vec();
+    let mut without = Vec::with_capacity(values.len());
+    for index in 0..values.len() {
+        without.push(statistic(&others));
+        if index < others.len() {
+            others[index] = values[index];
+        }
+    }
+    refuse_constant(&without)?;
+    let mean = moments(&without).expect("values").mean;
+    let (mut squares, mut cubes) = (0.0, 0.0);
+    for one in without {
+        let distance = mean - one;
+        squares += distance * distance;
+        cubes += distance * distance * distance;
+    }
+    Ok(cubes / (6.0 * squares.powf(1.5)))
+}
+
+/// The interval of the mean over processes of a statistic within each, by resampling processes with
+/// replacement, and then values within each process drawn with replacement (A. C. Davison and D. V.
+/// Hinkley, *Bootstrap Methods and their Application*, 1997, § 3.8; T. Kalibera and R. Jones,
+/// "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
+///
+/// `processes` holds the values of each process; `statistic` must not give NaN.
+///
+/// The number of processes decides, not that of the values in them: resampling *k* of them gives a
+/// variance that is (*k* − 1) / *k* of what it should be, and tails of a normal where those of
+/// Student's *t* are due. Use [`processes_interval`], which knows where that matters.
+///
+/// # Errors
+///
+/// [`Undefined::TooFew`] with fewer than 2 processes or where a process has no values,
+/// [`Undefined::NoSpread`] where every resample gives the same.
+///
+/// # Panics
+///
+/// If the resamples are too few for the confidence: see [`Resampling::resamples`].
+pub fn hierarchical_interval<T: Value>(
+    processes: &[&[T]],
+    statistic: impl Fn(&[T]) -> f64,
+    resampling: &Resampling,
+) -> Result<Interval, Undefined> {
+    resampling.check();
+    let count = processes.len();
+    let value = mean(&process_statistics(processes, &statistic)?);
+    let mut random = Random::from_seed(resampling.seed);
+    let mut resample = Vec::new();
+    let distribution: Vec<f64> = (0..resampling.resamples)
+        .map(|_| {
+            let drawn = (0..count).map(|_| {
+                let process = processes[random.below(count as u64) as usize];
+                let values = (0..process.len())
+                    .map(|_| process[random.below(process.len() as u64) as usize]);
+                resample.clear();
+                resample.extend(values);
+                statistic(&resample)
+            });
+            drawn.sum::<f64>() / count as f64
+        })
+        .collect();
+    middle(value, &distribution, resampling.confidence)
+}
+
+/// The statistic of each process.
+fn process_statistics<T: Value>(
+    processes: &[&[T]],
+    statistic: impl Fn(&[T]) -> f64,
+) -> Result<Vec<f64>, Undefined> {
+    Undefined::unless_at_least(2, processes.len())?;
+    for process in processes {
+        Undefined::unless_at_least(1, process.len())?;
+    }
+    Ok(processes.iter().map(|process| statistic(process)).collect())
+}
+
+fn mean(values: &[f64]) -> f64 {
+    moments(values).expect("values").mean
+}
+
+/// The interval of the mean over processes of a statistic within each, by Student's *t* on the
+/// statistics of the processes, of which there must be at least 2 (Kalibera and Jones 2013, § 7).
+///
+/// Exact where the statistics of processes are normal, as means and medians of many values that
+/// differ between processes by many small causes nearly are. Values within a process may be
+/// correlated: they are only seen through its statistic.
+///
+/// # Errors
+///
+/// As [`hierarchical_interval`].
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+pub fn student_interval<T: Value>(
+    processes: &[&[T]],
+    statistic: impl Fn(&[T]) -> f64,
+    confidence: f64,
+) -> Result<Interval, Undefined> {
+    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
+    let statistics = process_statistics(processes, statistic)?;
+    refuse_constant(&statistics)?;
+    let found = moments(&statistics).expect("values");
+    let count = statistics.len() as f64;
+    let error = found.deviation.expect("two or more values") / count.sqrt();
+    let half = student_quantile(0.5 + confidence / 2.0, count - 1.0) * error;
+    Ok(Interval { value: found.mean, low: found.mean - half, high: found.mean + half })
+}
+
+/// How an interval over processes was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessMethod {
+    /// [`student_interval`].
+    Student,
+    /// [`hierarchical_interval`].
+    HierarchicalBootstrap,
+}
+
+/// Processes from which [`processes_interval`] resamples.
+pub const MANY_PROCESSES: usize = 30;
+
+/// The interval of the mean over processes of a statistic within each, by the method that keeps its
+/// word for so many processes: [`student_interval`] below [`MANY_PROCESSES`], and
+/// [`hierarchical_interval`] from there.
+///
+/// # Errors
+///
+/// As [`hierarchical_interval`].
+///
+/// # Panics
+///
+/// As [`hierarchical_interval`].
+pub fn processes_interval<T: Value>(
+    processes: &[&[T]],
+    statistic: impl Fn(&[T]) -> f64,
+    resampling: &Resampling,
+) -> Result<(Interval, ProcessMethod), Undefined> {
+    if processes.len() < MANY_PROCESSES {
+        resampling.check();
+        let interval = student_interval(processes, statistic, resampling.confidence)?;
+        Ok((interval, ProcessMethod::Student))
+    } else {
+        let interval = hierarchical_interval(processes, statistic, resampling)?;
+        Ok((interval, ProcessMethod::HierarchicalBootstrap))
+    }
+}

@@ -1,0 +1,110 @@
+//! Intervals where values may be correlated.
+
+use crate::autocorrelation::effective_size;
+use crate::distribution::student_quantile;
+use crate::moments::moments;
+use crate::quantile::{Estimate, Quantile, TooFew};
+use crate::select::{Value, order_statistics};
+
+/// An interval, with the estimate that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The estimate from the sample itself.
+    pub value: f64,
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+}
+
+/// The mean of a series in the order in which it was measured, with its two-sided interval at
+/// `confidence`: mean ± *t* · *s* / √*m*, where *m* is the [`effective_size`] and *t* the quantile
+/// of Student's distribution with *m* − 1 degrees of freedom.
+///
+/// For independent values *m* is their number, and this is the textbook's interval. For correlated
+/// ones *s* / √*m* is the standard error of the mean by the definition of the effective size (C. J.
+/// Geyer, "Practical Markov Chain Monte Carlo", *Statistical Science* 7(4), 1992). The mean of a
+/// skewed distribution is approximately normal only for many values: the interval of the mean of a
+/// few lognormal latencies misses more often than it says.
+///
+/// # Errors
+///
+/// Refused as too few where the series is worth fewer than two independent values.
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+pub fn mean_interval<T: Value>(values: &[T], confidence: f64) -> Result<Interval, TooFew> {
+    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
+    let size = effective_size(values);
+    let too_few = TooFew { needs: 2, has: size as usize };
+    let (Some(found), true) = (moments(values), size >= 2.0) else { return Err(too_few) };
+    let deviation = found.deviation.ok_or(too_few)?;
+    let half = student_quantile(0.5 + confidence / 2.0, size - 1.0) * deviation / size.sqrt();
+    Ok(Interval { value: found.mean, low: found.mean - half, high: found.mean + half })
+}
+
+impl Quantile {
+    /// As [`Self::interval_ranks`], for `count` values that are worth only `effective` independent
+    /// ones, which is at most `count`; `None` where `effective` is below [`Self::minimum_count`].
+    ///
+    /// The fraction of a correlated series that lies below the true quantile varies as that of
+    /// ⌊`effective`⌋ independent values does (P. Heidelberger and P. A. W. Lewis, "Quantile
+    /// Estimation in Dependent Sequences", *Operations Research* 32(1), 1984; P. K. Sen, *Journal of
+    /// Multivariate Analysis* 2(1), 1972). So ranks are found for that many, and stretched to
+    /// `count`, outwards where they fall between two values.
+    ///
+    /// # Panics
+    ///
+    /// If `confidence` is not strictly between 0 and 1.
+    #[must_use]
+    pub fn effective_interval_ranks(
+        self,
+        count: usize,
+        effective: f64,
+        confidence: f64,
+    ) -> Option<(usize, usize)> {
+        let size = (effective as usize).min(count);
+        let (low, high) = self.interval_ranks(size, confidence)?;
+        let (count, size) = (count as u128, size as u128);
+        // "Fewer than l of m" is "at most l − 1 of m", which is a fraction.
+        let low = (low as u128 - 1) * count / size + 1;
+        let high = (high as u128 * count).div_ceil(size);
+        Some((low as usize, high as usize))
+    }
+}
+
+/// As [`estimates`](crate::estimates), for a series in the order in which it was measured, whose
+/// values may be correlated: each interval is as wide as the series' worth in independent values
+/// demands.
+///
+/// What counts for a quantile is not how the values are correlated but how it is that they lie
+/// above it: the [`effective_size`] is that of the series of "above or not", as Heidelberger and
+/// Lewis have it ([`Quantile::effective_interval_ranks`]). Stalls that come in bursts widen the
+/// interval of p99 and leave the median's alone.
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+pub fn correlated_estimates<T: Value>(
+    values: &[T],
+    quantiles: &[Quantile],
+    confidence: f64,
+) -> Vec<Result<Estimate<T>, TooFew>> {
+    let count = values.len();
+    let estimate = |quantile: &Quantile| {
+        let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
+        if count < quantile.minimum_count(confidence) {
+            return Err(too_few(count));
+        }
+        let value = order_statistics(values, &[quantile.rank(count)])[0];
+        let above: Vec<f64> = values.iter().map(|one| f64::from(*one > value)).collect();
+        let size = effective_size(&above);
+        let (low, high) = quantile
+            .effective_interval_ranks(count, size, confidence)
+            .ok_or_else(|| too_few(size as usize))?;
+        let bounds = order_statistics(values, &[low, high]);
+        Ok(Estimate { value, low: bounds[0], high: bounds[1] })
+    };
+    quantiles.iter().map(estimate).collect()
+}
