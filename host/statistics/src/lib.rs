@@ -52,6 +52,7 @@ mod proportion;
 mod quantile;
 mod random;
 mod select;
+mod steady_state;
 mod undefined;
 
 pub use autocorrelation::{autocorrelation, effective_size};
@@ -69,4 +70,8 @@ pub use proportion::wilson_interval;
 pub use quantile::{Estimate, Quantile, TooFew, estimates};
 pub use random::Random;
 pub use select::{Value, order_statistics};
+pub use steady_state::{
+    ProcessClass, STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, Segment, SteadyClass, SteadyState,
+    classify_processes, drift, steady_state,
+};
 pub use undefined::Undefined;

@@ -1,6 +1,8 @@
 //! Series of which the truth is known. Also compiled into `examples/proof.rs`.
 
-use host_statistics::{Random, normal_quantile, normal_tail};
+use std::ops::{Range, RangeInclusive};
+
+use host_statistics::{Random, SteadyClass, normal_quantile, normal_tail};
 
 /// A standard normal deviate, by inverting uniform ones in pairs (G. E. P. Box and M. E. Muller,
 /// 1958).
@@ -48,6 +50,22 @@ impl Noise {
             .collect()
     }
 
+    /// Deviation of the logarithm of a factor, stalls apart, times the root of how many times as
+    /// uncertain a mean is as that of independent ones.
+    fn uncertainty(self, deviation: f64) -> f64 {
+        match self {
+            Self::Lognormal | Self::Stalls => deviation,
+            Self::Bimodal => {
+                let (part, size) = SECOND_MODE;
+                let modes = part * (1.0 - part) * size.ln().powi(2);
+                (deviation * deviation + modes).sqrt()
+            }
+            Self::Autocorrelated(coefficient) => {
+                deviation * ((1.0 + coefficient) / (1.0 - coefficient)).sqrt()
+            }
+        }
+    }
+
     /// Mean of the distribution.
     pub(crate) fn mean(self, deviation: f64) -> f64 {
         let mean = (deviation * deviation / 2.0).exp();
@@ -73,3 +91,166 @@ impl Noise {
         low
     }
 }
+
+/// How the level of a series changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// Not at all.
+    Flat,
+    /// Down once.
+    WarmUp,
+    /// Up once.
+    SlowDown,
+    /// Down twice.
+    TwoSteps,
+    /// Up, and down again.
+    Phase,
+    /// Up, in the last fifth.
+    Late,
+    /// Down to 1 exponentially.
+    Exponential,
+}
+
+/// All that change.
+pub(crate) const CHANGING: [Pattern; 6] = [
+    Pattern::WarmUp,
+    Pattern::SlowDown,
+    Pattern::TwoSteps,
+    Pattern::Phase,
+    Pattern::Late,
+    Pattern::Exponential,
+];
+
+/// A series with known changes.
+#[derive(Debug)]
+pub(crate) struct Planted {
+    pub(crate) values: Vec<f64>,
+    /// For each change the places at which it may be found.
+    pub(crate) changes: Vec<RangeInclusive<usize>>,
+    /// Where the level changes all the time, so that no change point is false.
+    pub(crate) ramp: Range<usize>,
+    pub(crate) class: SteadyClass,
+}
+
+/// A series of `count` values.
+///
+/// A change is found where it is placed within a fiftieth of the series. Steps are so large that they
+/// can be told from noise at all by so many values: at least 4 standard errors of their mean
+/// logarithm, at least 5 %, and up to three times as large as that.
+pub(crate) fn plant(
+    pattern: Pattern,
+    noise: Noise,
+    count: usize,
+    deviation: f64,
+    random: &mut Random,
+) -> Planted {
+    let margin = (count / 50).max(10);
+    let smallest = (4.0 * noise.uncertainty(deviation) / (margin as f64).sqrt()).exp_m1().max(0.05);
+    let mut step = || 1.0 + smallest * 3.0_f64.powf(random.uniform());
+    let steps = [step(), step()];
+    let mut place =
+        |from: f64, to: f64| ((from + (to - from) * random.uniform()) * count as f64) as usize;
+
+    let mut ramp = 0..0;
+    let mut levels = vec![1.0; count];
+    let (edges, class) = match pattern {
+        Pattern::Flat => (vec![], SteadyClass::Flat),
+        Pattern::WarmUp => {
+            let edge = place(0.05, 0.6);
+            levels[..edge].fill(steps[0]);
+            (vec![edge], SteadyClass::WarmUp)
+        }
+        Pattern::SlowDown => {
+            let edge = place(0.05, 0.6);
+            levels[edge..].fill(steps[0]);
+            (vec![edge], SteadyClass::SlowDown)
+        }
+        Pattern::TwoSteps => {
+            let edges = vec![place(0.05, 0.25), place(0.35, 0.6)];
+            levels[..edges[1]].fill(steps[1]);
+            levels[..edges[0]].fill(steps[1] * steps[0]);
+            (edges, SteadyClass::WarmUp)
+        }
+        Pattern::Phase => {
+            let edges = vec![place(0.1, 0.3), place(0.4, 0.6)];
+            levels[edges[0]..edges[1]].fill(steps[0]);
+            (edges, SteadyClass::WarmUp)
+        }
+        Pattern::Late => {
+            let edge = place(0.8, 0.95);
+            levels[edge..].fill(steps[0]);
+            (vec![edge], SteadyClass::NoSteadyState)
+        }
+        Pattern::Exponential => {
+            let (size, time) = (4.0 * (steps[0] - 1.0), place(0.01, 0.06) as f64);
+            for (index, level) in levels.iter_mut().enumerate() {
+                *level += size * (-(index as f64) / time).exp();
+            }
+            // Where no more is left than this.
+            let left = |part: f64| ((size / part).ln().max(0.0) * time) as usize;
+            ramp = 0..left(0.001).min(count);
+            (vec![], SteadyClass::WarmUp)
+        }
+    };
+    let mut changes: Vec<_> =
+        edges.iter().map(|edge| edge - margin.min(*edge)..=edge + margin).collect();
+    if pattern == Pattern::Exponential {
+        let size = 4.0 * (steps[0] - 1.0);
+        let begin = ramp.end as f64 * (size / smallest).ln() / (size / 0.001).ln();
+        changes.push(begin as usize..=ramp.end);
+    }
+    let factors = noise.factors(count, deviation, random);
+    let values = levels.iter().zip(factors).map(|(level, factor)| 1e6 * level * factor).collect();
+    Planted { values, changes, ramp, class }
+}
+
+/// How often what was planted was found.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Score {
+    pub(crate) series: usize,
+    pub(crate) planted: usize,
+    pub(crate) hits: usize,
+    pub(crate) false_points: usize,
+    pub(crate) right_class: usize,
+    pub(crate) changing: usize,
+}
+
+impl Score {
+    pub(crate) fn add(&mut self, planted: &Planted, found: &[usize], class: SteadyClass) {
+        let mut open = planted.changes.clone();
+        for point in found {
+            if let Some(index) = open.iter().position(|window| window.contains(point)) {
+                open.remove(index);
+                self.hits += 1;
+            } else if !planted.ramp.contains(point) {
+                self.false_points += 1;
+            }
+        }
+        self.series += 1;
+        self.planted += planted.changes.len();
+        self.changing += usize::from(class != SteadyClass::Flat);
+        self.right_class += usize::from(class == planted.class);
+    }
+
+    /// Part of the change points found that were planted.
+    pub(crate) fn precision(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.false_points) as f64
+    }
+
+    /// Part of the change points planted that were found.
+    pub(crate) fn recall(&self) -> f64 {
+        self.hits as f64 / self.planted as f64
+    }
+}
+
+/// The kinds of noise that series are planted in, with their names.
+pub(crate) const NOISES: [(&str, Noise); 5] = [
+    ("lognormal", Noise::Lognormal),
+    ("bimodal", Noise::Bimodal),
+    ("autocorrelated, φ = 0.3", Noise::Autocorrelated(0.3)),
+    ("autocorrelated, φ = 0.5", Noise::Autocorrelated(0.5)),
+    ("periodic stalls", Noise::Stalls),
+];
+
+/// Deviations of logarithms, which for these sizes are coefficients of variation.
+pub(crate) const DEVIATIONS: [f64; 5] = [0.01, 0.02, 0.05, 0.1, 0.2];

@@ -1,0 +1,419 @@
+/*!
+Whether a series is steady, and from where on.
+
+A series is cut at its change points into segments, and by their levels it is classed as Barrett et al.
+class it. Change points are found in ranks, not in latencies:
+
+1. Every value is replaced by its rank, ties by the mean of theirs. A stall a thousand times the rest
+   is then no more than the largest value, and what independent values of one distribution look like
+   does not depend on which one it is: what holds back false alarms for one holds for all.
+2. Neighbours are averaged in at most about two thousand bins, which are narrow near the start,
+   where warm-ups end.
+3. The noise of the bins, and how correlated it is, is read from differences between neighbours,
+   which a few steps do not disturb.
+4. PELT finds the cut with the least squares that is worth its penalty, exactly.
+5. Each change point is tested again on the ranks of its two segments alone: where levels are far
+   apart, ranks within one are crowded, and noise there can pass for a step.
+6. Segments whose levels are the same within the tolerance are joined: what is found must matter.
+7. Each edge is moved to the best place among the values at hand.
+*/
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use crate::moments::median;
+use crate::quantile::Quantile;
+use crate::select::{Value, order_statistics};
+use crate::undefined::Undefined;
+
+/// What a series does over time (E. Barrett, C. F. Bolz-Tereick, R. Killick, S. Mount and L. Tratt,
+/// "Virtual Machine Warmup Blows Hot and Cold", *Proceedings of the ACM on Programming Languages*
+/// 1(OOPSLA), 2017, § 4.4), for values of which smaller ones are better, such as latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SteadyClass {
+    /// One level throughout.
+    Flat,
+    /// It ends in a steady state, and none of its segments is faster.
+    WarmUp,
+    /// It ends in a steady state, and has been faster.
+    SlowDown,
+    /// Its last level has not lasted for the last quarter of the series.
+    NoSteadyState,
+}
+
+/// What several processes do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProcessClass {
+    /// All the same.
+    Consistent(SteadyClass),
+    /// Not all the same.
+    Inconsistent,
+}
+
+/// A part of a series with one level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// Indices of its values.
+    pub range: Range<usize>,
+    /// Mean of the values between its 5th and 95th percentile, in the unit of the values: a few stalls
+    /// do not move it, and a second mode that comes up does, which would leave a median alone.
+    pub level: f64,
+}
+
+/// What [`steady_state`] finds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteadyState {
+    /// What the series does.
+    pub class: SteadyClass,
+    /// Its segments, in order and without gaps. All but the first begin at a change point.
+    pub segments: Vec<Segment>,
+}
+
+impl SteadyState {
+    /// Indices of the first values of new levels.
+    pub fn change_points(&self) -> impl Iterator<Item = usize> {
+        self.segments[1..].iter().map(|segment| segment.range.start)
+    }
+
+    /// Index from which the series is steady; `None` where it is not.
+    #[must_use]
+    pub fn steady_from(&self) -> Option<usize> {
+        let last = self.segments.last().map(|segment| segment.range.start);
+        last.filter(|_| self.class != SteadyClass::NoSteadyState)
+    }
+}
+
+/// Fewest values of which [`steady_state`] says anything.
+pub const STEADY_STATE_VALUES: usize = 40;
+
+/// Levels that differ by no more than this part are one: 1 %, below what two runs on one machine
+/// differ by.
+pub const STEADY_STATE_TOLERANCE: f64 = 0.01;
+
+/// Classes a series of latencies in the order in which they were measured, and finds where it is
+/// steady. NaN is not allowed.
+///
+/// Levels are the same where they differ by at most the part `tolerance` of the later one, for which
+/// [`STEADY_STATE_TOLERANCE`] is the usual choice. Barrett et al. take the larger of the last segment's
+/// variance and one millisecond, which is in the unit of their benchmarks.
+///
+/// Change points by PELT (R. Killick, P. Fearnhead and I. A. Eckley, "Optimal Detection of
+/// Changepoints with a Linear Computational Cost", *Journal of the American Statistical Association*
+/// 107(500), 2012) with squared distances of ranks as the cost, which is the Kruskal–Wallis statistic
+/// of the segments (A. Lung-Yut-Fong, C. Lévy-Leduc and O. Cappé, *Journal de la Société Française de
+/// Statistique* 156(4), 2015).
+///
+/// # Errors
+///
+/// [`Undefined::TooFew`] with fewer than [`STEADY_STATE_VALUES`] values.
+pub fn steady_state<T: Value>(values: &[T], tolerance: f64) -> Result<SteadyState, Undefined> {
+    Undefined::unless_at_least(STEADY_STATE_VALUES, values.len())?;
+    let scores = scores(values);
+    let bins = Bins::of(&scores);
+    let noise = bins.noise();
+    let penalty = penalty(bins.count());
+    let found = bins.change_points(noise * penalty);
+    let mut edges: Vec<usize> = found.iter().map(|&bin| bins.starts[bin]).collect();
+    // How many times as uncertain a mean of values is as that of independent ones.
+    let inflation = noise / unexplained(&scores, &edges);
+    remove_insignificant(values, &mut edges, inflation.max(1.0) * penalty);
+    if bins.width > 1 {
+        refine(&scores, &mut edges, bins.width);
+    }
+    if let Some(cold) = cold_start(values, edges.first().copied()) {
+        edges.insert(0, cold);
+    }
+    let segments = join_equivalent(values, &edges, tolerance);
+    let class = class(&segments, values.len());
+    Ok(SteadyState { class, segments })
+}
+
+/// What several processes do; `None` for none.
+#[must_use]
+pub fn classify_processes(classes: &[SteadyClass]) -> Option<ProcessClass> {
+    let first = *classes.first()?;
+    let same = classes.iter().all(|class| *class == first);
+    Some(if same { ProcessClass::Consistent(first) } else { ProcessClass::Inconsistent })
+}
+
+fn class(segments: &[Segment], count: usize) -> SteadyClass {
+    let Some((last, before)) = segments.split_last() else { return SteadyClass::Flat };
+    if before.is_empty() {
+        SteadyClass::Flat
+    } else if 4 * last.range.len() < count {
+        SteadyClass::NoSteadyState
+    } else if before.iter().all(|segment| segment.level >= last.level) {
+        SteadyClass::WarmUp
+    } else {
+        SteadyClass::SlowDown
+    }
+}
+
+/// The price of a change point, in variances of the noise, among `count` bins.
+///
+/// Found by simulation, so that flat series of independent values have one in fewer than 1 of 200,
+/// whatever their number: see `examples/proof.rs`.
+fn penalty(count: usize) -> f64 {
+    7.0 + 2.0 * (count as f64).ln()
+}
+
+/// Ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
+fn scores<T: Value>(values: &[T]) -> Vec<f64> {
+    let count = values.len() as f64;
+    let mut order: Vec<(T, u32)> = values.iter().copied().zip(0..).collect();
+    order.sort_unstable_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
+    let mut scores = vec![0.0; values.len()];
+    let mut before = 0;
+    let mut squares = 0.0;
+    for group in order.chunk_by(|a, b| a.0 == b.0) {
+        let rank = (before as f64 + (group.len() as f64 + 1.0) / 2.0) - (count + 1.0) / 2.0;
+        for &(_, index) in group {
+            scores[index as usize] = rank;
+        }
+        squares += rank * rank * group.len() as f64;
+        before += group.len();
+    }
+    if squares > 0.0 {
+        let scale = (count / squares).sqrt();
+        scores.iter_mut().for_each(|score| *score *= scale);
+    }
+    scores
+}
+
+/// Scores, summed in bins.
+struct Bins {
+    /// Where each bin begins, and where the last one ends.
+    starts: Vec<usize>,
+    /// Sums of all scores before each of these.
+    sums: Vec<f64>,
+    /// Values in each bin but those near the start and at the end, which may be narrower.
+    width: usize,
+}
+
+impl Bins {
+    /// About this many bins of full width, up to twice as many.
+    const FULL: usize = 1024;
+    /// A bin is no wider than its distance from the start over this.
+    const NARROW: usize = 64;
+
+    fn of(scores: &[f64]) -> Self {
+        let width = (scores.len() / Self::FULL).max(1);
+        let mut bins = Self { starts: vec![0], sums: vec![0.0], width };
+        let mut sum = 0.0;
+        let mut start = 0;
+        while start < scores.len() {
+            let end = scores.len().min(start + (start / Self::NARROW).clamp(1, width));
+            sum += scores[start..end].iter().sum::<f64>();
+            bins.starts.push(end);
+            bins.sums.push(sum);
+            start = end;
+        }
+        bins
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// What a level of its own explains of the squares of the scores in a range of bins.
+    fn explained(&self, start: usize, end: usize) -> f64 {
+        let sum = self.sums[end] - self.sums[start];
+        sum * sum / (self.starts[end] - self.starts[start]) as f64
+    }
+
+    /// Variance of the noise that means of many values have, times their number.
+    ///
+    /// From differences between the means of neighbouring bins and of those one further, as of a
+    /// first-order autoregression: the latter's mean square over the former's is 1 + φ (S. Chakar, E.
+    /// Lebarbier, C. Lévy-Leduc and S. Robin, "A Robust Approach for Estimating Change-Points in the
+    /// Mean of an AR(1) Process", *Bernoulli* 23(2), 2017; they take robust scales, which bounded
+    /// scores do not need).
+    fn noise(&self) -> f64 {
+        /// More is not believed: it would be a random walk, in which everything is a change.
+        const MOST: f64 = 0.9;
+
+        let means: Vec<f64> = (0..self.count())
+            .filter(|&bin| self.starts[bin + 1] - self.starts[bin] == self.width)
+            .map(|bin| (self.sums[bin + 1] - self.sums[bin]) / self.width as f64)
+            .collect();
+        let mean_square = |lag: usize| {
+            let differences = means.iter().zip(&means[lag..]).map(|(a, b)| (b - a) * (b - a));
+            differences.sum::<f64>() / (means.len() - lag) as f64
+        };
+        let (next, next_but_one) = (mean_square(1), mean_square(2));
+        if next == 0.0 {
+            return 0.0;
+        }
+        let coefficient = (next_but_one / next - 1.0).clamp(0.0, MOST);
+        let rest = 1.0 - coefficient;
+        self.width as f64 * next * (1.0 + coefficient) / (2.0 * rest * rest)
+    }
+
+    /// The bins before which a new level begins, where each change point costs `penalty`.
+    fn change_points(&self, penalty: f64) -> Vec<usize> {
+        // The best value of the first bins, and where their last segment begins.
+        let mut best = vec![(penalty, 0)];
+        let mut candidates = vec![0];
+        for end in 1..=self.count() {
+            let value = |start: usize| best[start].0 + self.explained(start, end);
+            let (mut largest, mut from) = (f64::NEG_INFINITY, 0);
+            for &start in &candidates {
+                if value(start) > largest {
+                    (largest, from) = (value(start), start);
+                }
+            }
+            largest -= penalty;
+            // What is worse than this even without its price never catches up.
+            candidates.retain(|&start| value(start) >= largest);
+            candidates.push(end);
+            best.push((largest, from));
+        }
+        let mut found = Vec::new();
+        let mut start = best[self.count()].1;
+        while start > 0 {
+            found.push(start);
+            start = best[start].1;
+        }
+        found.reverse();
+        found
+    }
+}
+
+/// Variance of the scores within the segments between `edges`.
+fn unexplained(scores: &[f64], edges: &[usize]) -> f64 {
+    let explained = ranges(edges, scores.len()).map(|range| {
+        let segment = &scores[range];
+        let sum = segment.iter().sum::<f64>();
+        sum * sum / segment.len() as f64
+    });
+    1.0 - explained.sum::<f64>() / scores.len() as f64
+}
+
+/// Where the segments between `edges` begin and end.
+fn ranges(edges: &[usize], count: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(edges.iter().copied());
+    let ends = edges.iter().copied().chain(std::iter::once(count));
+    starts.zip(ends).map(|(start, end)| start..end)
+}
+
+/// Removes edges, weakest first, that do not show in the ranks of the two segments that they part.
+fn remove_insignificant<T: Value>(values: &[T], edges: &mut Vec<usize>, least: f64) {
+    let strength = |edges: &[usize], index: usize| {
+        let start = if index == 0 { 0 } else { edges[index - 1] };
+        let end = edges.get(index + 1).copied().unwrap_or(values.len());
+        let (before, after) = (edges[index] - start, end - edges[index]);
+        let sum: f64 = scores(&values[start..end])[..before].iter().sum();
+        sum * sum * (1.0 / before as f64 + 1.0 / after as f64)
+    };
+    let mut strengths: Vec<f64> = (0..edges.len()).map(|index| strength(edges, index)).collect();
+    while let Some(weakest) =
+        (0..edges.len()).min_by(|&a, &b| strengths[a].total_cmp(&strengths[b]))
+        && strengths[weakest] < least
+    {
+        edges.remove(weakest);
+        strengths.remove(weakest);
+        for index in [weakest.wrapping_sub(1), weakest] {
+            if index < edges.len() {
+                strengths[index] = strength(edges, index);
+            }
+        }
+    }
+}
+
+/// Moves each edge, by up to two bins, to where the levels on its sides explain most.
+fn refine(scores: &[f64], edges: &mut [usize], width: usize) {
+    for index in 0..edges.len() {
+        let start = if index == 0 { 0 } else { edges[index - 1] };
+        let end = edges.get(index + 1).copied().unwrap_or(scores.len());
+        let edge = edges[index];
+        let window = edge.saturating_sub(2 * width).max(start + 1)..(edge + 2 * width).min(end);
+        let mut before: f64 = scores[start..window.start].iter().sum();
+        let all = before + scores[window.start..end].iter().sum::<f64>();
+        let mut most = f64::NEG_INFINITY;
+        for place in window {
+            let after = all - before;
+            let explained =
+                before * before / (place - start) as f64 + after * after / (end - place) as f64;
+            if explained > most {
+                (most, edges[index]) = (explained, place);
+            }
+            before += scores[place];
+        }
+    }
+}
+
+/// Where the first values are so slow, and so few, that ranks cannot weigh them against the rest:
+/// the end of a first run of three or more that are all among the slowest 1 %, or the slowest three,
+/// of the first segment. Of independent values the first three are so in one series of a million.
+fn cold_start<T: Value>(values: &[T], first_edge: Option<usize>) -> Option<usize> {
+    const RUN: usize = 3;
+
+    let values = &values[..first_edge.unwrap_or(values.len())];
+    if values.len() < STEADY_STATE_VALUES {
+        return None;
+    }
+    let slowest = (values.len() / 100).max(RUN);
+    let limit = order_statistics(values, &[values.len() - slowest])[0];
+    let run = values.iter().take_while(|value| **value > limit).count();
+    (run >= RUN).then_some(run)
+}
+
+/// Segments between `edges`, neighbours with the same level joined, the most alike first.
+fn join_equivalent<T: Value>(values: &[T], edges: &[usize], tolerance: f64) -> Vec<Segment> {
+    let segment = |range: Range<usize>| {
+        let level = level(&values[range.clone()]);
+        Segment { range, level }
+    };
+    let mut segments: Vec<Segment> = ranges(edges, values.len()).map(segment).collect();
+    let difference = |pair: &[Segment]| (pair[0].level - pair[1].level).abs() / pair[1].level.abs();
+    loop {
+        let alike = segments.windows(2).map(difference).enumerate();
+        let Some((index, least)) = alike.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+        if least > tolerance {
+            break;
+        }
+        let second = segments.remove(index + 1);
+        segments[index] = segment(segments[index].range.start..second.range.end);
+    }
+    segments
+}
+
+/// Mean of the values from the 5th to the 95th percentile.
+fn level<T: Value>(values: &[T]) -> f64 {
+    let [low, high] = [1, 19]
+        .map(|numerator| Quantile::new(numerator, 20).expect("a fraction").rank(values.len()));
+    let bounds = order_statistics(values, &[low, high]);
+    let middle = values.iter().filter(|value| bounds[0] <= **value && **value <= bounds[1]);
+    let (sum, count) =
+        middle.fold((0.0, 0.0), |(sum, count), value| (sum + value.to_f64(), count + 1.0));
+    sum / count
+}
+
+/// How much the level changes from the first value to the last, as a part of the median: 0.02 is a rise
+/// by 2 %. NaN is not allowed.
+///
+/// The slope is the median of those between all pairs of the medians of 32 equal blocks (P. K. Sen,
+/// "Estimates of the Regression Coefficient Based on Kendall's Tau", *Journal of the American
+/// Statistical Association* 63(324), 1968), so that stalls and a short warm-up do not tilt it.
+///
+/// # Errors
+///
+/// [`Undefined::TooFew`] with fewer than [`STEADY_STATE_VALUES`] values, [`Undefined::NoSpread`] where
+/// the median is 0, of which nothing is a part.
+pub fn drift<T: Value>(values: &[T]) -> Result<f64, Undefined> {
+    const BLOCKS: usize = 32;
+
+    Undefined::unless_at_least(STEADY_STATE_VALUES, values.len())?;
+    let start = |block: usize| (block as u64 * values.len() as u64 / BLOCKS as u64) as usize;
+    let block = |block: usize| median(&values[start(block)..start(block + 1)]).expect("values");
+    let medians: Vec<f64> = (0..BLOCKS).map(block).collect();
+    let slopes: Vec<f64> = (0..BLOCKS)
+        .flat_map(|later| (0..later).map(move |earlier| (earlier, later)))
+        .map(|(earlier, later)| (medians[later] - medians[earlier]) / (later - earlier) as f64)
+        .collect();
+    let middle = median(&medians).expect("values");
+    if middle == 0.0 {
+        return Err(Undefined::NoSpread);
+    }
+    Ok(median(&slopes).expect("values") * BLOCKS as f64 / middle)
+}
