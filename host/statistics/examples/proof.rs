@@ -1,44 +1,207 @@
-//! scratch
-use host_statistics::*;
+//! How often the statistics are right, on series of which the truth is known.
+//!
+//! `proof [PART]` prints Markdown tables: with `1`, the default, of 1,000 series with changes, 1,000
+//! flat ones and 10,000 experiments for each interval; with a smaller part, of fewer. Every number
+//! follows from the seeds, so that it prints the same each time.
+
+#![expect(clippy::print_stdout, reason = "the tables are what this example is for")]
+
+use std::time::Instant;
+
+use host_statistics::{
+    Quantile, Random, Resampling, STEADY_STATE_TOLERANCE, autocorrelation, correlated_estimates,
+    effective_size, hierarchical_interval, mann_whitney, mean_interval, moments, steady_state,
+    student_interval, tukey_outliers,
+};
+
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
-use synthetic::*;
-fn main() {
-    for (name, noise) in NOISES {
-        for pattern in CHANGING.into_iter().chain([Pattern::Flat]) {
-            let mut score = Score::default();
-            for round in 0..50usize {
-                let mut random = Random::from_seed(round as u64 * 7919 + 13);
-                let count = [500, 1000, 2000, 5000][round % 4];
-                let planted = plant(pattern, noise, count, DEVIATIONS[round % 5], &mut random);
-                let found = steady_state(&planted.values, STEADY_STATE_TOLERANCE).unwrap();
+use synthetic::{CHANGING, DEVIATIONS, NOISES, Noise, Pattern, Score, plant};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let part: f64 = std::env::args().nth(1).map_or(Ok(1.0), |part| part.parse())?;
+    let of = |count: usize| ((count as f64 * part) as usize).max(1);
+    change_points(of(1000));
+    intervals(of(10_000));
+    processes(of(4000));
+    speed();
+    Ok(())
+}
+
+fn change_points(series: usize) {
+    println!("## Change points\n");
+    println!(
+        "{series} series with changes and as many flat ones: 500 to 20,000 values, coefficients of \
+         variation from 1 to 20 %, steps of 5 % and more.\n"
+    );
+    println!("| noise | precision | recall | right class | false alarms on flat series |");
+    println!("|---|--:|--:|--:|--:|");
+    let mut all = (Score::default(), Score::default());
+    for (kind, (name, noise)) in NOISES.into_iter().enumerate() {
+        let mut changing = Score::default();
+        let mut flat = Score::default();
+        for index in (kind..series).step_by(NOISES.len()) {
+            let round = index / NOISES.len();
+            let count = [500, 1000, 2000, 5000, 20_000][round / CHANGING.len() % 5];
+            let deviation = DEVIATIONS[(round / CHANGING.len() + round) % DEVIATIONS.len()];
+            let pattern = CHANGING[round % CHANGING.len()];
+            let mut random = Random::from_seed(index as u64);
+            for (pattern, score) in [(pattern, &mut changing), (Pattern::Flat, &mut flat)] {
+                let planted = plant(pattern, noise, count, deviation, &mut random);
+                let found = steady_state(&planted.values, STEADY_STATE_TOLERANCE).expect("enough");
                 let points: Vec<usize> = found.change_points().collect();
-                let before = score.hits * 1000 - score.false_points;
                 score.add(&planted, &points, found.class);
-                if std::env::var("V").is_ok()
-                    && (score.hits * 1000 - score.false_points)
-                        != before + planted.changes.len() * 1000
-                {
-                    println!(
-                        "{name} {pattern:?} n={count} cv={} want {:?} got {:?} {:?}",
-                        DEVIATIONS[round % 5],
-                        planted.changes,
-                        points,
-                        found
-                            .segments
-                            .iter()
-                            .map(|s| (s.level / 1e4).round() / 100.0)
-                            .collect::<Vec<_>>()
-                    );
-                }
             }
-            println!(
-                "{name} {pattern:?}: precision {:.3} recall {:.3} class {:.2} alarms {:.3}",
-                score.precision(),
-                score.recall(),
-                score.right_class as f64 / score.series as f64,
-                score.changing as f64 / score.series as f64
-            );
+        }
+        row(name, &changing, &flat);
+        all = (all.0.and(&changing), all.1.and(&flat));
+    }
+    row("**all**", &all.0, &all.1);
+    println!();
+}
+
+fn row(name: &str, changing: &Score, flat: &Score) {
+    let percent = |part: f64| 100.0 * part;
+    println!(
+        "| {name} | {:.3} | {:.3} | {:.1} % | {:.2} % |",
+        changing.precision(),
+        changing.recall(),
+        percent(changing.right_class()),
+        percent(1.0 - flat.right_class())
+    );
+}
+
+/// How often an interval holds the truth, and how often there is one.
+#[derive(Default)]
+struct Coverage {
+    stated: usize,
+    covered: usize,
+}
+
+impl Coverage {
+    fn add(&mut self, bounds: Option<(f64, f64)>, truth: f64) {
+        let Some((low, high)) = bounds else { return };
+        self.stated += 1;
+        self.covered += usize::from(low <= truth && truth <= high);
+    }
+
+    fn percent(&self) -> f64 {
+        100.0 * self.covered as f64 / self.stated as f64
+    }
+}
+
+fn intervals(experiments: usize) {
+    let quantiles = [Quantile::P50, Quantile::P90, Quantile::P99];
+    println!("## Coverage of intervals\n");
+    println!(
+        "{experiments} experiments for each line. A cell says how often the interval held the truth, \
+         among the experiments in which it was stated; a number in brackets says how many those \
+         were, where not all. The mean of 200 values is not among what is promised.\n"
+    );
+    println!("| series | values | stated | p50 | p90 | p99 | mean |");
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    let series = [
+        ("lognormal, σ = 0.4", Noise::Lognormal, 0.4),
+        ("bimodal, σ = 0.1", Noise::Bimodal, 0.1),
+        ("autocorrelated, φ = 0.5, σ = 0.4", Noise::Autocorrelated(0.5), 0.4),
+        ("autocorrelated, φ = 0.8, σ = 0.4", Noise::Autocorrelated(0.8), 0.4),
+    ];
+    for (name, noise, deviation) in series {
+        for count in [200, 2000] {
+            for confidence in [0.95, 0.99] {
+                let mut coverages: [Coverage; 4] = Default::default();
+                for experiment in 0..experiments {
+                    let mut random = Random::from_seed(experiment as u64);
+                    let values = noise.factors(count, deviation, &mut random);
+                    let estimates = correlated_estimates(&values, &quantiles, confidence);
+                    for ((estimate, quantile), coverage) in
+                        estimates.into_iter().zip(quantiles).zip(&mut coverages)
+                    {
+                        let truth = noise.quantile(quantile.probability(), deviation);
+                        coverage.add(estimate.ok().map(|one| (one.low, one.high)), truth);
+                    }
+                    let interval = mean_interval(&values, confidence).ok();
+                    let bounds = interval.map(|one| (one.low, one.high));
+                    coverages[3].add(bounds, noise.mean(deviation));
+                }
+                print!("| {name} | {count} | {:.0} % |", 100.0 * confidence);
+                for coverage in coverages {
+                    match coverage.stated {
+                        0 => print!(" refused |"),
+                        all if all == experiments => print!(" {:.1} % |", coverage.percent()),
+                        some => print!(" {:.1} % ({some}) |", coverage.percent()),
+                    }
+                }
+                println!();
+            }
         }
     }
+    println!();
+}
+
+fn processes(experiments: usize) {
+    println!("## Coverage of intervals over processes\n");
+    println!(
+        "{experiments} experiments for each line: processes whose levels deviate by 3 %, each with 20 \
+         values that deviate by 5 % within it. The interval of the mean of their means.\n"
+    );
+    println!("| processes | stated | Student's *t* | hierarchical bootstrap |");
+    println!("|--:|--:|--:|--:|");
+    let mean = |values: &[f64]| moments(values).expect("values").mean;
+    let truth = (0.03_f64 * 0.03 / 2.0).exp() * Noise::Lognormal.mean(0.05);
+    for count in [2, 3, 5, 10, 20, 30, 50] {
+        for confidence in [0.95, 0.99] {
+            let mut coverages: [Coverage; 2] = Default::default();
+            for experiment in 0..experiments {
+                let mut random = Random::from_seed(experiment as u64);
+                let levels = Noise::Lognormal.factors(count, 0.03, &mut random);
+                let processes: Vec<Vec<f64>> = levels
+                    .iter()
+                    .map(|level| {
+                        let factors = Noise::Lognormal.factors(20, 0.05, &mut random);
+                        factors.iter().map(|factor| level * factor).collect()
+                    })
+                    .collect();
+                let processes: Vec<&[f64]> = processes.iter().map(Vec::as_slice).collect();
+                let resampling = Resampling { resamples: 500, confidence, seed: experiment as u64 };
+                let found = [
+                    student_interval(&processes, mean, confidence),
+                    hierarchical_interval(&processes, mean, &resampling),
+                ];
+                for (coverage, interval) in coverages.iter_mut().zip(found) {
+                    coverage.add(interval.ok().map(|one| (one.low, one.high)), truth);
+                }
+            }
+            let [student, bootstrap] = coverages.map(|coverage| coverage.percent());
+            let confidence = 100.0 * confidence;
+            println!("| {count} | {confidence:.0} % | {student:.1} % | {bootstrap:.1} % |");
+        }
+    }
+    println!();
+}
+
+fn speed() {
+    let count = 1_000_000;
+    let mut random = Random::from_seed(1);
+    let independent = Noise::Lognormal.factors(count, 0.2, &mut random);
+    let other = Noise::Lognormal.factors(count, 0.2, &mut random);
+    let correlated = Noise::Autocorrelated(0.999).factors(count, 0.2, &mut random);
+    println!("## Time for a million values\n\n| what | ms |\n|---|--:|");
+    let time = |name: &str, task: &dyn Fn()| {
+        let start = Instant::now();
+        task();
+        println!("| {name} | {:.0} |", start.elapsed().as_secs_f64() * 1e3);
+    };
+    let quantiles = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P99_9];
+    let tolerance = STEADY_STATE_TOLERANCE;
+    time("steady state", &|| drop(steady_state(&independent, tolerance)));
+    time("steady state, φ = 0.999", &|| drop(steady_state(&correlated, tolerance)));
+    time("effective size", &|| _ = effective_size(&independent));
+    time("effective size, φ = 0.999", &|| _ = effective_size(&correlated));
+    time("autocorrelation at 20 lags", &|| drop(autocorrelation(&independent, 20)));
+    time("four quantiles' intervals", &|| {
+        drop(correlated_estimates(&independent, &quantiles, 0.95))
+    });
+    time("Tukey's outliers", &|| drop(tukey_outliers(&independent)));
+    time("Mann–Whitney, two samples", &|| _ = mann_whitney(&independent, &other));
 }

@@ -33,7 +33,7 @@ use crate::undefined::Undefined;
 pub enum SteadyClass {
     /// One level throughout.
     Flat,
-    /// It ends in a steady state, and none of its segments is faster.
+    /// It ends in a steady state, and has never been faster.
     WarmUp,
     /// It ends in a steady state, and has been faster.
     SlowDown,
@@ -124,7 +124,12 @@ pub fn steady_state<T: Value>(values: &[T], tolerance: f64) -> Result<SteadyStat
         edges.insert(0, cold);
     }
     let segments = join_equivalent(values, &edges, tolerance);
-    let class = class(&segments, values.len());
+    let faster = |segment: &Segment, last: &Segment| {
+        segment.level < last.level * (1.0 - tolerance)
+            && separation(&values[segment.range.clone()], &values[last.range.clone()])
+                > FASTER * inflation.max(1.0)
+    };
+    let class = class(&segments, values.len(), faster);
     Ok(SteadyState { class, segments })
 }
 
@@ -136,17 +141,31 @@ pub fn classify_processes(classes: &[SteadyClass]) -> Option<ProcessClass> {
     Some(if same { ProcessClass::Consistent(first) } else { ProcessClass::Inconsistent })
 }
 
-fn class(segments: &[Segment], count: usize) -> SteadyClass {
-    let Some((last, before)) = segments.split_last() else { return SteadyClass::Flat };
+fn class(
+    segments: &[Segment],
+    count: usize,
+    faster: impl Fn(&Segment, &Segment) -> bool,
+) -> SteadyClass {
+    let (last, before) = segments.split_last().expect("at least one segment");
     if before.is_empty() {
         SteadyClass::Flat
     } else if 4 * last.range.len() < count {
         SteadyClass::NoSteadyState
-    } else if before.iter().all(|segment| segment.level >= last.level) {
-        SteadyClass::WarmUp
-    } else {
+    } else if before.iter().any(|segment| faster(segment, last)) {
         SteadyClass::SlowDown
+    } else {
+        SteadyClass::WarmUp
     }
+}
+
+/// Squared deviates by which the ranks of a segment must differ from those of the last one for it to
+/// count as faster: three, squared. Segments that are not neighbours have not been tested yet.
+const FASTER: f64 = 9.0;
+
+/// How far the ranks of two samples are apart: the squared standard deviate of their rank sum.
+fn separation<T: Value>(before: &[T], after: &[T]) -> f64 {
+    let sum: f64 = scores(&[before, after].concat())[..before.len()].iter().sum();
+    sum * sum * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)
 }
 
 /// The price of a change point, in variances of the noise, among `count` bins.
@@ -301,9 +320,7 @@ fn remove_insignificant<T: Value>(values: &[T], edges: &mut Vec<usize>, least: f
     let strength = |edges: &[usize], index: usize| {
         let start = if index == 0 { 0 } else { edges[index - 1] };
         let end = edges.get(index + 1).copied().unwrap_or(values.len());
-        let (before, after) = (edges[index] - start, end - edges[index]);
-        let sum: f64 = scores(&values[start..end])[..before].iter().sum();
-        sum * sum * (1.0 / before as f64 + 1.0 / after as f64)
+        separation(&values[start..edges[index]], &values[edges[index]..end])
     };
     let mut strengths: Vec<f64> = (0..edges.len()).map(|index| strength(edges, index)).collect();
     while let Some(weakest) =

@@ -134,7 +134,8 @@ pub(crate) struct Planted {
 
 /// A series of `count` values.
 ///
-/// A change is found where it is placed within a fiftieth of the series. Steps are so large that they
+/// A change is found where it is placed within a fiftieth of the series; the end of an exponential
+/// anywhere between where no more than the smallest step is left of it and where 0.1 % is. Steps are so large that they
 /// can be told from noise at all by so many values: at least 4 standard errors of their mean
 /// logarithm, at least 5 %, and up to three times as large as that.
 pub(crate) fn plant(
@@ -197,7 +198,7 @@ pub(crate) fn plant(
     if pattern == Pattern::Exponential {
         let size = 4.0 * (steps[0] - 1.0);
         let begin = ramp.end as f64 * (size / smallest).ln() / (size / 0.001).ln();
-        changes.push(begin as usize..=ramp.end);
+        changes.push((begin as usize).saturating_sub(margin)..=ramp.end + margin);
     }
     let factors = noise.factors(count, deviation, random);
     let values = levels.iter().zip(factors).map(|(level, factor)| 1e6 * level * factor).collect();
@@ -207,12 +208,11 @@ pub(crate) fn plant(
 /// How often what was planted was found.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Score {
-    pub(crate) series: usize,
-    pub(crate) planted: usize,
-    pub(crate) hits: usize,
-    pub(crate) false_points: usize,
-    pub(crate) right_class: usize,
-    pub(crate) changing: usize,
+    series: usize,
+    planted: usize,
+    hits: usize,
+    false_points: usize,
+    right_classes: usize,
 }
 
 impl Score {
@@ -228,8 +228,23 @@ impl Score {
         }
         self.series += 1;
         self.planted += planted.changes.len();
-        self.changing += usize::from(class != SteadyClass::Flat);
-        self.right_class += usize::from(class == planted.class);
+        self.right_classes += usize::from(class == planted.class);
+    }
+
+    /// Both together.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self {
+            series: self.series + other.series,
+            planted: self.planted + other.planted,
+            hits: self.hits + other.hits,
+            false_points: self.false_points + other.false_points,
+            right_classes: self.right_classes + other.right_classes,
+        }
+    }
+
+    /// Part of the series that got the class of what was planted.
+    pub(crate) fn right_class(&self) -> f64 {
+        self.right_classes as f64 / self.series as f64
     }
 
     /// Part of the change points found that were planted.
