@@ -4,7 +4,7 @@ use crate::select::Value;
 
 /// Autocorrelations of a series at the lags 0 to `lags`, as far as the series is longer than the
 /// lag: the sum of the products of the deviations from the mean at that distance over the sum of
-/// their squares (G. E. P. Box and G. M. Jenkins, *Time Series Analysis*, 1970, § 2.1.5). The first
+/// their squares (G. E. P. Box and G. M. Jenkins, *Time Series Analysis*, 1970). The first
 /// is 1. `None` where all values are equal or there are none. NaN is not allowed.
 ///
 /// Takes values × lags steps.
@@ -24,9 +24,14 @@ const LAGS: usize = 128;
 /// which shows no correlation, and 0 where there are none. NaN is not allowed.
 ///
 /// The sum ends by C. J. Geyer's initial monotone sequence ("Practical Markov Chain Monte Carlo",
-/// *Statistical Science* 7(4), 1992, § 3.3): sums of two neighbouring autocorrelations, ρ₂ₖ +
+/// *Statistical Science* 7(4), 1992): sums of two neighbouring autocorrelations, ρ₂ₖ +
 /// ρ₂ₖ₊₁, are taken while they are positive, and none as larger than the one before it. A series
 /// whose values alternate is worth more than *n* by that formula; no more than *n* is claimed.
+///
+/// Deviations are from the mean of the series itself, which takes from each product what is the mean's
+/// own variance (D. B. Percival, "Three Curious Properties of the Sample Variance and Autocovariance
+/// for Stationary Processes with Unknown Mean", *The American Statistician* 47(4), 1993). That is put
+/// back: it matters for short series.
 ///
 /// Where the sum has not ended after 128 lags, neighbours are averaged in pairs and it is begun again
 /// on the series of half the length. Its mean is the same, and so is that mean's uncertainty. The
@@ -92,7 +97,9 @@ fn correlation_time(series: &[f64]) -> Option<f64> {
     for lag in (0..LAGS).step_by(2) {
         let pair = correlation(lag) + correlation(lag + 1);
         if pair <= 0.0 {
-            return Some((2.0 * sum - 1.0).max(f64::MIN_POSITIVE));
+            // Each of the 2 lag − 1 terms, of both signs, is too small by the variance of the mean.
+            let bias = (2 * lag.max(1) - 1) as f64 / series.len() as f64;
+            return Some((2.0 * sum - 1.0).max(f64::MIN_POSITIVE) / (1.0 - bias).max(0.1));
         }
         last = pair.min(last);
         sum += last;

@@ -62,7 +62,7 @@ fn percentiles(distribution: &[f64], probabilities: [f64; 2]) -> [f64; 2] {
 }
 
 /// The percentile interval: the middle of what the resamples gave (B. Efron and R. J. Tibshirani,
-/// *An Introduction to the Bootstrap*, 1993, § 13.3). Simple, and too narrow for small samples and
+/// *An Introduction to the Bootstrap*, 1993, ch. 13). Simple, and too narrow for small samples and
 /// biased statistics; [`bca_interval`] mends the latter.
 ///
 /// The values are taken as independent. `statistic` must not give NaN.
@@ -238,7 +238,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// The interval of the mean over processes of a statistic within each, by Student's *t* on the
-/// statistics of the processes, of which there must be at least 2 (Kalibera and Jones 2013, § 7).
+/// statistics of the processes, of which there must be at least 2 (Kalibera and Jones 2013).
 ///
 /// Exact where the statistics of processes are normal, as means and medians of many values that
 /// differ between processes by many small causes nearly are. Values within a process may be

@@ -11,7 +11,7 @@ use crate::quantile::Quantile;
 
 /// Queries for a percentile, fixed beforehand: *z*² *p* (1 − *p*) / margin² with a margin of
 /// (1 − *p*) / 20 and *z* the two-sided normal deviate at `confidence`, rounded up to a multiple of
-/// 2¹³ (V. J. Reddi et al., "MLPerf Inference Benchmark", ISCA 2020, § III-D). At 99 %: 24,576 for p90,
+/// 2¹³ (V. J. Reddi et al., "MLPerf Inference Benchmark", ISCA 2020). At 99 %: 24,576 for p90,
 /// 270,336 for p99.
 ///
 /// # Panics

@@ -109,7 +109,7 @@ pub fn tukey_outliers<T: Value>(values: &[T]) -> Outliers {
 }
 
 /// Indices of the values whose modified z-score 0.6745 (*x* − median) / MAD is above 3.5 or below
-/// −3.5 (B. Iglewicz and D. C. Hoaglin, *How to Detect and Handle Outliers*, 1993, § 3.3), in the
+/// −3.5 (B. Iglewicz and D. C. Hoaglin, *How to Detect and Handle Outliers*, 1993), in the
 /// order of the sample. NaN is not allowed.
 ///
 /// # Errors

@@ -28,7 +28,7 @@ use crate::undefined::Undefined;
 
 /// What a series does over time (E. Barrett, C. F. Bolz-Tereick, R. Killick, S. Mount and L. Tratt,
 /// "Virtual Machine Warmup Blows Hot and Cold", *Proceedings of the ACM on Programming Languages*
-/// 1(OOPSLA), 2017, § 4.4), for values of which smaller ones are better, such as latencies.
+/// 1(OOPSLA), 2017), for values of which smaller ones are better, such as latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SteadyClass {
     /// One level throughout.

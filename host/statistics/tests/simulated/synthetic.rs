@@ -231,17 +231,6 @@ impl Score {
         self.right_classes += usize::from(class == planted.class);
     }
 
-    /// Both together.
-    pub(crate) fn and(&self, other: &Self) -> Self {
-        Self {
-            series: self.series + other.series,
-            planted: self.planted + other.planted,
-            hits: self.hits + other.hits,
-            false_points: self.false_points + other.false_points,
-            right_classes: self.right_classes + other.right_classes,
-        }
-    }
-
     /// Part of the series that got the class of what was planted.
     pub(crate) fn right_class(&self) -> f64 {
         self.right_classes as f64 / self.series as f64

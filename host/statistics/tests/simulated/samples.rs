@@ -10,8 +10,7 @@ use host_statistics::{
 };
 use proptest::prelude::*;
 
-mod synthetic;
-use synthetic::Noise;
+use crate::synthetic::Noise;
 
 fn values(size: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
@@ -214,14 +213,14 @@ fn constant_and_empty_series_have_no_autocorrelation() {
 #[test]
 fn an_autoregression_is_worth_what_theory_says() {
     let count = 20_000;
-    for coefficient in [0.0, 0.5, 0.9, 0.999] {
+    for coefficient in [0.0, 0.5, 0.9, 0.99] {
         let noise = Noise::Autocorrelated(coefficient);
         // Of logarithms, for which the theory is.
         let factors = noise.factors(count, 1.0, &mut Random::from_seed(3));
         let series: Vec<f64> = factors.iter().map(|factor| factor.ln()).collect();
         let found = effective_size(&series);
         let expected = count as f64 * (1.0 - coefficient) / (1.0 + coefficient);
-        let allowed = if coefficient > 0.99 { 2.5 } else { 1.15 };
+        let allowed = if coefficient > 0.95 { 1.6 } else { 1.15 };
         assert!(
             found < expected * allowed && expected < found * allowed,
             "{coefficient}: {found}, in theory {expected}"
