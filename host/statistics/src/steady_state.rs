@@ -170,7 +170,7 @@ fn separation<T: Value>(before: &[T], after: &[T]) -> f64 {
 
 /// The price of a change point, in variances of the noise, among `count` bins.
 ///
-/// Found by simulation, so that flat series of independent values have one in fewer than 1 of 200,
+/// Found by simulation, so that flat series of independent values have one in about 1 of 1,000,
 /// whatever their number: see `examples/proof.rs`.
 fn penalty(count: usize) -> f64 {
     7.0 + 2.0 * (count as f64).ln()

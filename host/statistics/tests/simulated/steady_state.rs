@@ -23,11 +23,11 @@ fn planted_changes_are_found_and_flat_series_are_flat() {
     let mut round = 0;
     for pattern in CHANGING {
         for (_, noise) in NOISES {
-            for deviation in DEVIATIONS.into_iter().step_by(2) {
+            for deviation in DEVIATIONS.into_iter().skip(1).step_by(2) {
                 let mut random = Random::from_seed(round);
                 round += 1;
                 for (pattern, score) in [(pattern, &mut changing), (Pattern::Flat, &mut flat)] {
-                    let planted = plant(pattern, noise, 400, deviation, &mut random);
+                    let planted = plant(pattern, noise, 300, deviation, &mut random);
                     let found = found(&planted.values);
                     let points: Vec<usize> = found.change_points().collect();
                     score.add(&planted, &points, found.class);
@@ -150,7 +150,7 @@ fn processes_are_consistent_or_not() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn segments_cover_the_series_and_their_levels_differ(
