@@ -107,6 +107,7 @@ fn intervals(experiments: usize) {
         ("bimodal, σ = 0.1", Noise::Bimodal, 0.1),
         ("autocorrelated, φ = 0.5, σ = 0.4", Noise::Autocorrelated(0.5), 0.4),
         ("autocorrelated, φ = 0.8, σ = 0.4", Noise::Autocorrelated(0.8), 0.4),
+        ("jitter over a slow wander, σ = 0.4", Noise::Wander, 0.4),
     ];
     for (name, noise, deviation) in series {
         for count in [200, 2000] {

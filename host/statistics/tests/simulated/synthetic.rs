@@ -19,6 +19,9 @@ pub(crate) enum Noise {
     Bimodal,
     /// Lognormal, its logarithm a first-order autoregression with this coefficient.
     Autocorrelated(f64),
+    /// Independent and lognormal, times an autoregression with the coefficient 0.9 that deviates half
+    /// as much.
+    Wander,
     /// Lognormal, and every 50th is five times as large.
     Stalls,
 }
@@ -42,6 +45,10 @@ impl Noise {
                     state = coefficient * state + innovation;
                     (deviation * state).exp()
                 }
+                Self::Wander => {
+                    state = 0.9 * state + 0.19_f64.sqrt() * normal(random);
+                    (deviation * (normal(random) + state / 2.0)).exp()
+                }
                 Self::Stalls => {
                     let stall = if index % 50 == 49 { 5.0 } else { 1.0 };
                     stall * (deviation * normal(random)).exp()
@@ -60,17 +67,24 @@ impl Noise {
                 let modes = part * (1.0 - part) * size.ln().powi(2);
                 (deviation * deviation + modes).sqrt()
             }
+            Self::Wander => deviation * (1.0_f64 + 0.25 * 19.0).sqrt(),
             Self::Autocorrelated(coefficient) => {
                 deviation * ((1.0 + coefficient) / (1.0 - coefficient)).sqrt()
             }
         }
     }
 
+    /// Deviation of the logarithm of a factor, modes and stalls apart.
+    fn total(self, deviation: f64) -> f64 {
+        if let Self::Wander = self { deviation * 1.25_f64.sqrt() } else { deviation }
+    }
+
     /// Mean of the distribution.
     pub(crate) fn mean(self, deviation: f64) -> f64 {
+        let deviation = self.total(deviation);
         let mean = (deviation * deviation / 2.0).exp();
         match self {
-            Self::Lognormal | Self::Autocorrelated(_) => mean,
+            Self::Lognormal | Self::Autocorrelated(_) | Self::Wander => mean,
             Self::Bimodal => mean * (1.0 + SECOND_MODE.0 * (SECOND_MODE.1 - 1.0)),
             Self::Stalls => mean * (1.0 + 4.0 / 50.0),
         }
@@ -78,6 +92,7 @@ impl Noise {
 
     /// A quantile of the distribution.
     pub(crate) fn quantile(self, probability: f64, deviation: f64) -> f64 {
+        let deviation = self.total(deviation);
         let Self::Bimodal = self else { return (deviation * normal_quantile(probability)).exp() };
         let above = |value: f64| {
             let of_mode = |mode: f64| normal_tail((value / mode).ln() / deviation);
@@ -248,11 +263,12 @@ impl Score {
 }
 
 /// The kinds of noise that series are planted in, with their names.
-pub(crate) const NOISES: [(&str, Noise); 5] = [
+pub(crate) const NOISES: [(&str, Noise); 6] = [
     ("lognormal", Noise::Lognormal),
     ("bimodal", Noise::Bimodal),
     ("autocorrelated, φ = 0.3", Noise::Autocorrelated(0.3)),
     ("autocorrelated, φ = 0.5", Noise::Autocorrelated(0.5)),
+    ("jitter over a slow wander, φ = 0.9", Noise::Wander),
     ("periodic stalls", Noise::Stalls),
 ];
 
