@@ -21,7 +21,7 @@ pub enum Exit {
     NothingToRun,
     /// The run went to its end, and at least one case failed.
     CasesFailed,
-    /// The results cannot be read or written: no such run, a busy database, a wrong query.
+    /// The results cannot be had: no such run, damaged or lost files, a busy database, a wrong query.
     Results,
     /// Interrupted by the user; what was finished is kept.
     Interrupted,
@@ -71,7 +71,7 @@ impl Exit {
             }
             Self::NothingToRun => "nothing could be measured: every case is a gap",
             Self::CasesFailed => "the run went to its end, and at least one case failed",
-            Self::Results => "no such run, a busy database or a wrong query",
+            Self::Results => "no such run, results that are damaged or lost, a busy database or a wrong query",
             Self::Interrupted => "interrupted; what was finished is kept",
         }
     }
