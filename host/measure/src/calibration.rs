@@ -3,8 +3,11 @@
 use std::convert::Infallible;
 use std::hint::black_box;
 
+use crate::block::Block;
 use crate::clock::Clock;
-use crate::meter::{MeasureError, Meter, Scenario, StopRule, Target};
+use crate::error::MeasureError;
+use crate::meter::{Meter, Scenario, Target};
+use crate::stop::StopRule;
 
 /// What the clock and the loop cost on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,17 +46,18 @@ pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
     let rule =
         StopRule { minimum_ns: 0, minimum_queries: u64::from(READINGS), maximum_ns: u64::MAX };
     let mut meter = Meter::new(clock, READINGS as usize, u64::MAX);
+    let mut nowhere = |_: Block<'_>| Ok::<_, Infallible>(());
     let mut loops = [0.0; REPETITIONS];
     for cost in &mut loops {
-        let summary = meter
-            .run(&mut Empty, Scenario::SingleStream, &rule, |_| Ok::<_, Infallible>(()))
-            .map_err(|error| match error {
+        let summary = meter.run(&mut Empty, Scenario::SingleStream, &rule, &mut nowhere).map_err(
+            |error| match error {
                 MeasureError::ClockWentBack { before_ns, after_ns } => {
                     CalibrationError::ClockWentBack { before_ns, after_ns }
                 }
                 MeasureError::Target(never) | MeasureError::Sink(never) => match never {},
-            })?;
-        *cost = summary.query_ns as f64 / summary.queries as f64;
+            },
+        )?;
+        *cost = summary.timed_ns as f64 / summary.queries as f64;
     }
     Ok(Calibration { resolution_ns, read_ns: median(&mut reads), loop_ns: median(&mut loops) })
 }

@@ -1,4 +1,7 @@
-//! Where time comes from.
+//! Where time comes from, and how a moment is waited for.
+
+use std::hint::spin_loop;
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -6,6 +9,18 @@ use rustix::time::{ClockId, clock_gettime};
 pub trait Clock {
     /// Nanoseconds since the origin.
     fn now(&self) -> u64;
+
+    /// Waits for `deadline_ns` and gives the reading that found it reached, which is the first at
+    /// or after it. Unless a clock does otherwise, it is read over and over until then.
+    fn wait_until(&self, deadline_ns: u64) -> u64 {
+        loop {
+            let now = self.now();
+            if now >= deadline_ns {
+                return now;
+            }
+            spin_loop();
+        }
+    }
 }
 
 /// The operating system's monotonic clock, counted from when this value was made.
@@ -15,6 +30,11 @@ pub trait Clock {
 /// 6 ns on a reading of 32 ns, which the chain of readings would charge to every query. Reading
 /// the processor's counter ourselves would be cheaper still; it would also leave us to find its
 /// frequency, and to prove that it neither stops nor differs between cores, which the kernel does.
+///
+/// A long wait sleeps until [`SystemClock::SPIN_NS`] before its end, and spins from there on. A
+/// spinning thread keeps a core busy, which on one thread is a core that the target does not want:
+/// it is not running then. Sleeping to the end would make a wait late by as much as the kernel
+/// takes to wake a thread, tens of microseconds on an idle machine.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     origin: u64,
@@ -23,6 +43,10 @@ pub struct SystemClock {
 impl SystemClock {
     /// The clock's name.
     pub const SOURCE: &'static str = "CLOCK_MONOTONIC";
+
+    /// How long before the end of a wait sleeping gives way to spinning, in nanoseconds. Sleeps
+    /// that would be shorter than this are not worth their system call and are spun as well.
+    pub const SPIN_NS: u64 = 1_000_000;
 
     /// A clock whose origin is now.
     #[must_use]
@@ -41,6 +65,22 @@ impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> u64 {
         monotonic().wrapping_sub(self.origin)
+    }
+
+    #[inline]
+    fn wait_until(&self, deadline_ns: u64) -> u64 {
+        loop {
+            let now = self.now();
+            if now >= deadline_ns {
+                return now;
+            }
+            let left = deadline_ns - now;
+            if left > 2 * Self::SPIN_NS {
+                std::thread::sleep(Duration::from_nanos(left - Self::SPIN_NS));
+            } else {
+                spin_loop();
+            }
+        }
     }
 }
 
@@ -66,5 +106,15 @@ mod tests {
             assert!(now >= previous);
             previous = now;
         }
+    }
+
+    #[test]
+    fn waiting_never_ends_early() {
+        let clock = SystemClock::new();
+        for wait in [0, 1000, 3 * SystemClock::SPIN_NS] {
+            let deadline = clock.now() + wait;
+            assert!(clock.wait_until(deadline) >= deadline);
+        }
+        assert!(clock.wait_until(0) > 0, "what is past is not waited for");
     }
 }

@@ -5,19 +5,43 @@ The loop owns one promise: between two clock readings there is the query and not
 ours that could be left out. It therefore reads the clock once per query, since the reading that
 ends a query also begins the next; it writes readings into a buffer that was allocated before;
 and it decides whether to stop from the reading that it has anyway. Whatever takes longer happens
-between blocks, when no query is being timed: samples are handed to a sink, the rule is looked at
-in full, and the chain of readings starts anew.
+between blocks, when no query is being timed: samples are handed to an observer, the rule is looked
+at in full, and the chain of readings starts anew.
+
+In an open loop queries come by a schedule, whether or not the target is ready. There the promise
+is that a latency counts from the scheduled time, so that waiting behind a slow query is part of
+it. The schedule is generated between blocks, and it stands still while a block is handed on.
 
 A [`Target`] is what is timed, a [`Clock`] is what times it, a [`Scenario`] says what one query
-is, a [`StopRule`] says when there are enough. Warming up and measuring are the same loop under
-two rules. Nothing here does I/O, and nothing here knows of plugins: the tests run on a clock
-that only moves when told to.
+is and when it is issued, a [`StopRule`] says when there are enough, and an [`Observer`] takes the
+samples and may judge them. Warming up and measuring are the same loop under two rules. A
+[`Meter`] runs the loop on the caller's thread; a [`Crew`] runs it with several targets, each on
+a thread of its own. [`find_max_rate`] searches the rate that a target can take, and [`Rules`]
+say whether a result is valid. Nothing here does I/O, and nothing here knows of plugins: the tests
+run on a clock that only moves when told to.
 */
 
+mod block;
 mod calibration;
 mod clock;
+mod closed;
+mod crew;
+mod error;
+mod feed;
 mod meter;
+mod open;
+mod pace;
+mod schedule;
+mod stop;
+#[cfg(test)]
+mod testing;
 
+pub use block::{Block, ScheduledQuery, Times};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use clock::{Clock, SystemClock};
-pub use meter::{MeasureError, Meter, Scenario, StopRule, Summary, Target};
+pub use crew::Crew;
+pub use error::MeasureError;
+pub use meter::{Meter, Scenario, Target};
+pub use pace::{Lateness, Pace};
+pub use schedule::{Arrivals, Rate, RateError, Schedule};
+pub use stop::{Observer, StopRule, Summary};

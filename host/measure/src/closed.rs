@@ -1,0 +1,473 @@
+//! Closed loops: a query is issued when the last one is done.
+
+use std::sync::{Barrier, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::block::{Block, Times};
+use crate::clock::Clock;
+use crate::crew::Hand;
+use crate::error::{MeasureError, between, in_order};
+use crate::stop::{Goal, Observer, StopRule, Summary};
+
+/// One client, on this thread.
+pub(crate) fn run<C: Clock, E, O: Observer>(
+    clock: &C,
+    edges: &mut [u64],
+    longest_block_ns: u64,
+    rule: &StopRule,
+    observer: &mut O,
+    mut query: impl FnMut() -> Result<(), E>,
+) -> Result<Summary, MeasureError<E, O::Error>> {
+    let origin = clock.now();
+    let mut goal = Goal::new(rule);
+    let mut summary = Summary::default();
+    loop {
+        summary.elapsed_ns = between(origin, clock.now())?;
+        if goal.is_reached(&summary) {
+            if goal.is_enough(&summary, observer) {
+                summary.enough = true;
+                return Ok(summary);
+            }
+            continue;
+        }
+        let remaining_ns = rule.maximum_ns.saturating_sub(summary.elapsed_ns);
+        if remaining_ns == 0 {
+            return Ok(summary);
+        }
+        let budget_ns = longest_block_ns.min(remaining_ns);
+        let (budget_ns, limit) =
+            next_block(&goal, summary.timed_ns, summary.queries, budget_ns, edges.len() - 1, 1);
+        let (count, result) = time_block(clock, &mut edges[..=limit], budget_ns, &mut query);
+        let edges = &edges[..=count];
+        in_order(edges.iter().copied())?;
+        summary.queries += count as u64;
+        summary.timed_ns += edges[count] - edges[0];
+        if count > 0 {
+            let block = Block { lane: 0, times: Times::Chain(edges) };
+            observer.block(block).map_err(MeasureError::Sink)?;
+        }
+        result.map_err(MeasureError::Target)?;
+    }
+}
+
+/// Time and queries that a block may take. It must not run past the point where the goal is
+/// reached: while time is missing the clock decides; after that, the number of queries, of which
+/// each of `clients` makes its share.
+fn next_block(
+    goal: &Goal,
+    timed_ns: u64,
+    queries: u64,
+    budget_ns: u64,
+    limit: usize,
+    clients: u64,
+) -> (u64, usize) {
+    let missing_ns = goal.minimum_ns.saturating_sub(timed_ns);
+    if missing_ns > 0 {
+        return (budget_ns.min(missing_ns), limit);
+    }
+    let share = goal.minimum_queries.saturating_sub(queries).div_ceil(clients);
+    (budget_ns, limit.min(usize::try_from(share).unwrap_or(usize::MAX)))
+}
+
+/// Times queries into `edges` until it is full or a query ends `budget_ns` or more after the
+/// start. Returns how many queries ended well.
+///
+/// A clock that goes back behind the block's start ends the block as well, since the difference
+/// wraps around to a large number: one comparison serves both.
+#[inline(always)]
+fn time_block<E>(
+    clock: &impl Clock,
+    edges: &mut [u64],
+    budget_ns: u64,
+    query: &mut impl FnMut() -> Result<(), E>,
+) -> (usize, Result<(), E>) {
+    let [first, rest @ ..] = edges else {
+        return (0, Ok(()));
+    };
+    let start = clock.now();
+    *first = start;
+    let mut count = 0;
+    for edge in rest {
+        if let Err(error) = query() {
+            return (count, Err(error));
+        }
+        let now = clock.now();
+        *edge = now;
+        count += 1;
+        if now.wrapping_sub(start) >= budget_ns {
+            break;
+        }
+    }
+    (count, Ok(()))
+}
+
+/// What clients on threads of their own have in common. It is looked at between blocks only.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+    start: Barrier,
+    clients: u32,
+    pub(crate) longest_block_ns: u64,
+    pub(crate) maximum_ns: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    goal: Goal,
+    queries: u64,
+    stopped: bool,
+}
+
+impl Gate {
+    pub(crate) fn new(clients: u32, longest_block_ns: u64, rule: &StopRule, goal: Goal) -> Self {
+        Self {
+            state: Mutex::new(State { goal, queries: 0, stopped: false }),
+            changed: Condvar::new(),
+            start: Barrier::new(clients as usize),
+            clients,
+            longest_block_ns,
+            maximum_ns: rule.maximum_ns,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent at any time, whoever panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state().stopped = true;
+        self.changed.notify_all();
+    }
+
+    fn raise(&self, goal: Goal) {
+        self.state().goal = goal;
+        self.changed.notify_all();
+    }
+
+    /// What a client's next block may take. A client for which nothing is missing waits here
+    /// until it is decided whether that is enough; `None` says that it is.
+    fn next(&self, timed_ns: u64, budget_ns: u64, limit: usize) -> Option<(u64, usize)> {
+        let state = self
+            .changed
+            .wait_while(self.state(), |state| {
+                let State { goal, queries, stopped } = state;
+                let so_far = Summary { queries: *queries, timed_ns, ..Summary::default() };
+                !*stopped && goal.is_reached(&so_far)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        (!state.stopped).then(|| {
+            let clients = self.clients.into();
+            next_block(&state.goal, timed_ns, state.queries, budget_ns, limit, clients)
+        })
+    }
+}
+
+/// One client of several, on its own thread.
+pub(crate) fn run_client<C: Clock, E>(
+    clock: &C,
+    gate: &Gate,
+    hand: &mut Hand<u64, E>,
+    mut query: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
+    gate.start.wait();
+    let origin = clock.now();
+    let mut timed_ns = 0;
+    loop {
+        let remaining_ns = gate.maximum_ns.saturating_sub(clock.now().saturating_sub(origin));
+        if remaining_ns == 0 {
+            return Ok(());
+        }
+        let budget_ns = gate.longest_block_ns.min(remaining_ns);
+        let Some((budget_ns, limit)) = gate.next(timed_ns, budget_ns, hand.buffer.len() - 1) else {
+            return Ok(());
+        };
+        let edges = &mut hand.buffer[..=limit];
+        let (count, result) = time_block(clock, edges, budget_ns, &mut query);
+        // A clock that went back is found by whoever takes the block.
+        timed_ns += edges[count].saturating_sub(edges[0]);
+        if count > 0 {
+            hand.give(count + 1);
+            gate.state().queries += count as u64;
+        }
+        result?;
+    }
+}
+
+/// Takes the blocks of several clients and decides when there are enough.
+pub(crate) struct Host<'a, C, O> {
+    clock: &'a C,
+    gate: &'a Gate,
+    observer: &'a mut O,
+    goal: Goal,
+    origin: u64,
+    summary: Summary,
+    /// For each client, its time in queries and its last reading.
+    clients: Vec<(u64, u64)>,
+}
+
+impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
+    pub(crate) fn new(clock: &'a C, gate: &'a Gate, goal: Goal, observer: &'a mut O) -> Self {
+        let clients = vec![(0, 0); gate.clients as usize];
+        let origin = clock.now();
+        Self { clock, gate, observer, goal, origin, summary: Summary::default(), clients }
+    }
+
+    pub(crate) fn take<E>(
+        &mut self,
+        lane: u32,
+        edges: &[u64],
+    ) -> Result<(), MeasureError<E, O::Error>> {
+        let (timed_ns, last) = &mut self.clients[lane as usize];
+        in_order(std::iter::once(*last).chain(edges.iter().copied()))?;
+        let [first, .., end] = edges else { return Ok(()) };
+        *timed_ns += end - first;
+        *last = *end;
+        let block = Block { lane, times: Times::Chain(edges) };
+        self.observer.block(block).map_err(MeasureError::Sink)?;
+
+        let Self { summary, goal, .. } = self;
+        summary.queries += edges.len() as u64 - 1;
+        summary.timed_ns = self.clients.iter().map(|(timed_ns, _)| *timed_ns).min().unwrap_or(0);
+        summary.elapsed_ns = between(self.origin, self.clock.now())?;
+        if !summary.enough && goal.is_reached(summary) {
+            summary.enough = goal.is_enough(summary, self.observer);
+            if summary.enough {
+                self.gate.stop();
+            } else {
+                self.gate.raise(*goal);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Summary {
+        self.summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{Judge, NO_LIMIT, Steps, VirtualClock, keep, rule};
+    use crate::{Meter, Scenario};
+
+    #[test]
+    fn readings_are_chained_and_blocks_restart_the_chain() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::new(&clock, [5, 7, 1, 2, 9].map(Some));
+        let mut blocks = Vec::new();
+        let mut sink = |block: Block<'_>| {
+            let Times::Chain(edges) = block.times else { panic!("not a chain") };
+            blocks.push(edges.to_vec());
+            // A pause between blocks must not be charged to a query.
+            clock.pass(1000);
+            Ok::<_, Infallible>(())
+        };
+        let summary = Meter::new(&clock, 2, NO_LIMIT)
+            .run(&mut target, Scenario::SingleStream, &rule(0, 5, NO_LIMIT), &mut sink)
+            .expect("nothing fails");
+        assert_eq!(blocks, [vec![0, 5, 12], vec![1012, 1013, 1015], vec![2015, 2024]]);
+        assert_eq!(
+            summary,
+            Summary { queries: 5, timed_ns: 24, elapsed_ns: 3024, enough: true, pace: None }
+        );
+    }
+
+    #[test]
+    fn both_minima_have_to_be_reached() {
+        for (rule, queries) in [
+            (rule(100, 3, NO_LIMIT), 10),
+            (rule(100, 15, NO_LIMIT), 15),
+            (rule(95, 1, NO_LIMIT), 10),
+            (rule(0, 0, NO_LIMIT), 0),
+            (rule(100, 3, 45), 5),
+            (rule(0, 1_000_000, 45), 5),
+            (rule(100, 100, 0), 0),
+        ] {
+            let clock = VirtualClock::default();
+            let mut target = Steps::constant(&clock, 10);
+            let mut blocks = Vec::new();
+            let summary = Meter::new(&clock, 4, NO_LIMIT)
+                .run(&mut target, Scenario::SingleStream, &rule, &mut keep(&mut blocks))
+                .expect("nothing fails");
+            assert_eq!(summary.queries, queries, "{rule:?}");
+            assert_eq!(target.runs, queries, "{rule:?}");
+            assert_eq!(summary.enough, rule.maximum_ns == NO_LIMIT, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_count_towards_the_maximum_and_not_towards_the_minimum() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 10);
+        let mut sink = |_: Block<'_>| {
+            clock.pass(100);
+            Ok::<_, Infallible>(())
+        };
+        let mut meter = Meter::new(&clock, 1, NO_LIMIT);
+        let single = Scenario::SingleStream;
+        let summary =
+            meter.run(&mut target, single, &rule(50, 1, NO_LIMIT), &mut sink).expect("works");
+        assert_eq!(
+            summary,
+            Summary { queries: 5, timed_ns: 50, elapsed_ns: 550, enough: true, pace: None }
+        );
+        let summary = meter.run(&mut target, single, &rule(50, 1, 330), &mut sink).expect("works");
+        assert_eq!(
+            summary,
+            Summary { queries: 3, timed_ns: 30, elapsed_ns: 330, enough: false, pace: None }
+        );
+    }
+
+    #[test]
+    fn a_slow_target_still_hands_blocks_on() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 40);
+        let mut blocks = Vec::new();
+        Meter::new(&clock, 1000, 100)
+            .run(&mut target, Scenario::SingleStream, &rule(0, 7, NO_LIMIT), &mut keep(&mut blocks))
+            .expect("nothing fails");
+        assert_eq!(blocks.iter().map(|edges| edges.len() - 1).collect::<Vec<_>>(), [3, 3, 1]);
+    }
+
+    #[test]
+    fn an_offline_query_starts_all_batches_and_waits_once() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 10);
+        let mut blocks = Vec::new();
+        let offline = Scenario::Offline { batches: 24 };
+        Meter::new(&clock, 8, NO_LIMIT)
+            .run(&mut target, offline, &rule(0, 3, NO_LIMIT), &mut keep(&mut blocks))
+            .expect("nothing fails");
+        assert_eq!((target.runs, target.enqueued, target.waits), (0, 72, 3));
+        assert_eq!(blocks, [[0, 10, 20, 30]]);
+    }
+
+    #[test]
+    fn a_multi_stream_query_is_one_of_several_batches() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::new(&clock, [70, 90].map(Some));
+        let mut blocks = Vec::new();
+        let multi_stream = Scenario::MultiStream { batches: Scenario::MULTI_STREAM_SAMPLES };
+        Meter::new(&clock, 8, NO_LIMIT)
+            .run(&mut target, multi_stream, &rule(0, 2, NO_LIMIT), &mut keep(&mut blocks))
+            .expect("nothing fails");
+        assert_eq!((target.runs, target.enqueued, target.waits), (0, 16, 2));
+        assert_eq!(blocks, [[0, 70, 160]]);
+    }
+
+    #[test]
+    fn a_judge_is_asked_ever_more_seldom_and_never_within_a_block() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 10);
+        let mut judge = Judge { enough_at: 150, ..Judge::default() };
+        let summary = Meter::new(&clock, 64, NO_LIMIT)
+            .run(&mut target, Scenario::SingleStream, &rule(0, 40, NO_LIMIT), &mut judge)
+            .expect("nothing fails");
+        assert_eq!(judge.asked_at, [40, 50, 62, 77, 96, 120, 150]);
+        assert_eq!((summary.queries, summary.enough), (150, true));
+    }
+
+    #[test]
+    fn a_judge_who_never_has_enough_is_cut_short() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 10);
+        let mut judge = Judge { enough_at: u64::MAX, ..Judge::default() };
+        let summary = Meter::new(&clock, 64, NO_LIMIT)
+            .run(&mut target, Scenario::SingleStream, &rule(100, 0, 1000), &mut judge)
+            .expect("nothing fails");
+        assert_eq!(judge.asked_at, [10, 12, 15, 18, 22, 27, 33, 41, 51, 63, 78, 97]);
+        assert_eq!((summary.queries, summary.enough), (100, false));
+    }
+
+    #[test]
+    fn queries_before_a_failure_are_kept() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::new(&clock, [Some(5), Some(6), None]);
+        let mut blocks = Vec::new();
+        let error = Meter::new(&clock, 8, NO_LIMIT)
+            .run(&mut target, Scenario::SingleStream, &rule(0, 9, NO_LIMIT), &mut keep(&mut blocks))
+            .expect_err("the third query fails");
+        assert_eq!(error, MeasureError::Target("broken"));
+        assert_eq!(blocks, [[0, 5, 11]]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_an_error() {
+        // Once within the block, and once behind its start, which ends the block at once.
+        for (back, after_ns, runs) in [(-20, 1130, 9), (-300, 850, 3)] {
+            let clock = VirtualClock(Cell::new(1000));
+            let steps = [100, 50, back, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+            let mut target = Steps::new(&clock, steps.map(Some));
+            let mut blocks = Vec::new();
+            let error = Meter::new(&clock, 16, 1_000_000)
+                .run(
+                    &mut target,
+                    Scenario::SingleStream,
+                    &rule(0, 9, NO_LIMIT),
+                    &mut keep(&mut blocks),
+                )
+                .expect_err("the clock goes back");
+            assert_eq!(error, MeasureError::ClockWentBack { before_ns: 1150, after_ns });
+            assert_eq!(target.runs, runs);
+            assert!(blocks.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_sink_that_fails_ends_the_loop() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 1);
+        let error = Meter::new(&clock, 2, NO_LIMIT)
+            .run(&mut target, Scenario::SingleStream, &rule(0, 9, NO_LIMIT), &mut |_: Block<'_>| {
+                Err("full")
+            })
+            .expect_err("the sink fails");
+        assert_eq!(error, MeasureError::Sink("full"));
+        assert_eq!(target.runs, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn the_rule_is_kept_to_the_query(
+            steps in proptest::collection::vec(1_i64..100, 1..50),
+            block in 1_usize..20,
+            longest_block_ns in 1_u64..500,
+            minimum_ns in 0_u64..3000,
+            minimum_queries in 0_u64..100,
+            maximum_ns in 0_u64..5000,
+        ) {
+            let rule = rule(minimum_ns, minimum_queries, maximum_ns);
+            let clock = VirtualClock::default();
+            let mut target = Steps::new(&clock, steps.iter().copied().map(Some).cycle());
+            let mut blocks = Vec::new();
+            let summary = Meter::new(&clock, block, longest_block_ns)
+                .run(&mut target, Scenario::SingleStream, &rule, &mut keep(&mut blocks))
+                .expect("nothing fails");
+
+            let latencies: Vec<u64> = blocks
+                .iter()
+                .flat_map(|edges| edges.windows(2).map(|pair| pair[1] - pair[0]))
+                .collect();
+            let expected: Vec<u64> = steps.iter().map(|step| *step as u64).cycle()
+                .take(latencies.len()).collect();
+            prop_assert_eq!(&latencies, &expected);
+            prop_assert_eq!(summary.queries, latencies.len() as u64);
+            prop_assert_eq!(summary.timed_ns, latencies.iter().sum::<u64>());
+
+            // No query began after the rule was satisfied, and none is missing.
+            let enough = |count: usize| {
+                let elapsed: u64 = latencies[..count].iter().sum();
+                (elapsed >= minimum_ns && count as u64 >= minimum_queries) || elapsed >= maximum_ns
+            };
+            prop_assert!(enough(latencies.len()));
+            prop_assert!(latencies.is_empty() || !enough(latencies.len() - 1));
+        }
+    }
+}

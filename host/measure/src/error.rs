@@ -1,0 +1,48 @@
+//! Why a loop ends early.
+
+/// Why the loop ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MeasureError<T, S> {
+    /// The target failed. Queries that ended before are with the observer.
+    #[error("the target failed: {0}")]
+    Target(T),
+    /// The observer failed.
+    #[error("samples could not be handed on: {0}")]
+    Sink(S),
+    /// The clock went back, so that no reading of this loop can be trusted.
+    #[error("the clock went back from {before_ns} ns to {after_ns} ns")]
+    ClockWentBack {
+        /// The earlier reading.
+        before_ns: u64,
+        /// The later reading, which is less.
+        after_ns: u64,
+    },
+}
+
+/// Two readings in the wrong order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WentBack {
+    before_ns: u64,
+    after_ns: u64,
+}
+
+impl<T, S> From<WentBack> for MeasureError<T, S> {
+    fn from(WentBack { before_ns, after_ns }: WentBack) -> Self {
+        Self::ClockWentBack { before_ns, after_ns }
+    }
+}
+
+/// The time between two readings in nanoseconds, if they are in order.
+pub(crate) fn between(before_ns: u64, after_ns: u64) -> Result<u64, WentBack> {
+    after_ns.checked_sub(before_ns).ok_or(WentBack { before_ns, after_ns })
+}
+
+/// Whether readings are in order.
+pub(crate) fn in_order(readings: impl IntoIterator<Item = u64>) -> Result<(), WentBack> {
+    let mut before = 0;
+    for reading in readings {
+        between(before, reading)?;
+        before = reading;
+    }
+    Ok(())
+}

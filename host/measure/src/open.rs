@@ -1,0 +1,658 @@
+//! Open loops: queries come by a schedule, and wait where the target is busy.
+//!
+//! On one thread the generator is the server's own thread: while the target runs, the generator
+//! has nothing to do, and while it spins for the next scheduled time, the target has nothing to
+//! do. The schedule stands still while a block is handed on: what is due is shifted by the pause,
+//! and a query that waits goes on waiting afterwards, so the queue is neither helped nor harmed.
+
+use crate::block::{Block, ScheduledQuery, Times};
+use crate::clock::Clock;
+use crate::crew::Hand;
+use crate::error::{MeasureError, WentBack, between, in_order};
+use crate::feed::{Feed, Ticket};
+use crate::pace::PaceKeeper;
+use crate::schedule::{Arrivals, Schedule};
+use crate::stop::{Goal, Observer, StopRule, Summary};
+
+/// What a loop on one thread writes into.
+pub(crate) struct Buffers<'a> {
+    /// Times of the schedule that are generated ahead.
+    pub(crate) due: &'a mut [u64],
+    pub(crate) queries: &'a mut [ScheduledQuery],
+}
+
+/// One server, on this thread.
+pub(crate) fn run<C: Clock, E, O: Observer>(
+    clock: &C,
+    buffers: Buffers<'_>,
+    longest_block_ns: u64,
+    arrivals: Arrivals,
+    rule: &StopRule,
+    observer: &mut O,
+    mut query: impl FnMut() -> Result<(), E>,
+) -> Result<Summary, MeasureError<E, O::Error>> {
+    let Buffers { due, queries } = buffers;
+    let mut schedule = Schedule::new(arrivals);
+    let mut next = due.len();
+    let mut pace = PaceKeeper::new(arrivals);
+    let mut goal = Goal::new(rule);
+    let mut summary = Summary::default();
+    let mut wanted = Wanted::default();
+
+    let origin = clock.now();
+    // When the schedule would have begun had it never paused, and since when it pauses.
+    let (mut start, mut paused) = (origin, origin);
+    loop {
+        if next == due.len() {
+            due.fill_with(|| schedule.advance());
+            next = 0;
+        }
+        summary.elapsed_ns = between(origin, clock.now())?;
+        let mut ahead = wanted;
+        let limit = due[next..].iter().take_while(|time| ahead.takes(&goal, **time)).count();
+        if limit == 0 {
+            summary.enough = goal.is_enough(&summary, observer);
+            if summary.enough {
+                break;
+            }
+            continue;
+        }
+        let remaining_ns = rule.maximum_ns.saturating_sub(summary.elapsed_ns);
+        if remaining_ns == 0 {
+            break;
+        }
+        let budget_ns = longest_block_ns.min(remaining_ns);
+        let resumed = clock.now();
+        start += between(paused, resumed)?;
+        let due = &due[next..next + limit];
+        let (count, last, result) =
+            time_block(clock, resumed, budget_ns, start, due, queries, &mut query);
+        let queries = &queries[..count];
+        in_order([resumed].into_iter().chain(readings(queries)).chain([last]))?;
+        paused = last;
+        next += count;
+        for time in &due[..count] {
+            wanted.takes(&goal, *time);
+        }
+        pace.add(start, resumed, queries);
+        summary.queries += count as u64;
+        summary.timed_ns = last - start;
+        let block = Block { lane: 0, times: Times::Scheduled(queries) };
+        observer.block(block).map_err(MeasureError::Sink)?;
+        result.map_err(MeasureError::Target)?;
+    }
+    summary.pace = Some(pace.finish((!summary.enough).then_some(paused - start)));
+    Ok(summary)
+}
+
+/// How much of a schedule a goal wants: up to its number of queries, and up to the first that is
+/// scheduled at its time or later.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wanted {
+    queries: u64,
+    reached_ns: u64,
+}
+
+impl Wanted {
+    fn wants(&self, goal: &Goal) -> bool {
+        self.queries < goal.minimum_queries || self.reached_ns < goal.minimum_ns
+    }
+
+    /// Takes the next query, which is due at `time`, if it is wanted.
+    fn takes(&mut self, goal: &Goal, time: u64) -> bool {
+        let wants = self.wants(goal);
+        if wants {
+            self.queries += 1;
+            self.reached_ns = time;
+        }
+        wants
+    }
+}
+
+/// Every reading of these queries, in the order in which they were taken.
+fn readings(queries: &[ScheduledQuery]) -> impl Iterator<Item = u64> + '_ {
+    queries.iter().flat_map(|query| [query.begun_ns, query.ended_ns])
+}
+
+/// Times queries that are due at `start` plus `due`, until there are no more, or the time is over.
+/// Returns how many ended well, and the last reading.
+///
+/// Where a query waits for another, the reading that ends the one begins the other. A clock that
+/// goes back behind `resumed` ends the block, as in a closed loop.
+#[inline(always)]
+fn time_block<E>(
+    clock: &impl Clock,
+    resumed: u64,
+    budget_ns: u64,
+    start: u64,
+    due: &[u64],
+    queries: &mut [ScheduledQuery],
+    query: &mut impl FnMut() -> Result<(), E>,
+) -> (usize, u64, Result<(), E>) {
+    let end = resumed.saturating_add(budget_ns);
+    let mut last = resumed;
+    let mut count = 0;
+    for (slot, offset_ns) in queries.iter_mut().zip(due) {
+        let scheduled_ns = start.saturating_add(*offset_ns);
+        if last < scheduled_ns {
+            last = clock.wait_until(scheduled_ns.min(end));
+            if last < scheduled_ns {
+                break;
+            }
+        }
+        let begun_ns = last;
+        if let Err(error) = query() {
+            return (count, last, Err(error));
+        }
+        last = clock.now();
+        *slot = ScheduledQuery { scheduled_ns, begun_ns, ended_ns: last };
+        count += 1;
+        if last.wrapping_sub(resumed) >= budget_ns {
+            break;
+        }
+    }
+    (count, last, Ok(()))
+}
+
+/// One server of several, on its own thread.
+pub(crate) fn run_server<C: Clock, E>(
+    clock: &C,
+    feed: &Feed,
+    hand: &mut Hand<ScheduledQuery, E>,
+    mut query: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
+    let origin = feed.wait_for_start();
+    let maximum = origin.saturating_add(feed.maximum_ns);
+    let mut held: Option<Ticket> = None;
+    loop {
+        let resumed = clock.now();
+        if resumed >= maximum || held.is_some_and(|ticket| ticket.index >= feed.end()) {
+            return Ok(());
+        }
+        let end = resumed.saturating_add(feed.longest_block_ns).min(maximum);
+        let (count, after) =
+            serve_block(clock, feed, origin, (resumed, end), held, &mut hand.buffer, &mut query);
+        // An empty block says that this server is waiting.
+        hand.give(count);
+        match after {
+            After::Block(ticket) => held = ticket,
+            After::Schedule => return Ok(()),
+            After::Failure(error) => return Err(error),
+        }
+    }
+}
+
+/// What ended a server's block.
+enum After<E> {
+    /// It was full, or its time was over; a ticket may have been taken that is not due yet.
+    Block(Option<Ticket>),
+    /// The schedule's end.
+    Schedule,
+    /// The target.
+    Failure(E),
+}
+
+/// Times queries as they come from the feed from `last` on, the last reading, until the buffer is
+/// full or `end` is reached.
+#[inline(always)]
+fn serve_block<E>(
+    clock: &impl Clock,
+    feed: &Feed,
+    origin: u64,
+    (mut last, end): (u64, u64),
+    mut held: Option<Ticket>,
+    queries: &mut [ScheduledQuery],
+    query: &mut impl FnMut() -> Result<(), E>,
+) -> (usize, After<E>) {
+    for (count, slot) in queries.iter_mut().enumerate() {
+        let Some(ticket) = held.take().or_else(|| feed.take()) else {
+            return (count, After::Schedule);
+        };
+        let scheduled_ns = origin.saturating_add(ticket.offset_ns);
+        if last < scheduled_ns {
+            last = clock.wait_until(scheduled_ns.min(end));
+            if last < scheduled_ns {
+                return (count, After::Block(Some(ticket)));
+            }
+        }
+        let begun_ns = last;
+        if let Err(error) = query() {
+            return (count, After::Failure(error));
+        }
+        last = clock.now();
+        *slot = ScheduledQuery { scheduled_ns, begun_ns, ended_ns: last };
+        if last >= end || last < begun_ns {
+            return (count + 1, After::Block(None));
+        }
+    }
+    (queries.len(), After::Block(None))
+}
+
+/// Fills the feed of several servers, takes their blocks, and decides when there are enough.
+pub(crate) struct Host<'a, C, O> {
+    clock: &'a C,
+    feed: &'a Feed,
+    observer: &'a mut O,
+    goal: Goal,
+    schedule: Schedule,
+    wanted: Wanted,
+    pace: PaceKeeper,
+    origin: u64,
+    summary: Summary,
+    /// The last reading of each server.
+    last: Vec<u64>,
+}
+
+impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
+    pub(crate) fn new(
+        clock: &'a C,
+        feed: &'a Feed,
+        arrivals: Arrivals,
+        rule: &StopRule,
+        observer: &'a mut O,
+    ) -> Self {
+        let mut host = Self {
+            clock,
+            feed,
+            observer,
+            goal: Goal::new(rule),
+            schedule: Schedule::new(arrivals),
+            wanted: Wanted::default(),
+            pace: PaceKeeper::new(arrivals),
+            origin: 0,
+            summary: Summary::default(),
+            last: Vec::new(),
+        };
+        host.judge();
+        host.fill();
+        host
+    }
+
+    /// Starts the schedule once all servers are there.
+    pub(crate) fn start(&mut self) {
+        self.origin = self.feed.begin(|| self.clock.now());
+        self.last = vec![self.origin; self.feed.servers];
+    }
+
+    /// Publishes what there is room for. With a judge the schedule goes on until it has enough;
+    /// without one its end is known.
+    fn fill(&mut self) {
+        let Self { feed, observer, goal, schedule, wanted, .. } = self;
+        let judged = observer.judges();
+        feed.fill(|| {
+            if !judged && !wanted.wants(goal) {
+                feed.end_at(wanted.queries);
+                return None;
+            }
+            let time = schedule.advance();
+            wanted.takes(goal, time);
+            Some(time)
+        });
+    }
+
+    fn judge(&mut self) {
+        let Self { observer, goal, summary, .. } = self;
+        if observer.judges() && !summary.enough && goal.is_reached(summary) {
+            summary.enough = goal.is_enough(summary, *observer);
+            if summary.enough {
+                self.feed.end_now();
+            }
+        }
+    }
+
+    pub(crate) fn take<E>(
+        &mut self,
+        lane: u32,
+        queries: &[ScheduledQuery],
+    ) -> Result<(), MeasureError<E, O::Error>> {
+        // First of all, since servers may be about to run out.
+        self.fill();
+        let free_since = self.last[lane as usize];
+        in_order(std::iter::once(free_since).chain(readings(queries)))?;
+        self.pace.add(self.origin, free_since, queries);
+        if let Some(query) = queries.last() {
+            self.last[lane as usize] = query.ended_ns;
+        }
+        let block = Block { lane, times: Times::Scheduled(queries) };
+        self.observer.block(block).map_err(MeasureError::Sink)?;
+        self.summary.queries += queries.len() as u64;
+        self.summary.timed_ns = self.pace.last_ended();
+        self.summary.elapsed_ns = between(self.origin, self.clock.now())?;
+        self.judge();
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self, maximum_ns: u64) -> Result<Summary, WentBack> {
+        self.summary.elapsed_ns = between(self.origin, self.clock.now())?;
+        self.summary.enough |= self.summary.queries == self.feed.end();
+        let cut = (!self.summary.enough).then_some(maximum_ns);
+        self.summary.pace = Some(self.pace.finish(cut));
+        Ok(self.summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{Judge, NO_LIMIT, Steps, VirtualClock, keep_queries, rate, rule};
+    use crate::{Meter, Scenario};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn constant(queries_per_second: f64) -> Scenario {
+        Scenario::ConstantRate { rate: rate(queries_per_second) }
+    }
+
+    fn server(queries_per_second: f64, seed: u64) -> Scenario {
+        Scenario::Server { rate: rate(queries_per_second), seed }
+    }
+
+    fn times(queries: &[(u32, ScheduledQuery)]) -> Vec<(u64, u64, u64)> {
+        let times = |query: &ScheduledQuery| (query.scheduled_ns, query.begun_ns, query.ended_ns);
+        queries.iter().map(|(_, query)| times(query)).collect()
+    }
+
+    #[test]
+    fn queries_are_issued_on_time_and_wait_where_the_target_is_busy() {
+        let clock = VirtualClock(Cell::new(1000));
+        let mut target = Steps::new(&clock, [4, 25, 4, 4, 4].map(Some));
+        let mut queries = Vec::new();
+        let rule = rule(0, 5, NO_LIMIT);
+        let mut sink = keep_queries(&mut queries);
+        // A query each 10 ns.
+        let summary = Meter::new(&clock, 100, NO_LIMIT)
+            .run(&mut target, constant(1e8), &rule, &mut sink)
+            .expect("nothing fails");
+        drop(sink);
+        let expected = [
+            (1000, 1000, 1004),
+            (1010, 1010, 1035),
+            (1020, 1035, 1039),
+            (1030, 1039, 1043),
+            (1040, 1043, 1047),
+        ];
+        assert_eq!(times(&queries), expected);
+        assert_eq!((summary.queries, summary.timed_ns, summary.elapsed_ns), (5, 47, 47));
+        let pace = summary.pace.expect("an open loop has a pace");
+        assert_eq!(pace.offered_per_second, Some(1e8));
+        assert_eq!(pace.achieved_per_second, Some(4.0 * 1e9 / 43.0));
+        assert_eq!(pace.unserved, 0);
+        // Only the first two queries found the target free.
+        let lateness = pace.lateness.expect("the target was free at times");
+        assert_eq!((lateness.queries, lateness.maximum_ns), (2, 0));
+    }
+
+    #[test]
+    fn a_late_generator_is_told_from_a_busy_target() {
+        /// A clock whose waits end 7 ns late.
+        struct Late(VirtualClock);
+        impl Clock for Late {
+            fn now(&self) -> u64 {
+                self.0.now()
+            }
+            fn wait_until(&self, deadline_ns: u64) -> u64 {
+                self.0.wait_until(deadline_ns + 7)
+            }
+        }
+        let clock = Late(VirtualClock::default());
+        let mut target = Steps::new(&clock.0, [10, 200, 10, 10].map(Some));
+        let mut queries = Vec::new();
+        let summary = Meter::new(&clock, 100, NO_LIMIT)
+            .run(&mut target, constant(1e7), &rule(0, 4, NO_LIMIT), &mut keep_queries(&mut queries))
+            .expect("nothing fails");
+        let expected = [(0, 0, 10), (100, 107, 307), (200, 307, 317), (300, 317, 327)];
+        assert_eq!(times(&queries), expected);
+        let lateness = summary.pace.and_then(|pace| pace.lateness).expect("it was free at times");
+        assert_eq!((lateness.queries, lateness.maximum_ns), (2, 7));
+    }
+
+    #[test]
+    fn the_schedule_stands_still_while_a_block_is_handed_on() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::new(&clock, [4, 25, 4, 4].map(Some));
+        let mut seen = Vec::new();
+        let mut sink = |block: Block<'_>| {
+            let Times::Scheduled(queries) = block.times else { panic!("not an open loop") };
+            seen.extend(queries.iter().map(|query| (block.lane, *query)));
+            clock.pass(1000);
+            Ok::<_, Infallible>(())
+        };
+        let summary = Meter::new(&clock, 6, NO_LIMIT)
+            .run(&mut target, constant(1e8), &rule(0, 4, NO_LIMIT), &mut sink)
+            .expect("nothing fails");
+        // The queue is the same as without the pause: the third query waits for 15 ns.
+        let expected = [(0, 0, 4), (10, 10, 35), (1020, 1035, 1039), (1030, 1039, 1043)];
+        assert_eq!(times(&seen), expected);
+        assert_eq!((summary.timed_ns, summary.elapsed_ns), (43, 2043));
+        let pace = summary.pace.expect("an open loop has a pace");
+        assert_eq!(pace.offered_per_second, Some(1e8));
+        assert_eq!(pace.lateness.map(|late| (late.queries, late.maximum_ns)), Some((2, 0)));
+    }
+
+    /// The target stalls once for a second while queries come at 100 per second.
+    #[test]
+    fn a_stall_is_felt_by_every_query_that_came_meanwhile() {
+        let late = |scenario| {
+            let clock = VirtualClock::default();
+            let service = |index| Some(if index == 200 { SECOND } else { SECOND / 1000 });
+            let mut target = Steps::new(&clock, (0..).map(service));
+            let mut latencies = Vec::new();
+            let mut sink = |block: Block<'_>| {
+                latencies.extend(block.times.latencies());
+                Ok::<_, Infallible>(())
+            };
+            Meter::new(&clock, 1 << 13, NO_LIMIT)
+                .run(&mut target, scenario, &rule(0, 1000, NO_LIMIT), &mut sink)
+                .expect("nothing fails");
+            assert_eq!(latencies.len(), 1000);
+            latencies.iter().filter(|latency| **latency > 10_000_000).count()
+        };
+        assert_eq!(late(Scenario::SingleStream), 1);
+        // 100 come during the stall; each takes 1 ms to serve, so that another 10 come before
+        // the queue is gone, and one each 10 ms is served in time at its end.
+        let open = late(constant(100.0));
+        assert!((100..=111).contains(&open), "{open}");
+    }
+
+    #[test]
+    fn a_rule_on_time_goes_on_to_the_first_query_at_or_after_it() {
+        for (minimum_ns, minimum_queries, queries) in
+            [(0, 0, 0), (1, 0, 2), (90, 0, 10), (91, 0, 11), (90, 20, 20), (0, 3, 3)]
+        {
+            let clock = VirtualClock::default();
+            let mut target = Steps::constant(&clock, 1);
+            let rule = rule(minimum_ns, minimum_queries, NO_LIMIT);
+            let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+            let summary = Meter::new(&clock, 9, NO_LIMIT)
+                .run(&mut target, constant(1e8), &rule, &mut sink)
+                .expect("nothing fails");
+            assert_eq!((summary.queries, summary.enough), (queries, true), "{rule:?}");
+            assert!(summary.timed_ns >= minimum_ns);
+        }
+    }
+
+    #[test]
+    fn what_the_maximum_leaves_unserved_is_counted() {
+        let clock = VirtualClock::default();
+        // Twice as many queries as the target can take.
+        let mut target = Steps::constant(&clock, 20);
+        let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+        let summary = Meter::new(&clock, 30, NO_LIMIT)
+            .run(&mut target, constant(1e8), &rule(0, 1000, 1000), &mut sink)
+            .expect("nothing fails");
+        assert_eq!((summary.queries, summary.enough), (50, false));
+        let pace = summary.pace.expect("an open loop has a pace");
+        // Scheduled at 0, 10, …, 1000.
+        assert_eq!(pace.unserved, 101 - 50);
+        assert_eq!(pace.offered_per_second, Some(1e8));
+        assert_eq!(pace.achieved_per_second, Some(5e7));
+    }
+
+    #[test]
+    fn a_loop_that_waits_says_so_with_empty_blocks() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 1);
+        let mut lengths = Vec::new();
+        let mut sink = |block: Block<'_>| {
+            lengths.push((block.times.len(), clock.now()));
+            Ok::<_, Infallible>(())
+        };
+        Meter::new(&clock, 30, 400)
+            .run(&mut target, constant(1e6), &rule(0, 2, NO_LIMIT), &mut sink)
+            .expect("nothing fails");
+        assert_eq!(lengths, [(1, 400), (0, 800), (1, 1001)]);
+    }
+
+    #[test]
+    fn queries_before_a_failure_are_kept() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::new(&clock, [Some(5), Some(6), None]);
+        let mut queries = Vec::new();
+        let error = Meter::new(&clock, 30, NO_LIMIT)
+            .run(&mut target, constant(1e8), &rule(0, 9, NO_LIMIT), &mut keep_queries(&mut queries))
+            .expect_err("the third query fails");
+        assert_eq!(error, MeasureError::Target("broken"));
+        assert_eq!(times(&queries), [(0, 0, 5), (10, 10, 16)]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_an_error() {
+        for (back, before_ns, after_ns) in [(-3, 1010, 1007), (-300, 1010, 710)] {
+            let clock = VirtualClock(Cell::new(1000));
+            let mut target = Steps::new(&clock, [5, back, 1, 1, 1, 1].map(Some));
+            let mut queries = Vec::new();
+            let error = Meter::new(&clock, 16, 1_000_000)
+                .run(
+                    &mut target,
+                    constant(1e8),
+                    &rule(0, 5, NO_LIMIT),
+                    &mut keep_queries(&mut queries),
+                )
+                .expect_err("the clock goes back");
+            assert_eq!(error, MeasureError::ClockWentBack { before_ns, after_ns });
+            assert!(queries.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_judge_stops_an_open_loop_between_blocks() {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, 5);
+        let mut judge = Judge { enough_at: 90, ..Judge::default() };
+        let summary = Meter::new(&clock, 48, NO_LIMIT)
+            .run(&mut target, constant(1e8), &rule(0, 40, NO_LIMIT), &mut judge)
+            .expect("nothing fails");
+        assert_eq!(judge.asked_at, [40, 50, 62, 77, 96]);
+        assert_eq!((summary.queries, summary.enough), (96, true));
+    }
+
+    /// Mean wait in a queue with random arrivals, constant service and one server: the formula of
+    /// Pollaczek and Khinchine gives ρ·D / 2(1 − ρ). Waits of neighbours are correlated, so the
+    /// bounds are wide: the time in which the queue forgets is about D/(1 − ρ)² long, which leaves
+    /// n·(1 − ρ)² or so independent values; each bound is at least three of the errors that seeds
+    /// were seen to scatter by.
+    #[test]
+    fn queueing_agrees_with_theory_up_to_high_utilisation() {
+        const SERVICE_NS: i64 = 1000;
+        for (utilisation, queries, error) in
+            [(0.5, 400_000, 0.02), (0.8, 1_000_000, 0.04), (0.95, 4_000_000, 0.10)]
+        {
+            let clock = VirtualClock::default();
+            let mut target = Steps::constant(&clock, SERVICE_NS);
+            let mut waited = 0;
+            let mut sink = |block: Block<'_>| {
+                let Times::Scheduled(queries) = block.times else { panic!("not an open loop") };
+                waited +=
+                    queries.iter().map(|query| query.begun_ns - query.scheduled_ns).sum::<u64>();
+                Ok::<_, Infallible>(())
+            };
+            let scenario = server(utilisation * 1e9 / SERVICE_NS as f64, 42);
+            let summary = Meter::new(&clock, 1 << 13, NO_LIMIT)
+                .run(&mut target, scenario, &rule(0, queries, NO_LIMIT), &mut sink)
+                .expect("nothing fails");
+            let mean = waited as f64 / queries as f64;
+            let theory = utilisation * SERVICE_NS as f64 / (2.0 * (1.0 - utilisation));
+            assert!((mean / theory - 1.0).abs() < error, "{utilisation}: {mean} for {theory}");
+            let pace = summary.pace.expect("an open loop has a pace");
+            let achieved = pace.achieved_per_second.expect("many queries");
+            let offered = pace.offered_per_second.expect("many queries");
+            assert!((achieved / offered - 1.0).abs() < 1e-3, "{achieved} of {offered}");
+            // A server that is free finds what is due at once; it is free 1 − ρ of the time.
+            let lateness = pace.lateness.expect("the target was free at times");
+            assert_eq!(lateness.maximum_ns, 0);
+            let free = lateness.queries as f64 / queries as f64;
+            assert!((free - (1.0 - utilisation)).abs() < 0.01, "{free}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn none_is_lost_and_order_is_kept(
+            steps in proptest::collection::vec(0_i64..300, 1..50),
+            block in 1_usize..40,
+            longest_block_ns in 1_u64..2000,
+            pause in 0_i64..1000,
+            seed: u64,
+            minimum_ns in 0_u64..10_000,
+            minimum_queries in 0_u64..100,
+            maximum_ns in 0_u64..20_000,
+        ) {
+            let rule = rule(minimum_ns, minimum_queries, maximum_ns);
+            let clock = VirtualClock::default();
+            let mut target = Steps::new(&clock, steps.iter().copied().map(Some).cycle());
+            let mut queries = Vec::new();
+            let mut sink = |block: Block<'_>| {
+                let Times::Scheduled(block) = block.times else { panic!("not an open loop") };
+                queries.extend_from_slice(block);
+                clock.pass(pause);
+                Ok::<_, Infallible>(())
+            };
+            let scenario = server(1e7, seed);
+            let summary = Meter::new(&clock, block, longest_block_ns)
+                .run(&mut target, scenario, &rule, &mut sink)
+                .expect("nothing fails");
+            prop_assert_eq!(summary.queries, queries.len() as u64);
+
+            // Times are in order, and a query begins when it is due or when the last one ended.
+            let offsets: Vec<u64> =
+                Schedule::new(scenario.arrivals().expect("an open loop")).take(queries.len() + 500)
+                    .collect();
+            let mut free_since = 0;
+            let mut pauses = 0;
+            for (query, offset) in queries.iter().zip(&offsets) {
+                prop_assert!(query.scheduled_ns <= query.begun_ns);
+                prop_assert!(query.begun_ns <= query.ended_ns);
+                prop_assert!(query.begun_ns >= free_since);
+                // What is added to the schedule is the pauses so far and nothing else.
+                let shift = query.scheduled_ns - offset;
+                prop_assert!(shift >= pauses && pause as u64 * (shift / pause.max(1) as u64) == shift);
+                let added = shift - pauses;
+                prop_assert_eq!(query.begun_ns, query.scheduled_ns.max(free_since + added));
+                free_since = query.ended_ns;
+                pauses = shift;
+            }
+
+            // The rule is kept to the query.
+            let wanted = offsets.iter().scan(0, |previous, offset| {
+                Some(std::mem::replace(previous, *offset))
+            });
+            let wanted = wanted.enumerate().take_while(|(index, previous)| {
+                (*index as u64) < minimum_queries || *previous < minimum_ns
+            });
+            let wanted = wanted.count() as u64;
+            prop_assert_eq!(summary.enough, summary.queries == wanted);
+            prop_assert!(summary.queries <= wanted);
+            let pace = summary.pace.expect("an open loop has a pace");
+            if summary.enough {
+                prop_assert_eq!(pace.unserved, 0);
+            } else {
+                prop_assert!(summary.elapsed_ns >= maximum_ns);
+            }
+        }
+    }
+}

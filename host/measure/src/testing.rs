@@ -1,0 +1,138 @@
+//! Clocks that move only when told to, and targets that take a given time on them.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+
+use crate::block::{Block, ScheduledQuery, Times};
+use crate::clock::Clock;
+use crate::meter::Target;
+use crate::schedule::Rate;
+use crate::stop::{Observer, StopRule, Summary};
+
+pub(crate) const NO_LIMIT: u64 = u64::MAX;
+
+/// A clock that moves only when it is told to, and at once where it is waited for.
+#[derive(Default)]
+pub(crate) struct VirtualClock(pub(crate) Cell<u64>);
+
+impl VirtualClock {
+    pub(crate) fn pass(&self, time: i64) {
+        self.0.set(self.0.get().wrapping_add_signed(time));
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn wait_until(&self, deadline_ns: u64) -> u64 {
+        self.0.set(self.0.get().max(deadline_ns));
+        self.0.get()
+    }
+}
+
+/// A target that takes the given times in turn, and fails where none is given.
+pub(crate) struct Steps<'a> {
+    clock: &'a VirtualClock,
+    steps: Box<dyn Iterator<Item = Option<i64>> + 'a>,
+    pub(crate) runs: u64,
+    pub(crate) enqueued: u64,
+    pub(crate) waits: u64,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(
+        clock: &'a VirtualClock,
+        steps: impl IntoIterator<Item = Option<i64>, IntoIter: 'a>,
+    ) -> Self {
+        let steps = Box::new(steps.into_iter());
+        Self { clock, steps, runs: 0, enqueued: 0, waits: 0 }
+    }
+
+    pub(crate) fn constant(clock: &'a VirtualClock, step: i64) -> Self {
+        Self::new(clock, std::iter::repeat(Some(step)))
+    }
+
+    fn step(&mut self) -> Result<(), &'static str> {
+        let step = self.steps.next().flatten().ok_or("broken")?;
+        self.clock.pass(step);
+        Ok(())
+    }
+}
+
+impl Target for Steps<'_> {
+    type Error = &'static str;
+
+    fn run(&mut self) -> Result<(), Self::Error> {
+        self.runs += 1;
+        self.step()
+    }
+
+    fn enqueue(&mut self) -> Result<(), Self::Error> {
+        self.enqueued += 1;
+        Ok(())
+    }
+
+    fn synchronise(&mut self) -> Result<(), Self::Error> {
+        self.waits += 1;
+        self.step()
+    }
+}
+
+pub(crate) fn rule(minimum_ns: u64, minimum_queries: u64, maximum_ns: u64) -> StopRule {
+    StopRule { minimum_ns, minimum_queries, maximum_ns }
+}
+
+pub(crate) fn rate(queries_per_second: f64) -> Rate {
+    Rate::per_second(queries_per_second).expect("a rate")
+}
+
+/// Keeps the blocks of closed loops.
+pub(crate) fn keep(
+    blocks: &mut Vec<Vec<u64>>,
+) -> impl FnMut(Block<'_>) -> Result<(), Infallible> + '_ {
+    |block: Block<'_>| {
+        let Times::Chain(edges) = block.times else { panic!("not a closed loop") };
+        blocks.push(edges.to_vec());
+        Ok(())
+    }
+}
+
+/// Keeps the queries of open loops with their lanes.
+pub(crate) fn keep_queries(
+    queries: &mut Vec<(u32, ScheduledQuery)>,
+) -> impl FnMut(Block<'_>) -> Result<(), Infallible> + '_ {
+    |block: Block<'_>| {
+        let Times::Scheduled(block_queries) = block.times else { panic!("not an open loop") };
+        queries.extend(block_queries.iter().map(|query| (block.lane, *query)));
+        Ok(())
+    }
+}
+
+/// A judge who has enough at a given number of queries, and remembers when it was asked.
+#[derive(Default)]
+pub(crate) struct Judge {
+    pub(crate) enough_at: u64,
+    pub(crate) asked_at: Vec<u64>,
+    pub(crate) seen: u64,
+}
+
+impl Observer for Judge {
+    type Error = Infallible;
+
+    fn block(&mut self, block: Block<'_>) -> Result<(), Infallible> {
+        self.seen += block.times.len() as u64;
+        Ok(())
+    }
+
+    fn judges(&self) -> bool {
+        true
+    }
+
+    fn enough(&mut self, so_far: &Summary) -> bool {
+        assert_eq!(so_far.queries, self.seen);
+        self.asked_at.push(so_far.queries);
+        so_far.queries >= self.enough_at
+    }
+}
