@@ -34,8 +34,10 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
             return Ok(summary);
         }
         let budget_ns = longest_block_ns.min(remaining_ns);
-        let (budget_ns, limit) =
-            next_block(&goal, summary.timed_ns, summary.queries, budget_ns, edges.len() - 1, 1);
+        let (budget_ns, limit) = match missing(&goal, summary.timed_ns, summary.queries) {
+            Missing::Time(time_ns) => (budget_ns.min(time_ns), edges.len() - 1),
+            Missing::Queries(queries) => (budget_ns, at_most(queries, edges.len() - 1)),
+        };
         let (count, result) = time_block(clock, &mut edges[..=limit], budget_ns, &mut query);
         let edges = &edges[..=count];
         in_order(edges.iter().copied())?;
@@ -49,23 +51,25 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     }
 }
 
-/// Time and queries that a block may take. It must not run past the point where the goal is
-/// reached: while time is missing the clock decides; after that, the number of queries, of which
-/// each of `clients` makes its share.
-fn next_block(
-    goal: &Goal,
-    timed_ns: u64,
-    queries: u64,
-    budget_ns: u64,
-    limit: usize,
-    clients: u64,
-) -> (u64, usize) {
-    let missing_ns = goal.minimum_ns.saturating_sub(timed_ns);
-    if missing_ns > 0 {
-        return (budget_ns.min(missing_ns), limit);
+/// What is missing. A block must not run past the point where the goal is reached: while time is
+/// missing the clock decides; after that, the number of queries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// Time in nanoseconds, and maybe queries.
+    Time(u64),
+    /// Only queries, and maybe none.
+    Queries(u64),
+}
+
+fn missing(goal: &Goal, timed_ns: u64, queries: u64) -> Missing {
+    match goal.minimum_ns.saturating_sub(timed_ns) {
+        0 => Missing::Queries(goal.minimum_queries.saturating_sub(queries)),
+        time_ns => Missing::Time(time_ns),
     }
-    let share = goal.minimum_queries.saturating_sub(queries).div_ceil(clients);
-    (budget_ns, limit.min(usize::try_from(share).unwrap_or(usize::MAX)))
+}
+
+fn at_most(queries: u64, limit: usize) -> usize {
+    limit.min(usize::try_from(queries).unwrap_or(usize::MAX))
 }
 
 /// Times queries into `edges` until it is full or a query ends `budget_ns` or more after the
@@ -114,14 +118,27 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct State {
     goal: Goal,
+    /// Queries made, and those that a client has yet to make or to give up.
     queries: u64,
+    /// Nobody begins another block.
     stopped: bool,
+    /// A client has run into the maximum, so that nobody need wait for a decision any more.
+    left: bool,
+}
+
+/// What a client's next block may take.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    budget_ns: u64,
+    limit: usize,
+    /// Queries that the others count on.
+    promised: u64,
 }
 
 impl Gate {
     pub(crate) fn new(clients: u32, longest_block_ns: u64, rule: &StopRule, goal: Goal) -> Self {
         Self {
-            state: Mutex::new(State { goal, queries: 0, stopped: false }),
+            state: Mutex::new(State { goal, queries: 0, stopped: false, left: false }),
             changed: Condvar::new(),
             start: Barrier::new(clients as usize),
             clients,
@@ -140,26 +157,53 @@ impl Gate {
         self.changed.notify_all();
     }
 
+    /// A client has ended.
+    pub(crate) fn leave(&self) {
+        self.state().left = true;
+        self.changed.notify_all();
+    }
+
     fn raise(&self, goal: Goal) {
         self.state().goal = goal;
         self.changed.notify_all();
     }
 
-    /// What a client's next block may take. A client for which nothing is missing waits here
-    /// until it is decided whether that is enough; `None` says that it is.
-    fn next(&self, timed_ns: u64, budget_ns: u64, limit: usize) -> Option<(u64, usize)> {
-        let state = self
+    /// A client's next share, half of what would be fair so that all end at about the same time.
+    /// A client for which nothing is left waits here until it is decided whether that is enough;
+    /// `None` says that it is.
+    fn next(&self, timed_ns: u64, budget_ns: u64, limit: usize) -> Option<Share> {
+        let nothing = Missing::Queries(0);
+        let mut state = self
             .changed
             .wait_while(self.state(), |state| {
-                let State { goal, queries, stopped } = state;
-                let so_far = Summary { queries: *queries, timed_ns, ..Summary::default() };
-                !*stopped && goal.is_reached(&so_far)
+                let missing = missing(&state.goal, timed_ns, state.queries);
+                !state.stopped && !state.left && missing == nothing
             })
             .unwrap_or_else(PoisonError::into_inner);
-        (!state.stopped).then(|| {
-            let clients = self.clients.into();
-            next_block(&state.goal, timed_ns, state.queries, budget_ns, limit, clients)
+        let missing = missing(&state.goal, timed_ns, state.queries);
+        if state.stopped || missing == nothing {
+            return None;
+        }
+        Some(match missing {
+            Missing::Time(time_ns) => {
+                Share { budget_ns: budget_ns.min(time_ns), limit, promised: 0 }
+            }
+            Missing::Queries(queries) => {
+                let limit = at_most(queries.div_ceil(2 * u64::from(self.clients)), limit);
+                let promised = limit as u64;
+                state.queries += promised;
+                Share { budget_ns, limit, promised }
+            }
         })
+    }
+
+    /// A client has made so many queries, of which some were promised.
+    fn made(&self, queries: u64, promised: u64) {
+        let mut state = self.state();
+        state.queries = state.queries - promised + queries;
+        if queries < promised {
+            self.changed.notify_all();
+        }
     }
 }
 
@@ -179,17 +223,17 @@ pub(crate) fn run_client<C: Clock, E>(
             return Ok(());
         }
         let budget_ns = gate.longest_block_ns.min(remaining_ns);
-        let Some((budget_ns, limit)) = gate.next(timed_ns, budget_ns, hand.buffer.len() - 1) else {
+        let Some(share) = gate.next(timed_ns, budget_ns, hand.buffer.len() - 1) else {
             return Ok(());
         };
-        let edges = &mut hand.buffer[..=limit];
-        let (count, result) = time_block(clock, edges, budget_ns, &mut query);
+        let edges = &mut hand.buffer[..=share.limit];
+        let (count, result) = time_block(clock, edges, share.budget_ns, &mut query);
         // A clock that went back is found by whoever takes the block.
         timed_ns += edges[count].saturating_sub(edges[0]);
         if count > 0 {
             hand.give(count + 1);
-            gate.state().queries += count as u64;
         }
+        gate.made(count as u64, share.promised);
         result?;
     }
 }

@@ -201,8 +201,8 @@ impl<C: Clock, E> Crew<'_, C, E> {
     ///
     /// In an open loop they are the servers of one queue: whichever is free takes the next
     /// scheduled query, in the order of the schedule. In a closed loop each is asked by a client
-    /// of its own, and the rule's number of queries is that of all clients together, which may
-    /// overshoot it by a query each.
+    /// of its own; the rule's number of queries is that of all clients together, and its time that
+    /// of each.
     ///
     /// Blocks of different lanes come in no particular order. Unlike [`crate::Meter::run`], this
     /// does not stop the clock for the observer: it runs beside the lanes, and wants a core.
@@ -242,8 +242,7 @@ impl<C: Clock, E> Crew<'_, C, E> {
         let (desk, hands) = desk(lanes, self.sizes.edges, u64::MAX);
         let mut host = closed::Host::new(self.clock, &gate, goal, observer);
         self.send(hands, |hand| Job::Client(gate.clone(), burst, hand));
-        // A client that has ended has run into the maximum, or was told to: nobody waits for it.
-        desk.take_all(|lane, edges| host.take(lane, edges), || gate.stop(), || gate.stop())?;
+        desk.take_all(|lane, edges| host.take(lane, edges), || gate.stop(), || gate.leave())?;
         Ok(host.finish())
     }
 
@@ -266,7 +265,287 @@ impl<C: Clock, E> Crew<'_, C, E> {
 
     fn send<R>(&self, hands: Vec<Hand<R, E>>, mut job: impl FnMut(Hand<R, E>) -> Job<E>) {
         for (lane, hand) in self.lanes.iter().zip(hands) {
-            lane.send(job(hand)).ok().expect("a lane lives as long as its crew");
+            let sent = lane.send(job(hand));
+            assert!(sent.is_ok(), "a lane lives as long as its crew");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::Meter;
+    use crate::block::{Block, Times};
+    use crate::testing::{
+        Judge, NO_LIMIT, OwnClock, Server, SharedClock, keep_queries, rate, rule,
+    };
+
+    fn lanes(count: u32) -> NonZeroU32 {
+        NonZeroU32::new(count).expect("a count")
+    }
+
+    /// Serves `queries` that come by `scenario`, with a service time for each server; gives them
+    /// in the order of the schedule.
+    fn serve(
+        scenario: Scenario,
+        service_ns: &[u64],
+        queries: u64,
+    ) -> (Vec<(u32, ScheduledQuery)>, Summary) {
+        let clock = SharedClock::new(service_ns.len(), queries as usize);
+        let mut seen = Vec::new();
+        let summary = Meter::new(&clock, 64, NO_LIMIT)
+            .with_crew(
+                lanes(service_ns.len() as u32),
+                |lane| Ok(Server { clock: &clock, service_ns: service_ns[lane as usize] }),
+                |crew| {
+                    crew.run(scenario, &rule(0, queries, NO_LIMIT), &mut keep_queries(&mut seen))
+                },
+            )
+            .expect("targets are made")
+            .expect("nothing fails");
+        assert_eq!((summary.queries, summary.enough), (queries, true));
+        for lane in 0..service_ns.len() as u32 {
+            let of_lane = seen.iter().filter(|(other, _)| *other == lane);
+            assert!(of_lane.is_sorted_by_key(|(_, query)| query.begun_ns));
+        }
+        seen.sort_by_key(|(_, query)| (query.scheduled_ns, query.begun_ns));
+        (seen, summary)
+    }
+
+    #[test]
+    fn whichever_server_is_free_takes_the_next_query() {
+        // A query each 10 ns, which takes 25: three servers keep up, two do not.
+        let scenario = Scenario::ConstantRate { rate: rate(1e8) };
+        let (queries, summary) = serve(scenario, &[25; 3], 100);
+        for (index, (_, query)) in queries.iter().enumerate() {
+            let scheduled_ns = index as u64 * 10;
+            let (begun_ns, ended_ns) = (scheduled_ns, scheduled_ns + 25);
+            assert_eq!(*query, ScheduledQuery { scheduled_ns, begun_ns, ended_ns });
+        }
+        let lateness = summary.pace.and_then(|pace| pace.lateness).expect("servers were free");
+        assert_eq!((lateness.queries, lateness.maximum_ns), (100, 0));
+
+        let (queries, summary) = serve(scenario, &[25; 2], 100);
+        for (index, (_, query)) in queries.iter().enumerate() {
+            // Each pair of queries begins when the pair before has ended.
+            let index = index as u64;
+            let begun_ns = index / 2 * 25 + index % 2 * 10;
+            let expected =
+                ScheduledQuery { scheduled_ns: index * 10, begun_ns, ended_ns: begun_ns + 25 };
+            assert_eq!(*query, expected);
+        }
+        let pace = summary.pace.expect("an open loop has a pace");
+        assert_eq!(pace.offered_per_second, Some(1e8));
+        assert!(pace.achieved_per_second.is_some_and(|rate| rate < 0.82e8), "{pace:?}");
+        assert_eq!(pace.lateness.map(|late| (late.queries, late.maximum_ns)), Some((2, 0)));
+    }
+
+    /// The times of a queue with several unlike servers, as the recursion of Kiefer and Wolfowitz
+    /// gives them: the next query goes to the server that is free first.
+    #[test]
+    fn a_queue_with_several_servers_is_first_come_first_served() {
+        const SERVICE_NS: [u64; 3] = [1000; 3];
+        let scenario = Scenario::Server { rate: rate(0.9 * 3e6), seed: 7 };
+        let (queries, _) = serve(scenario, &SERVICE_NS, 5000);
+        let mut free_at = [0_u64; 3];
+        for (_, query) in &queries {
+            let first = free_at.iter_mut().min().expect("there are servers");
+            assert_eq!(query.begun_ns, query.scheduled_ns.max(*first));
+            assert_eq!(query.ended_ns, query.begun_ns + 1000);
+            *first = query.ended_ns;
+        }
+        assert!(queries.is_sorted_by_key(|(_, query)| query.begun_ns));
+        let due = crate::Schedule::new(scenario.arrivals().expect("an open loop")).take(5000);
+        assert!(due.eq(queries.iter().map(|(_, query)| query.scheduled_ns)), "none is lost");
+    }
+
+    /// A client's target: takes its time, and fails after some queries.
+    struct Client {
+        service_ns: u64,
+        left: u64,
+    }
+
+    impl Target for Client {
+        type Error = &'static str;
+
+        fn run(&mut self) -> Result<(), Self::Error> {
+            self.left = self.left.checked_sub(1).ok_or("broken")?;
+            OwnClock::pass(self.service_ns);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_client_issues_when_its_last_query_is_done() {
+        let mut seen = [Vec::new(), Vec::new(), Vec::new()];
+        let mut sink = |block: Block<'_>| {
+            let Times::Chain(edges) = block.times else { panic!("not a closed loop") };
+            seen[block.lane as usize].push(edges.to_vec());
+            Ok::<_, Infallible>(())
+        };
+        let summary = Meter::new(&OwnClock, 8, NO_LIMIT)
+            .with_crew(
+                lanes(3),
+                |lane| Ok(Client { service_ns: 10 * u64::from(lane + 1), left: u64::MAX }),
+                |crew| crew.run(Scenario::ClosedLoop, &rule(600, 20, NO_LIMIT), &mut sink),
+            )
+            .expect("targets are made")
+            .expect("nothing fails");
+        assert!(summary.enough && summary.timed_ns >= 600, "{summary:?}");
+        let mut queries = 0;
+        for (blocks, service_ns) in seen.iter().zip([10, 20, 30]) {
+            let mut last = 0;
+            for edges in blocks {
+                assert_eq!(edges[0], last, "no time passes between blocks here");
+                assert!(edges.windows(2).all(|pair| pair[1] - pair[0] == service_ns));
+                last = *edges.last().expect("a block is not empty");
+                queries += edges.len() as u64 - 1;
+            }
+            assert_eq!(last, 600, "every client goes on for the whole time");
+        }
+        assert_eq!(summary.queries, queries);
+        assert_eq!(queries, 60 + 30 + 20);
+    }
+
+    #[test]
+    fn clients_share_the_number_of_queries() {
+        for judge_at in [0, 400] {
+            let mut judge = Judge { enough_at: judge_at, ..Judge::default() };
+            let summary = Meter::new(&OwnClock, 8, NO_LIMIT)
+                .with_crew(
+                    lanes(4),
+                    |_| Ok(Client { service_ns: 10, left: u64::MAX }),
+                    |crew| crew.run(Scenario::ClosedLoop, &rule(0, 100, NO_LIMIT), &mut judge),
+                )
+                .expect("targets are made")
+                .expect("nothing fails");
+            assert!(summary.enough);
+            assert_eq!(summary.queries, judge.seen);
+            let expected: &[u64] =
+                if judge_at == 0 { &[100] } else { &[100, 125, 156, 195, 243, 303, 378, 472] };
+            assert_eq!(judge.asked_at, expected);
+        }
+    }
+
+    #[test]
+    fn a_client_that_fails_stops_the_others_and_what_ended_is_kept() {
+        let mut queries = 0;
+        let mut sink = |block: Block<'_>| {
+            queries += block.times.len();
+            Ok::<_, Infallible>(())
+        };
+        let result = Meter::new(&OwnClock, 64, NO_LIMIT)
+            .with_crew(
+                lanes(2),
+                |lane| Ok(Client { service_ns: 1, left: if lane == 1 { 5 } else { u64::MAX } }),
+                |crew| crew.run(Scenario::ClosedLoop, &rule(0, u64::MAX, NO_LIMIT), &mut sink),
+            )
+            .expect("targets are made");
+        assert_eq!(result, Err(MeasureError::Target("broken")));
+        assert!(queries >= 5, "{queries}");
+    }
+
+    #[test]
+    fn a_maximum_ends_clients_that_wait_for_others() {
+        let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+        let summary = Meter::new(&OwnClock, 64, NO_LIMIT)
+            .with_crew(
+                lanes(2),
+                |_| Ok(Client { service_ns: 10, left: u64::MAX }),
+                |crew| crew.run(Scenario::ClosedLoop, &rule(0, u64::MAX, 1000), &mut sink),
+            )
+            .expect("targets are made")
+            .expect("nothing fails");
+        assert_eq!((summary.enough, summary.timed_ns), (false, 1000));
+        assert_eq!(summary.queries, 200);
+    }
+
+    #[test]
+    fn a_server_that_fails_stops_the_others() {
+        let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+        let scenario = Scenario::ConstantRate { rate: rate(1e9) };
+        let result = Meter::new(&OwnClock, 64, NO_LIMIT)
+            .with_crew(
+                lanes(2),
+                |lane| Ok(Client { service_ns: 10, left: if lane == 1 { 50 } else { u64::MAX } }),
+                |crew| crew.run(scenario, &rule(0, u64::MAX, NO_LIMIT), &mut sink),
+            )
+            .expect("targets are made");
+        assert_eq!(result, Err(MeasureError::Target("broken")));
+    }
+
+    #[test]
+    fn an_observer_that_fails_stops_all_servers() {
+        let scenario = Scenario::ConstantRate { rate: rate(1e9) };
+        let result = Meter::new(&OwnClock, 64, NO_LIMIT)
+            .with_crew(
+                lanes(3),
+                |_| Ok(Client { service_ns: 10, left: u64::MAX }),
+                |crew| {
+                    crew.run(scenario, &rule(0, u64::MAX, NO_LIMIT), &mut |_: Block<'_>| {
+                        Err("full")
+                    })
+                },
+            )
+            .expect("targets are made");
+        assert_eq!(result, Err(MeasureError::Sink("full")));
+    }
+
+    #[test]
+    fn a_judge_ends_the_shared_schedule_and_targets_outlive_a_run() {
+        let scenario = Scenario::ConstantRate { rate: rate(1e9) };
+        let (first, second, seen) = Meter::new(&OwnClock, 64, NO_LIMIT)
+            .with_crew(
+                lanes(2),
+                |_| Ok(Client { service_ns: 10, left: u64::MAX }),
+                |crew| {
+                    let mut judge = Judge { enough_at: 1000, ..Judge::default() };
+                    let rule = rule(0, 500, NO_LIMIT);
+                    let first = crew.run(scenario, &rule, &mut judge).expect("nothing fails");
+                    let nothing = rule_of_nothing();
+                    let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+                    let second = crew.run(scenario, &nothing, &mut sink).expect("nothing fails");
+                    (first, second, judge.seen)
+                },
+            )
+            .expect("targets are made");
+        assert!(first.enough && first.queries >= 1000, "{first:?}");
+        assert_eq!(first.queries, seen);
+        assert_eq!((second.enough, second.queries), (true, 0));
+    }
+
+    fn rule_of_nothing() -> StopRule {
+        rule(0, 0, NO_LIMIT)
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_made_is_an_error() {
+        let make =
+            |lane| if lane == 1 { Err("no device") } else { Ok(Client { service_ns: 1, left: 1 }) };
+        let result = Meter::new(&OwnClock, 64, NO_LIMIT).with_crew(lanes(3), make, |_| ());
+        assert_eq!(result, Err("no device"));
+    }
+
+    #[test]
+    #[should_panic(expected = "panicked")]
+    fn a_target_that_panics_does_not_hang_the_others() {
+        struct Panics(u32);
+        impl Target for Panics {
+            type Error = Infallible;
+            fn run(&mut self) -> Result<(), Infallible> {
+                assert_ne!(self.0, 1, "this one panics");
+                OwnClock::pass(10);
+                Ok(())
+            }
+        }
+        let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+        let rule = rule(0, u64::MAX, NO_LIMIT);
+        let _ = Meter::new(&OwnClock, 64, NO_LIMIT).with_crew(
+            lanes(2),
+            |lane| Ok(Panics(lane)),
+            |crew| crew.run(Scenario::ClosedLoop, &rule, &mut sink),
+        );
     }
 }

@@ -551,16 +551,15 @@ mod tests {
         assert_eq!((summary.queries, summary.enough), (96, true));
     }
 
-    /// Mean wait in a queue with random arrivals, constant service and one server: the formula of
-    /// Pollaczek and Khinchine gives ρ·D / 2(1 − ρ). Waits of neighbours are correlated, so the
-    /// bounds are wide: the time in which the queue forgets is about D/(1 − ρ)² long, which leaves
-    /// n·(1 − ρ)² or so independent values; each bound is at least three of the errors that seeds
-    /// were seen to scatter by.
+    /// Mean wait in a queue with random arrivals, constant service and one server (M/D/1): the
+    /// formula of Pollaczek and Khinchine gives ρ·D / 2(1 − ρ). The errors allowed are four
+    /// standard deviations of this mean over seeds, as a plain simulation of Lindley's recursion
+    /// with another generator showed them: 1.4 %, 1.5 % and 3.6 %.
     #[test]
     fn queueing_agrees_with_theory_up_to_high_utilisation() {
         const SERVICE_NS: i64 = 1000;
         for (utilisation, queries, error) in
-            [(0.5, 400_000, 0.02), (0.8, 1_000_000, 0.04), (0.95, 4_000_000, 0.10)]
+            [(0.5, 100_000, 0.056), (0.8, 200_000, 0.06), (0.95, 500_000, 0.145)]
         {
             let clock = VirtualClock::default();
             let mut target = Steps::constant(&clock, SERVICE_NS);

@@ -1,7 +1,9 @@
 //! Clocks that move only when told to, and targets that take a given time on them.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::block::{Block, ScheduledQuery, Times};
 use crate::clock::Clock;
@@ -134,5 +136,122 @@ impl Observer for Judge {
         assert_eq!(so_far.queries, self.seen);
         self.asked_at.push(so_far.queries);
         so_far.queries >= self.enough_at
+    }
+}
+
+/// One virtual time for several servers on threads of their own: it moves on to the next event
+/// once every server waits for one, so that only one of them runs at a time.
+pub(crate) struct SharedClock {
+    state: Mutex<SharedState>,
+    changed: Condvar,
+}
+
+struct SharedState {
+    now: u64,
+    /// Servers that may still wait for something.
+    servers: usize,
+    /// Queries that have not begun.
+    unbegun: usize,
+    /// What is waited for: when, in which order it was asked for, and whether it is a scheduled
+    /// time (or the end of a query).
+    waits: BTreeSet<(u64, u64, bool)>,
+    asked: u64,
+}
+
+impl SharedClock {
+    /// A clock for as many servers, which make as many queries. There must be at least as many
+    /// queries as servers.
+    pub(crate) fn new(servers: usize, queries: usize) -> Self {
+        let waits = BTreeSet::new();
+        let state = SharedState { now: 0, servers, unbegun: queries, waits, asked: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn wait(&self, mut state: MutexGuard<'_, SharedState>, time: u64, scheduled: bool) -> u64 {
+        if time <= state.now {
+            return state.now;
+        }
+        state.asked += 1;
+        let wait = (time, state.asked, scheduled);
+        state.waits.insert(wait);
+        self.changed.notify_all();
+        let mut state = self
+            .changed
+            .wait_while(state, |state| {
+                state.waits.len() < state.servers || state.waits.first() != Some(&wait)
+            })
+            .expect("nobody panics");
+        state.waits.pop_first();
+        state.now = time;
+        time
+    }
+
+    /// A query that takes so long.
+    fn serve(&self, service_ns: u64) {
+        let mut state = self.state.lock().expect("nobody panics");
+        state.unbegun -= 1;
+        let end = state.now + service_ns;
+        self.wait(state, end, false);
+        // Where each query that has not begun is held by a server that waits for its time, there
+        // is none left for this server, which is not heard of again.
+        let mut state = self.state.lock().expect("nobody panics");
+        if state.unbegun <= state.waits.iter().filter(|(_, _, scheduled)| *scheduled).count() {
+            state.servers -= 1;
+            // Its time stands still from now on, whatever the others' does.
+            LEFT_AT.set(Some(state.now));
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Clock for SharedClock {
+    fn now(&self) -> u64 {
+        LEFT_AT.get().unwrap_or_else(|| self.state.lock().expect("nobody panics").now)
+    }
+
+    fn wait_until(&self, deadline_ns: u64) -> u64 {
+        let state = self.state.lock().expect("nobody panics");
+        self.wait(state, deadline_ns, true)
+    }
+}
+
+/// A server whose queries each take the same time on a shared clock.
+pub(crate) struct Server<'a> {
+    pub(crate) clock: &'a SharedClock,
+    pub(crate) service_ns: u64,
+}
+
+impl Target for Server<'_> {
+    type Error = Infallible;
+
+    fn run(&mut self) -> Result<(), Infallible> {
+        self.clock.serve(self.service_ns);
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// When this server was done for good.
+    static LEFT_AT: Cell<Option<u64>> = const { Cell::new(None) };
+    static OWN_TIME: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A virtual clock that is another one on each thread: for clients that know nothing of each other.
+pub(crate) struct OwnClock;
+
+impl OwnClock {
+    pub(crate) fn pass(time_ns: u64) {
+        OWN_TIME.set(OWN_TIME.get() + time_ns);
+    }
+}
+
+impl Clock for OwnClock {
+    fn now(&self) -> u64 {
+        OWN_TIME.get()
+    }
+
+    fn wait_until(&self, deadline_ns: u64) -> u64 {
+        OWN_TIME.set(OWN_TIME.get().max(deadline_ns));
+        OWN_TIME.get()
     }
 }
