@@ -31,7 +31,9 @@ mod feed;
 mod meter;
 mod open;
 mod pace;
+mod rules;
 mod schedule;
+mod search;
 mod stop;
 #[cfg(test)]
 mod testing;
@@ -43,5 +45,7 @@ pub use crew::Crew;
 pub use error::MeasureError;
 pub use meter::{Meter, Scenario, Target};
 pub use pace::{Lateness, Pace};
+pub use rules::{Basis, Evidence, KeepUp, Reason, Requirement, Rules, Verdict};
 pub use schedule::{Arrivals, Rate, RateError, Schedule};
+pub use search::{Bracket, MaxRate, Search, Seen, find_max_rate};
 pub use stop::{Observer, StopRule, Summary};
