@@ -38,6 +38,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     let mut goal = Goal::new(rule);
     let mut summary = Summary::default();
     let mut wanted = Wanted::default();
+    let mut free = 0;
 
     let origin = clock.now();
     // When the schedule would have begun had it never paused, and since when it pauses.
@@ -74,7 +75,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
         for time in &due[..count] {
             wanted.takes(&goal, *time);
         }
-        pace.add(start, resumed, queries);
+        pace.add(start, &mut free, queries);
         summary.queries += count as u64;
         summary.timed_ns = last - start;
         let block = Block { lane: 0, times: Times::Scheduled(queries) };
@@ -239,8 +240,9 @@ pub(crate) struct Host<'a, C, O> {
     pace: PaceKeeper,
     origin: u64,
     summary: Summary,
-    /// The last reading of each server.
-    last: Vec<u64>,
+    /// For each server, its last reading, and when it would have been free had the generator
+    /// never been late, in nanoseconds from the schedule's start.
+    servers: Vec<(u64, u64)>,
 }
 
 impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
@@ -261,7 +263,7 @@ impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
             pace: PaceKeeper::new(arrivals),
             origin: 0,
             summary: Summary::default(),
-            last: Vec::new(),
+            servers: Vec::new(),
         };
         host.judge();
         host.fill();
@@ -271,7 +273,7 @@ impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
     /// Starts the schedule once all servers are there.
     pub(crate) fn start(&mut self) {
         self.origin = self.feed.begin(|| self.clock.now());
-        self.last = vec![self.origin; self.feed.servers];
+        self.servers = vec![(self.origin, 0); self.feed.servers];
     }
 
     /// Publishes what there is room for. With a judge the schedule goes on until it has enough;
@@ -307,11 +309,11 @@ impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
     ) -> Result<(), MeasureError<E, O::Error>> {
         // First of all, since servers may be about to run out.
         self.fill();
-        let free_since = self.last[lane as usize];
-        in_order(std::iter::once(free_since).chain(readings(queries)))?;
-        self.pace.add(self.origin, free_since, queries);
+        let (last, free) = &mut self.servers[lane as usize];
+        in_order(std::iter::once(*last).chain(readings(queries)))?;
+        self.pace.add(self.origin, free, queries);
         if let Some(query) = queries.last() {
-            self.last[lane as usize] = query.ended_ns;
+            *last = query.ended_ns;
         }
         let block = Block { lane, times: Times::Scheduled(queries) };
         self.observer.block(block).map_err(MeasureError::Sink)?;
@@ -339,6 +341,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Lateness;
     use crate::testing::{Judge, NO_LIMIT, Steps, VirtualClock, keep_queries, rate, rule};
     use crate::{Meter, Scenario};
 
@@ -382,9 +385,8 @@ mod tests {
         assert_eq!(pace.offered_per_second, Some(1e8));
         assert_eq!(pace.achieved_per_second, Some(4.0 * 1e9 / 43.0));
         assert_eq!(pace.unserved, 0);
-        // Only the first two queries found the target free.
-        let lateness = pace.lateness.expect("the target was free at times");
-        assert_eq!((lateness.queries, lateness.maximum_ns), (2, 0));
+        let lateness = pace.lateness.expect("there were queries");
+        assert_eq!((lateness.queries, lateness.maximum_ns), (5, 0));
     }
 
     #[test]
@@ -407,8 +409,36 @@ mod tests {
             .expect("nothing fails");
         let expected = [(0, 0, 10), (100, 107, 307), (200, 307, 317), (300, 317, 327)];
         assert_eq!(times(&queries), expected);
-        let lateness = summary.pace.and_then(|pace| pace.lateness).expect("it was free at times");
-        assert_eq!((lateness.queries, lateness.maximum_ns), (2, 7));
+        // The first was due at once. The last two had to wait, and did so for 7 ns too long.
+        let lateness = summary.pace.and_then(|pace| pace.lateness);
+        let expected = Lateness { queries: 4, median_ns: 7, p99_ns: 7, maximum_ns: 7 };
+        assert_eq!(lateness, Some(expected));
+    }
+
+    /// A generator that is held up for a moment, as by a machine that gives its core to another.
+    #[test]
+    fn a_generator_that_has_to_catch_up_is_late_for_all_that_it_catches_up_with() {
+        /// A clock one of whose waits ends much too late.
+        struct HeldUp(VirtualClock);
+        impl Clock for HeldUp {
+            fn now(&self) -> u64 {
+                self.0.now()
+            }
+            fn wait_until(&self, deadline_ns: u64) -> u64 {
+                self.0.wait_until(deadline_ns + if deadline_ns == 1000 { 500 } else { 0 })
+            }
+        }
+        let clock = HeldUp(VirtualClock::default());
+        let mut target = Steps::constant(&clock.0, 10);
+        let summary = Meter::new(&clock, 100, NO_LIMIT)
+            .run(&mut target, constant(1e7), &rule(0, 100, NO_LIMIT), &mut |_: Block<'_>| {
+                Ok::<_, Infallible>(())
+            })
+            .expect("nothing fails");
+        // 500, 410, 320, 230, 140 and 50 ns late, and from there on none.
+        let lateness = summary.pace.and_then(|pace| pace.lateness).expect("there were queries");
+        assert_eq!((lateness.median_ns, lateness.maximum_ns), (0, 500));
+        assert!((410..=416).contains(&lateness.p99_ns), "{lateness:?}");
     }
 
     #[test]
@@ -431,7 +461,7 @@ mod tests {
         assert_eq!((summary.timed_ns, summary.elapsed_ns), (43, 2043));
         let pace = summary.pace.expect("an open loop has a pace");
         assert_eq!(pace.offered_per_second, Some(1e8));
-        assert_eq!(pace.lateness.map(|late| (late.queries, late.maximum_ns)), Some((2, 0)));
+        assert_eq!(pace.lateness.map(|late| (late.queries, late.maximum_ns)), Some((4, 0)));
     }
 
     /// The target stalls once for a second while queries come at 100 per second.
@@ -563,11 +593,13 @@ mod tests {
         {
             let clock = VirtualClock::default();
             let mut target = Steps::constant(&clock, SERVICE_NS);
-            let mut waited = 0;
+            let (mut waited, mut free) = (0, 0);
             let mut sink = |block: Block<'_>| {
                 let Times::Scheduled(queries) = block.times else { panic!("not an open loop") };
-                waited +=
-                    queries.iter().map(|query| query.begun_ns - query.scheduled_ns).sum::<u64>();
+                for query in queries {
+                    waited += query.begun_ns - query.scheduled_ns;
+                    free += u64::from(query.begun_ns == query.scheduled_ns);
+                }
                 Ok::<_, Infallible>(())
             };
             let scenario = server(utilisation * 1e9 / SERVICE_NS as f64, 42);
@@ -581,10 +613,10 @@ mod tests {
             let achieved = pace.achieved_per_second.expect("many queries");
             let offered = pace.offered_per_second.expect("many queries");
             assert!((achieved / offered - 1.0).abs() < 1e-3, "{achieved} of {offered}");
-            // A server that is free finds what is due at once; it is free 1 − ρ of the time.
-            let lateness = pace.lateness.expect("the target was free at times");
+            let lateness = pace.lateness.expect("there were queries");
             assert_eq!(lateness.maximum_ns, 0);
-            let free = lateness.queries as f64 / queries as f64;
+            // Arrivals at random see the server as it is on average: free 1 − ρ of the time.
+            let free = free as f64 / queries as f64;
             assert!((free - (1.0 - utilisation)).abs() < 0.01, "{free}");
         }
     }

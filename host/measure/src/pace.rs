@@ -17,18 +17,24 @@ pub struct Pace {
     pub achieved_per_second: Option<f64>,
     /// Queries whose time had come, and that had not begun, when the maximum cut the loop short.
     pub unserved: u64,
-    /// How late the generator was; `None` where no server was ever free when a query was due.
+    /// How late the generator was; `None` where no query was made.
     pub lateness: Option<Lateness>,
 }
 
-/// How late queries began for which a server was free at their scheduled time: the generator's
-/// own lateness, with what the machine did to it. Waits behind a busy target are not in it.
+/// How much later queries began than they would have with a generator that is never late: the
+/// generator's own lateness, with what the machine did to it.
+///
+/// With a generator like that, a query begins when it is due, or when the query before it on the
+/// same server has ended, whichever is later; and it takes as long as it did take. What a query
+/// began after that is its lateness, so a wait behind a busy target is none, while a generator
+/// that was held up is late for all the queries that it then has to catch up with, and not only
+/// for the first of them.
 ///
 /// Quantiles are upper edges of classes 1/64 wide, so they are at most 1.6 % too high; below
 /// 128 ns they are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lateness {
-    /// Number of such queries.
+    /// Number of queries.
     pub queries: u64,
     /// Median in nanoseconds.
     pub median_ns: u64,
@@ -63,20 +69,22 @@ impl PaceKeeper {
         }
     }
 
-    /// Takes queries of one server that was free from `free_since` on. The schedule began at
-    /// `origin`, in readings of the clock.
-    pub(crate) fn add(&mut self, origin: u64, mut free_since: u64, queries: &[ScheduledQuery]) {
+    /// Takes queries of one server. The schedule began at `origin`, in readings of the clock.
+    /// `free` is when the server would have been free with a generator that is never late, in
+    /// nanoseconds from the schedule's start; it is kept up to date.
+    pub(crate) fn add(&mut self, origin: u64, free: &mut u64, queries: &[ScheduledQuery]) {
         for query in queries {
             let scheduled = query.scheduled_ns - origin;
+            let begun = query.begun_ns - origin;
             let ended = query.ended_ns - origin;
             self.first_scheduled = self.first_scheduled.min(scheduled);
             self.last_scheduled = self.last_scheduled.max(scheduled);
             self.first_ended = self.first_ended.min(ended);
             self.last_ended = self.last_ended.max(ended);
-            if free_since <= query.scheduled_ns {
-                self.late.add(query.begun_ns - query.scheduled_ns);
-            }
-            free_since = query.ended_ns;
+            let in_time = scheduled.max(*free);
+            // It is never early: both terms are times that the server had to wait for.
+            self.late.add(begun.saturating_sub(in_time));
+            *free = in_time + (ended - begun);
         }
         self.served += queries.len() as u64;
     }
