@@ -30,7 +30,7 @@ impl Target for Nothing {
 #[expect(clippy::print_stdout, reason = "the line is what this example is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let seconds: u64 = arguments.next().map_or(Ok(5), |argument| argument.parse())?;
+    let seconds: f64 = arguments.next().map_or(Ok(5.0), |argument| argument.parse())?;
     let rate: f64 = arguments.next().map_or(Ok(150_000.0), |argument| argument.parse())?;
 
     let clock = SystemClock::new();
@@ -54,9 +54,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (bare, single) = (median(&mut bare), median(&mut single));
 
     let scenario = Scenario::Server { rate: Rate::per_second(rate)?, seed: 1 };
-    let minimum_ns = seconds * 1_000_000_000;
+    let minimum_ns = (seconds * 1e9) as u64;
     let rule = StopRule { minimum_ns, minimum_queries: 0, maximum_ns: u64::MAX };
-    let mut latencies = Vec::with_capacity((rate * seconds as f64 * 1.1) as usize);
+    let mut latencies = Vec::with_capacity((rate * seconds * 1.1) as usize);
     let mut keep = |block: Block<'_>| {
         latencies.extend(block.times.latencies());
         Ok::<_, Infallible>(())
