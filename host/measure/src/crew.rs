@@ -276,11 +276,11 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::Meter;
     use crate::block::{Block, Times};
     use crate::testing::{
         Judge, NO_LIMIT, OwnClock, Server, SharedClock, keep_queries, rate, rule,
     };
+    use crate::{Meter, SystemClock};
 
     fn lanes(count: u32) -> NonZeroU32 {
         NonZeroU32::new(count).expect("a count")
@@ -518,6 +518,65 @@ mod tests {
 
     fn rule_of_nothing() -> StopRule {
         rule(0, 0, NO_LIMIT)
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_stops_all_lanes() {
+        struct Backwards(u64);
+        impl Target for Backwards {
+            type Error = Infallible;
+            fn run(&mut self) -> Result<(), Infallible> {
+                self.0 += 1;
+                OwnClock::pass(if self.0 == 20 { u64::MAX - 4 } else { 10 });
+                Ok(())
+            }
+        }
+        for scenario in [Scenario::ClosedLoop, Scenario::ConstantRate { rate: rate(1e9) }] {
+            let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
+            let result = Meter::new(&OwnClock, 64, NO_LIMIT)
+                .with_crew(
+                    lanes(2),
+                    |_| Ok(Backwards(0)),
+                    |crew| crew.run(scenario, &rule(0, 100_000, NO_LIMIT), &mut sink),
+                )
+                .expect("targets are made");
+            let expected = MeasureError::ClockWentBack { before_ns: 190, after_ns: 185 };
+            assert_eq!(result, Err(expected), "{scenario:?}");
+        }
+    }
+
+    /// No figure is looked at here, only that several real threads lose and invent nothing.
+    #[test]
+    fn real_threads_serve_every_query_once() {
+        struct Nothing;
+        impl Target for Nothing {
+            type Error = Infallible;
+            fn run(&mut self) -> Result<(), Infallible> {
+                Ok(())
+            }
+        }
+        let clock = SystemClock::new();
+        let scenario = Scenario::Server { rate: rate(2e6), seed: 3 };
+        let mut seen = Vec::new();
+        let summary = Meter::new(&clock, 48, 1_000_000)
+            .with_crew(
+                lanes(3),
+                |_| Ok(Nothing),
+                |crew| crew.run(scenario, &rule(0, 20_000, NO_LIMIT), &mut keep_queries(&mut seen)),
+            )
+            .expect("targets are made")
+            .expect("nothing fails");
+        assert_eq!((summary.queries, summary.enough), (20_000, true));
+        assert!(seen.iter().all(|(_, query)| {
+            query.scheduled_ns <= query.begun_ns && query.begun_ns <= query.ended_ns
+        }));
+        let mut scheduled: Vec<u64> = seen.iter().map(|(_, query)| query.scheduled_ns).collect();
+        scheduled.sort_unstable();
+        let due: Vec<u64> =
+            crate::Schedule::new(scenario.arrivals().expect("an open loop")).take(20_000).collect();
+        // All times are later than the schedule's by when it began.
+        let origin = scheduled[0] - due[0];
+        assert!(scheduled.iter().zip(&due).all(|(time, offset)| time - offset == origin));
     }
 
     #[test]

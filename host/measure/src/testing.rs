@@ -241,7 +241,7 @@ pub(crate) struct OwnClock;
 
 impl OwnClock {
     pub(crate) fn pass(time_ns: u64) {
-        OWN_TIME.set(OWN_TIME.get() + time_ns);
+        OWN_TIME.set(OWN_TIME.get().wrapping_add(time_ns));
     }
 }
 
