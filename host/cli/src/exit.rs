@@ -71,7 +71,9 @@ impl Exit {
             }
             Self::NothingToRun => "nothing could be measured: every case is a gap",
             Self::CasesFailed => "the run went to its end, and at least one case failed",
-            Self::Results => "no such run, results that are damaged or lost, a busy database or a wrong query",
+            Self::Results => {
+                "no such run, results that are damaged or lost, a busy database or a wrong query"
+            }
             Self::Interrupted => "interrupted; what was finished is kept",
         }
     }

@@ -10,7 +10,7 @@ use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use host_measure::{Clock, Meter, Scenario, StopRule, SystemClock};
+use host_measure::{Block, Clock, Meter, Scenario, StopRule, SystemClock, Times};
 use host_record::protocol::{Message, write_message};
 use host_record::{SampleBlock, SamplePhase};
 use host_statistics::median;
@@ -47,13 +47,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         bare.push((clock.now() - start) as f64 / QUERIES as f64);
 
-        let sink = |edges: &[u64]| {
+        let mut sink = |block: Block<'_>| {
+            let Times::Chain(edges) = block.times else { return Ok(()) };
             let edges_ns = edges.to_vec();
             let block = SampleBlock { phase: SamplePhase::Measured, items_per_query: 1, edges_ns };
             write_message(&mut nowhere, &Message::Samples(block))
         };
-        let summary = meter.run(&mut target, Scenario::SingleStream, &rule, sink)?;
-        query.push(summary.query_ns as f64 / summary.queries as f64);
+        let summary = meter.run(&mut target, Scenario::SingleStream, &rule, &mut sink)?;
+        query.push(summary.timed_ns as f64 / summary.queries as f64);
         iteration.push(summary.elapsed_ns as f64 / summary.queries as f64);
     }
     // The loop alone, for telling the ABI's part from ours.

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use host_measure::{
-    Clock, MeasureError, Meter, Scenario, StopRule, Summary, SystemClock, Target, calibrate,
+    Block, Clock, MeasureError, Meter, Scenario, StopRule, Summary, SystemClock, Target, Times,
+    calibrate,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -228,12 +229,14 @@ impl Load {
         };
         connection.enter(entered)?;
         let items_per_query = self.items_per_query;
-        let sink = |edges: &[u64]| {
+        let mut sink = |block: Block<'_>| {
+            // Closed loops time in chains, and no others are asked for.
+            let Times::Chain(edges) = block.times else { return Ok(()) };
             look(edges);
             let block = SampleBlock { phase, items_per_query, edges_ns: edges.to_vec() };
             connection.send(&Message::Samples(block))
         };
-        meter.run(target, self.scenario, rule, sink).map_err(|error| match error {
+        meter.run(target, self.scenario, rule, &mut sink).map_err(|error| match error {
             MeasureError::Target(error) => failure::backend(entered)(error).into(),
             MeasureError::Sink(error) => error.into(),
             MeasureError::ClockWentBack { before_ns, after_ns } => {
