@@ -145,10 +145,7 @@ pub struct ManifestArgument {
 /// A manifest that names no metrics gets latency, throughput and memory, and accuracy where a model
 /// has labels; one that names no reports gets html and markdown.
 #[derive(Debug, Args)]
-#[command(
-    after_long_help = RUN_HELP,
-    override_usage = "host run [OPTIONS] <MANIFEST>\n       host run [OPTIONS] --resume <RUN>"
-)]
+#[command(after_long_help = RUN_HELP)]
 pub struct RunArguments {
     /// The manifest, a TOML file; `-` reads standard input.
     #[arg(
