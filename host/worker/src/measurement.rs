@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::io;
 use std::time::Duration;
 
 use host_measure::{
@@ -231,7 +232,10 @@ impl Load {
         let items_per_query = self.items_per_query;
         let mut sink = |block: Block<'_>| {
             // Closed loops time in chains, and no others are asked for.
-            let Times::Chain(edges) = block.times else { return Ok(()) };
+            let Times::Chain(edges) = block.times else {
+                let detail = "the loop gave scheduled times for a closed scenario";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+            };
             look(edges);
             let block = SampleBlock { phase, items_per_query, edges_ns: edges.to_vec() };
             connection.send(&Message::Samples(block))
