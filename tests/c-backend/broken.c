@@ -29,6 +29,14 @@ static tare_error *new_error(void) {
     error->message = TARE_STRING("a broken backend fails as it should");
     error->destroy = destroy_error;
     if (way("error-message-not-utf8")) error->message = not_utf8;
+    if (way("error-message-long") || way("error-message-long-not-utf8")) {
+        /* Two bytes a character, so that a cut can fall into one. */
+        static char text[(3 << 20) + 1];
+        for (size_t at = 0; at + 1 < sizeof text; at += 2) memcpy(text + at, "\xc3\xa9", 2);
+        if (way("error-message-long-not-utf8")) memset(text, 0xff, sizeof text);
+        error->message = (tare_string){text, sizeof text - 1};
+        error->details = error->message;
+    }
     if (way("error-message-null")) error->message = nowhere;
     if (way("error-code-unknown")) error->code = 4711;
     if (way("error-without-destroy")) error->destroy = NULL;
@@ -81,12 +89,22 @@ static tare_error *devices(tare_devices_args *args) {
     if (way("devices-absurd")) args->device_count = (size_t)-1;
     if (way("devices-null")) args->devices = NULL;
     if (way("devices-twice")) args->device_count = 2;
+    if (way("devices-many")) args->device_count = 1025;
+    if (way("device-id-formula")) device.id = TARE_STRING("=HYPERLINK(\"x\")");
+    if (way("device-id-escape")) device.id = TARE_STRING("gpu\x1b[2J");
+    if (way("device-id-hyphen")) device.id = TARE_STRING("-0");
+    if (way("device-id-usual")) device.id = TARE_STRING("GPU-5eed/0000:3b:00.0_1");
     if (way("device-null")) {
         static const tare_device *hole[1] = {NULL};
         args->devices = hole;
     }
     if (way("device-small")) device.struct_size = 24;
     if (way("device-name-not-utf8")) device.name = not_utf8;
+    if (way("device-name-long")) {
+        static char name[20000];
+        memset(name, 'n', sizeof name);
+        device.name = (tare_string){name, sizeof name};
+    }
     if (way("device-without-precision")) device.precision_count = 0;
     if (way("device-precisions-null")) device.precisions = NULL;
     if (way("device-attributes-absurd")) device.attribute_count = 1 << 20;

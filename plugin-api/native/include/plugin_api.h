@@ -24,6 +24,8 @@
  * returns.
  *
  * Strings are UTF-8 with a length and need no terminating zero; data may be NULL if the length is 0.
+ * A name or value of more than 16 KiB is refused. Control characters in it are kept, and shown to
+ * people as pictures of themselves.
  *
  * Threads. Each function has a tag:
  *   [main thread]  only on the thread that called the entry point;
@@ -137,8 +139,9 @@ struct tare_error {
     size_t struct_size;
     int32_t code;    /* One of TARE_ERROR_*; an unknown one counts as internal. */
     uint32_t unused; /* 0. */
-    tare_string message; /* One sentence: what is wrong, and where. */
-    tare_string details; /* More to read: a list of operators, a driver's log. May be empty. */
+    tare_string message; /* One sentence: what is wrong, and where. The host keeps 4 KiB of it. */
+    tare_string details; /* More to read: a list of operators, a driver's log. May be empty. The host
+                          * keeps 64 KiB of it. */
     void (*destroy)(tare_error *error); /* [any thread] Frees the error. Never NULL. */
 };
 
@@ -147,8 +150,8 @@ struct tare_error {
 /* What a backend is. */
 typedef struct tare_description {
     size_t struct_size;
-    tare_string id;             /* As in plugin.toml. */
-    tare_string version;        /* Its own version, semver. */
+    tare_string id;             /* As in plugin.toml; another one is refused. */
+    tare_string version;        /* Its own version, semver. As in plugin.toml, too. */
     tare_string engine;         /* What it drives, such as "onnxruntime". */
     tare_string engine_version; /* The engine's version as found at run time; empty if unknown. */
     const tare_string *extensions; /* Names that get_extension answers. */
@@ -158,7 +161,8 @@ typedef struct tare_description {
 /* A device that models can be loaded onto. */
 typedef struct tare_device {
     size_t struct_size;
-    tare_string id;        /* Unique, and the same in each process on this machine: "cpu:0". */
+    tare_string id;        /* Unique, and the same in each process on this machine: "cpu:0". Up to 128
+                            * of the characters A-Z a-z 0-9 . _ : / - with a letter or digit first. */
     tare_string kind;      /* "cpu", "gpu", "npu", or another word. */
     tare_string name;      /* The vendor's full name of it. */
     uint64_t memory_bytes; /* 0: unknown. */

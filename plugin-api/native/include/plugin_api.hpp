@@ -62,7 +62,7 @@ struct Description {
 };
 
 struct Device {
-    std::string id;
+    std::string id; /* Such as "cpu:0": A-Z a-z 0-9 . _ : / - with a letter or digit first. */
     std::string kind;
     std::string name;
     uint64_t memory_bytes = 0; /* 0: unknown. */

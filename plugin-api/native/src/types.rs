@@ -194,7 +194,8 @@ pub struct Description {
 /// A device that models can be loaded onto.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Unique, and the same in each process on this machine, such as `cpu:0`.
+    /// Unique, and the same in each process on this machine, such as `cpu:0`: up to 128 of the
+    /// characters `A-Z a-z 0-9 . _ : / -`, with a letter or digit first. Another one is refused.
     pub id: String,
     /// `cpu`, `gpu`, `npu` or another word for the kind of hardware.
     pub kind: String,

@@ -92,7 +92,12 @@ fn answers_that_break_the_rules_are_reported() {
             "extensions-absurd",
             "returned 1099511627776 names of extensions; at most 65536 can be true",
         ),
-        ("devices-absurd", "devices: returned 18446744073709551615 devices; at most 65536"),
+        ("devices-absurd", "devices: returned 18446744073709551615 devices; at most 1024"),
+        ("devices-many", "devices: returned 1025 devices; at most 1024 can be true"),
+        ("device-id-formula", r#"devices: returned the device id "=HYPERLINK(\"x\")"; an id has"#),
+        ("device-id-escape", r#"devices: returned the device id "gpu\u{1b}[2J"; an id has"#),
+        ("device-id-hyphen", "begins with a letter or digit"),
+        ("device-name-long", "a device's name of 20000 bytes; at most 16384 are taken"),
         ("devices-null", "devices: returned 1 devices at an address that is null"),
         ("devices-twice", "devices: returned two devices with the id `broken:0`"),
         ("device-null", "devices: returned a device that is null"),
@@ -128,6 +133,25 @@ fn answers_that_break_the_rules_are_reported() {
         assert_eq!(error.code, ErrorCode::Contract, "{way}: {error}");
         assert!(error.to_string().contains(message), "{way}: {error}");
     }
+}
+
+#[test]
+fn usual_ids_of_devices_are_taken() {
+    Broken::new().first_error("device-id-usual").expect("it opens").expect("it works");
+}
+
+#[test]
+fn long_messages_are_cut_and_say_so() {
+    let broken = Broken::new();
+    let error = broken.first_error("error-message-long").expect("it opens").expect_err("an error");
+    assert_eq!(error.code, ErrorCode::Device, "it is still the plugin's own error");
+    for (text, limit) in [(&error.message, 4 << 10), (&error.details, 64 << 10)] {
+        let left_out = format!("é … {} bytes left out", (3 << 20) - limit);
+        assert!(text.ends_with(&left_out) && text.len() == limit + left_out.len() - 2, "{limit}");
+    }
+    let outcome = broken.first_error("error-message-long-not-utf8").expect("it opens");
+    let error = outcome.expect_err("an error");
+    assert!(error.message.contains("not UTF-8") && error.message.len() < 1000, "{error}");
 }
 
 #[test]

@@ -4,6 +4,11 @@ use crate::abi;
 use crate::client::foreign;
 use crate::types::ErrorCode;
 
+/// So much of an error's message is kept, in bytes: it is one sentence.
+pub(super) const MESSAGE_LIMIT: usize = 4 << 10;
+/// So much of an error's details is kept, in bytes: lists and logs, for whoever looks for the cause.
+const DETAILS_LIMIT: usize = 64 << 10;
+
 /// A call into a backend failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {message} ({code})")]
@@ -12,9 +17,9 @@ pub struct Error {
     pub call: &'static str,
     /// What kind of error. [`ErrorCode::Contract`] says that the answer broke the ABI's rules.
     pub code: ErrorCode,
-    /// One sentence.
+    /// One sentence; what goes beyond 4 KiB is left out, and said to be.
     pub message: String,
-    /// More to read; may be empty.
+    /// More to read; may be empty. What goes beyond 64 KiB is left out, and said to be.
     pub details: String,
 }
 
@@ -44,10 +49,9 @@ impl Error {
         };
         // SAFETY: the strings are valid until the error is destroyed.
         let texts = unsafe {
-            let message = foreign::text(error.message, "an error's message");
-            message.and_then(|message| {
-                Ok((message, foreign::text(error.details, "an error's details")?))
-            })
+            let message = foreign::message(error.message, MESSAGE_LIMIT, "an error's message");
+            let details = foreign::message(error.details, DETAILS_LIMIT, "an error's details");
+            message.and_then(|message| Ok((message, details?)))
         };
         let error_code = ErrorCode::from_abi(error.code);
         let Some(destroy) = error.destroy else {

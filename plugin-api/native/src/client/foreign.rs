@@ -2,14 +2,29 @@
 //!
 //! Pointers that are wild cannot be told from good ones. What can be told is: null, misaligned,
 //! absurdly many, absurdly long, not UTF-8, and structs smaller than they ever were.
+//!
+//! Names and values are refused where they are too long to be one. Messages are cut instead: whatever
+//! a plugin has to say about its failure, its beginning is worth more than a refusal.
+
+use std::collections::HashSet;
 
 use crate::abi;
 use crate::types::{Description, Device, Dimension, ModelInfo, TensorInfo};
 
-/// No text may be longer, in bytes.
-const LONGEST_TEXT: usize = 4 << 20;
+/// No name or value may be longer, in bytes.
+const LONGEST_NAME: usize = 16 << 10;
+/// No message may be longer, in bytes; most of one so long is not kept.
+const LONGEST_MESSAGE: usize = 4 << 20;
 /// No list may have more entries.
 const LONGEST_LIST: usize = 1 << 16;
+/// No machine has more devices.
+const MOST_DEVICES: usize = 1 << 10;
+/// No device and no session has more to say of itself.
+const MOST_ATTRIBUTES: usize = 1 << 10;
+/// No device's id may be longer, in bytes.
+const LONGEST_DEVICE_ID: usize = 128;
+/// So much of a text that cannot be read is shown, in bytes.
+const SHOWN: usize = 64;
 /// No tensor may have more axes.
 pub(super) const HIGHEST_RANK: usize = 64;
 
@@ -33,11 +48,19 @@ pub(super) unsafe fn structure<T: abi::SizedStruct>(raw: *const T, what: &str) -
 ///
 /// `raw` is null, or points to `count` readable values that stay as they are during `'a`.
 pub(super) unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    // SAFETY: passed on.
+    unsafe { list_of(raw, count, LONGEST_LIST, what) }
+}
+
+/// # Safety
+///
+/// As for [`list`].
+unsafe fn list_of<'a, T>(raw: *const T, count: usize, most: usize, what: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
-    if count > LONGEST_LIST {
-        return Err(format!("returned {count} {what}; at most {LONGEST_LIST} can be true"));
+    if count > most {
+        return Err(format!("returned {count} {what}; at most {most} can be true"));
     }
     if raw.is_null() || !raw.is_aligned() {
         return Err(format!("returned {count} {what} at an address that is {}", nowhere(raw)));
@@ -50,26 +73,60 @@ fn nowhere<T>(raw: *const T) -> &'static str {
     if raw.is_null() { "null" } else { "misaligned" }
 }
 
+/// A name or a value.
+///
 /// # Safety
 ///
 /// `raw.data` is null, or points to `raw.length` readable bytes.
 pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
+    // SAFETY: passed on.
+    let bytes = unsafe { bytes(&raw, LONGEST_NAME, what) }?;
+    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, what, &error))?;
+    Ok(text.to_owned())
+}
+
+/// A message, of which `limit` bytes are kept; the rest is counted.
+///
+/// # Safety
+///
+/// As for [`text`].
+pub(super) unsafe fn message(raw: abi::String, limit: usize, what: &str) -> Result<String> {
+    // SAFETY: passed on.
+    let bytes = unsafe { bytes(&raw, LONGEST_MESSAGE, what) }?;
+    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, what, &error))?;
+    let kept = &text[..text.floor_char_boundary(limit)];
+    Ok(match text.len() - kept.len() {
+        0 => kept.to_owned(),
+        left_out => format!("{kept} … {left_out} bytes left out"),
+    })
+}
+
+/// # Safety
+///
+/// As for [`text`]; the bytes stay as they are during `'a`.
+unsafe fn bytes<'a>(raw: &'a abi::String, longest: usize, what: &str) -> Result<&'a [u8]> {
     if raw.length == 0 {
-        return Ok(String::new());
+        return Ok(&[]);
     }
     if raw.data.is_null() {
         return Err(format!("returned {what} that is null"));
     }
-    if raw.length > LONGEST_TEXT {
-        return Err(format!("returned {what} of {} bytes", raw.length));
+    if raw.length > longest {
+        return Err(format!(
+            "returned {what} of {} bytes; at most {longest} are taken",
+            raw.length
+        ));
     }
     // SAFETY: not null, the length is bounded, and the caller vouches for the bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) };
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let lossy = String::from_utf8_lossy(bytes);
-        format!("returned {what} that is not UTF-8 ({error}): {lossy:?}")
-    })?;
-    Ok(text.to_owned())
+    Ok(unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) })
+}
+
+/// Shows the beginning only, since bytes that are no text grow many times over when they are written
+/// as one.
+fn not_utf8(bytes: &[u8], what: &str, error: &std::str::Utf8Error) -> String {
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
+    let rest = if bytes.len() > SHOWN { " and more" } else { "" };
+    format!("returned {what} that is not UTF-8 ({error}): {shown:?}{rest}")
 }
 
 /// # Safety
@@ -90,7 +147,7 @@ pub(super) unsafe fn attributes(
     what: &str,
 ) -> Result<Vec<(String, String)>> {
     // SAFETY: passed on.
-    let raw = unsafe { list(raw, count, what) }?;
+    let raw = unsafe { list_of(raw, count, MOST_ATTRIBUTES, what) }?;
     raw.iter()
         .map(|attribute| {
             // SAFETY: passed on.
@@ -129,16 +186,25 @@ pub(super) unsafe fn description(raw: *const abi::Description) -> Result<Descrip
 /// As for [`list`] and [`structure`].
 pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Result<Vec<Device>> {
     let mut devices: Vec<Device> = Vec::new();
+    let mut ids = HashSet::new();
     // SAFETY: passed on.
-    for raw in unsafe { list(raw, count, "devices") }? {
+    for raw in unsafe { list_of(raw, count, MOST_DEVICES, "devices") }? {
         // SAFETY: passed on.
         let device = unsafe { device(*raw) }?;
-        if devices.iter().any(|other| other.id == device.id) {
+        if !ids.insert(device.id.clone()) {
             return Err(format!("returned two devices with the id `{}`", device.id));
         }
         devices.push(device);
     }
     Ok(devices)
+}
+
+/// Whether it can be typed into a manifest and a shell, and is a word in every table: people name
+/// devices by it, and it is a part of each case's name. What a device is called at length is its name.
+fn is_device_id(id: &str) -> bool {
+    id.len() <= LONGEST_DEVICE_ID
+        && id.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:/-".contains(&byte))
 }
 
 /// # Safety
@@ -149,6 +215,13 @@ unsafe fn device(raw: *const abi::Device) -> Result<Device> {
     unsafe {
         let raw = structure(raw, "a device")?;
         let id = filled_text(raw.id, "a device's id")?;
+        if !is_device_id(&id) {
+            let shown: String = id.chars().take(SHOWN).collect();
+            return Err(format!(
+                "returned the device id {shown:?}; an id has up to {LONGEST_DEVICE_ID} of the \
+                 characters A-Z a-z 0-9 . _ : / - and begins with a letter or digit"
+            ));
+        }
         let precisions = names(raw.precisions, raw.precision_count, "precisions")?;
         if precisions.is_empty() {
             return Err(format!("returned the device `{id}` without any precision"));

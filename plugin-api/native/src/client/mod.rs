@@ -97,7 +97,8 @@ unsafe extern "C" fn refuse(context: *mut c_void, reason: abi::String) {
     // SAFETY: the plugin passes the context that it was given, and a valid string, from within
     // its entry point, while nobody else uses the host.
     unsafe {
-        let reason = foreign::text(reason, "a reason").unwrap_or_else(|detail| detail);
+        let reason = foreign::message(reason, error::MESSAGE_LIMIT, "a reason");
+        let reason = reason.unwrap_or_else(|detail| detail);
         (*context.cast::<Host>()).refusal = Some(reason);
     }
 }
