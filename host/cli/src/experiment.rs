@@ -393,8 +393,9 @@ pub(crate) fn describe(
     runner: &Runner,
     interrupt: &Interrupt,
 ) -> std::result::Result<Vec<DeviceInfo>, DescribeError> {
-    let description = runner.describe(&plugin.plugin.library, interrupt).map_err(|error| *error)?;
-    let PluginIdentity { id, version, .. } = &plugin.identity;
+    let PluginIdentity { id, version, sha256 } = &plugin.identity;
+    let description = runner.describe(&plugin.plugin.library, Some(sha256), interrupt);
+    let description = description.map_err(|error| *error)?;
     if (&description.id, &description.version) == (id, version) {
         return Ok(description.devices);
     }

@@ -140,6 +140,12 @@ pub enum Failure {
         /// What the loader said.
         detail: String,
     },
+    /// The plugin's library is no longer the one that was admitted when the run was planned.
+    #[error("the plugin has changed: {detail}")]
+    PluginChanged {
+        /// The library, and how the change was found out.
+        detail: String,
+    },
     /// The plugin reported an error.
     #[error("the backend reported {code} in phase {phase}: {message}")]
     Backend {

@@ -34,6 +34,9 @@ pub enum Request {
         protocol_version: u32,
         /// The plugin's library.
         library: PathBuf,
+        /// SHA-256 of the library that was admitted; any other is refused. `None`: nothing is known.
+        #[serde(default)]
+        sha256: Option<String>,
     },
     /// Measure one case.
     Measure {

@@ -68,7 +68,8 @@ impl Runner {
         Self { worker: worker.into(), describe_timeout, repository: None }
     }
 
-    /// Opens a plugin in a worker, and asks what it is and which devices it sees.
+    /// Opens a plugin in a worker, and asks what it is and which devices it sees. A library with
+    /// another SHA-256 than this is refused, where one is given.
     ///
     /// # Errors
     ///
@@ -77,10 +78,14 @@ impl Runner {
     pub fn describe(
         &self,
         library: &Path,
+        sha256: Option<&str>,
         interrupt: &Interrupt,
     ) -> Result<BackendDescription, Box<DescribeError>> {
-        let request =
-            Request::Describe { protocol_version: PROTOCOL_VERSION, library: library.to_owned() };
+        let request = Request::Describe {
+            protocol_version: PROTOCOL_VERSION,
+            library: library.to_owned(),
+            sha256: sha256.map(Into::into),
+        };
         let limits =
             Limits { silence: self.describe_timeout, measuring: Duration::ZERO, memory: None };
         let mut phase = Phase::Start;

@@ -431,7 +431,7 @@ fn describing_has_its_own_limit() {
         &[hello(), Message::Entered(Phase::Devices)],
     );
     let runner = Runner { describe_timeout: Duration::from_secs(1), ..runner() };
-    let error = runner.describe(&script.path(), &Interrupt::new()).expect_err("it hangs");
+    let error = runner.describe(&script.path(), None, &Interrupt::new()).expect_err("it hangs");
     assert_eq!(error.failure, Failure::TimedOut { phase: Phase::Devices, limit_ns: 1_000_000_000 });
     assert_eq!(error.standard_error, "why\n");
 }

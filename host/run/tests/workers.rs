@@ -308,7 +308,8 @@ fn a_leak_is_ended_at_the_limit() {
 
 #[test]
 fn a_plugin_is_described() {
-    let description = runner().describe(&BUILT.null, &Interrupt::new()).expect("null is a plugin");
+    let description =
+        runner().describe(&BUILT.null, None, &Interrupt::new()).expect("null is a plugin");
     assert_eq!((description.id.as_str(), description.engine.as_str()), ("null", "none"));
     assert_eq!(description.devices[0].id, "null:0");
     assert_eq!(description.abi.0, 1);
@@ -333,11 +334,57 @@ fn compile(folder: &TempDir, name: &str, source: &str, arguments: &[&str]) -> Pa
 }
 
 #[test]
+fn only_the_library_that_was_admitted_is_opened() {
+    let output = Command::new("sha256sum").arg(&BUILT.null).output().expect("starting sha256sum");
+    let sha256 = String::from_utf8_lossy(&output.stdout)[..64].to_owned();
+    runner().describe(&BUILT.null, Some(&sha256)).expect("it is the one");
+    let other = "0".repeat(64);
+    let error = runner().describe(&BUILT.null, Some(&other)).expect_err("it is another");
+    assert!(
+        matches!(&error.failure, Failure::PluginChanged { detail } if detail.contains(&sha256))
+    );
+    let mut case = null();
+    case.plugin.sha256 = sha256.clone();
+    case.model_sha256 = sha256;
+    let _ = finish(case.clone());
+    case.model_sha256 = other.clone();
+    let (found, ..) = failure(&runner(), case.clone());
+    assert!(
+        matches!(&found, Failure::Input { detail } if detail.contains("has changed")),
+        "{found}"
+    );
+    case.plugin.sha256 = other;
+    let (found, ..) = failure(&runner(), case);
+    assert!(matches!(found, Failure::PluginChanged { .. }), "{found}");
+}
+
+#[test]
+fn a_library_that_is_replaced_while_it_is_opened_is_found_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = r#"
+        #include <stdlib.h>
+        #include "plugin_api.h"
+        __attribute__((constructor)) static void replace(void) { if (system(REPLACE)) abort(); }
+        const tare_backend_api *tare_backend_v1(const tare_host_api *host) { (void)host; abort(); }
+    "#;
+    let path = folder.path().join("libswap.so");
+    let path = path.to_str().expect("UTF-8");
+    let replace = format!("-DREPLACE=\"cp {path} {path}.new && mv {path}.new {path}\"");
+    let library = compile(&folder, "swap", source, &[&replace]);
+    let error = runner().describe(&library, None).expect_err("it was replaced");
+    assert!(
+        matches!(&error.failure, Failure::PluginChanged { detail } if detail.contains("replaced")),
+        "{error}\n{}",
+        error.standard_error
+    );
+}
+
+#[test]
 fn files_that_are_no_plugins_for_this_host_are_told_apart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let refuse = |library: &Path| {
         let error =
-            runner().describe(library, &Interrupt::new()).expect_err("no plugin for this host");
+            runner().describe(library, None, &Interrupt::new()).expect_err("no plugin for this host");
         let text = error.failure.to_string();
         (error.failure, text.replace(folder.path().to_str().expect("UTF-8"), ""))
     };

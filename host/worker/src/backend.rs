@@ -10,15 +10,16 @@ use plugin_api::client::{Call, Error, Session};
 
 use crate::connection::Connection;
 use crate::failure::{self, Stop};
-use crate::library;
+use crate::library::Library;
 
 /// Opens a plugin, and asks what it is and which devices it sees.
 pub(crate) fn describe(
     connection: &mut Connection,
     path: &Path,
+    sha256: Option<&str>,
 ) -> Result<BackendDescription, Stop> {
     connection.enter(Phase::Open)?;
-    let backend = library::open(path)?;
+    let backend = Library::check(path, sha256)?.open()?;
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
     connection.enter(Phase::Devices)?;
     let devices = backend.devices().map_err(failure::backend(Phase::Devices))?;

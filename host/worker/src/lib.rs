@@ -15,6 +15,7 @@ mod backend;
 mod connection;
 mod examples;
 mod failure;
+mod hash;
 mod library;
 mod measurement;
 mod npy;
@@ -66,8 +67,9 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
     io::stdin().lock().take(REQUEST_LIMIT).read_until(b'\n', &mut line)?;
     let request = parse(&line)?;
     let message = match request {
-        Request::Describe { library, .. } => {
-            Message::Described(Box::new(backend::describe(connection, &library)?))
+        Request::Describe { library, sha256, .. } => {
+            let described = backend::describe(connection, &library, sha256.as_deref())?;
+            Message::Described(Box::new(described))
         }
         Request::Measure { case, .. } => {
             Message::Finished(Box::new(measurement::measure(connection, &case)?))
@@ -156,8 +158,11 @@ mod tests {
 
     #[test]
     fn requests_of_another_version_are_refused_by_name() {
-        let request =
-            Request::Describe { protocol_version: PROTOCOL_VERSION, library: "lib.so".into() };
+        let request = Request::Describe {
+            protocol_version: PROTOCOL_VERSION,
+            library: "lib.so".into(),
+            sha256: None,
+        };
         let line = serde_json::to_vec(&request).expect("a request is JSON");
         assert_eq!(parse(&line), Ok(request.clone()));
 

@@ -3,11 +3,16 @@
 //!
 //! The file's header is looked at before the loader is asked. The loader answers in prose, and
 //! opening a library runs its initialisers; a header says for certain what the file is.
+//!
+//! And is it the one that was admitted? The host hashed the file before the run, and results carry
+//! that hash, while a run may last for days. So each worker hashes the file again before it opens it,
+//! and looks afterwards whether it is still the file that was hashed.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
 
 use host_record::Failure;
 use object::elf::{self, FileHeader64};
@@ -17,26 +22,92 @@ use object::{Endianness, FileKind};
 use plugin_api::abi;
 use plugin_api::client::Backend;
 
-use crate::{failure, platform};
+use crate::platform::Stamp;
+use crate::{failure, hash, platform};
 
-/// Opens a plugin's library and its backend.
-///
-/// The library stays loaded until the process ends: many runtimes do not survive being unloaded.
+/// Opens a plugin's library and its backend, whatever its hash.
 ///
 /// # Errors
 ///
-/// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+/// As for [`Library::check`] and [`Library::open`].
 pub fn open(path: &Path) -> Result<Backend, Failure> {
-    check_header(path)?;
-    // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
-    // its own, and this is that process.
-    let library = unsafe { platform::open_library(path) }
-        .map_err(|error| loader_failure(path, &loader_answer(&error)))?;
-    let entry = find_entry(&library)?;
-    std::mem::forget(library);
-    // SAFETY: the entry point has the name that the ABI gives it, its library is never unloaded,
-    // and a worker opens one backend in its life.
-    unsafe { Backend::open(entry) }.map_err(failure::opening)
+    Library::check(path, None)?.open()
+}
+
+/// A file that is a library for this machine, and the one that was admitted.
+#[derive(Debug)]
+pub(crate) struct Library {
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+impl Library {
+    /// Holds the file's SHA-256 against the one of the library that was admitted, where that is
+    /// known, and looks at its header.
+    ///
+    /// The whole file is read each time. Its inode and times could vouch for it at no cost, but times
+    /// are coarse, network file systems keep their own, and this runs before the clock does: a file of
+    /// 300 MB takes a fraction of a second, in a process that then loads it and a model.
+    ///
+    /// # Errors
+    ///
+    /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+    pub(crate) fn check(path: &Path, sha256: Option<&str>) -> Result<Self, Failure> {
+        let fail = |error: io::Error| Failure::MissingLibrary {
+            detail: format!("{}: {error}", path.display()),
+        };
+        let mut file = File::open(path).map_err(fail)?;
+        let stamp = Stamp::of(&file.metadata().map_err(fail)?);
+        if let Some(expected) = sha256 {
+            let Ok(found) = hash::sha256::<Infallible>(&mut file, || Ok(()));
+            let found = found.map_err(fail)?;
+            file.rewind().map_err(fail)?;
+            if found != expected {
+                return Err(Failure::PluginChanged {
+                    detail: format!(
+                        "the SHA-256 of {} was {expected} when the run was planned, and is {found} \
+                         now",
+                        path.display()
+                    ),
+                });
+            }
+        }
+        check_header(path, &mut file)?;
+        Ok(Self { path: path.to_owned(), stamp })
+    }
+
+    /// Opens the library and its backend.
+    ///
+    /// It is opened by its path, and not by the descriptor that was hashed: a library that looks for
+    /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Whether the path
+    /// still led to that file is looked at afterwards.
+    ///
+    /// The library stays loaded until the process ends: many runtimes do not survive being unloaded.
+    ///
+    /// # Errors
+    ///
+    /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+    pub(crate) fn open(self) -> Result<Backend, Failure> {
+        let path = self.path;
+        // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
+        // its own, and this is that process.
+        let library = unsafe { platform::open_library(&path) }
+            .map_err(|error| loader_failure(&path, &loader_answer(&error)))?;
+        let now = std::fs::metadata(&path).map(|metadata| Stamp::of(&metadata));
+        if now.ok() != Some(self.stamp) {
+            return Err(Failure::PluginChanged {
+                detail: format!(
+                    "{} was replaced or written to while it was opened",
+                    path.display()
+                ),
+            });
+        }
+        let entry = find_entry(&library)?;
+        std::mem::forget(library);
+        // SAFETY: the entry point has the name that the ABI gives it, its library is never unloaded,
+        // and a worker opens one backend in its life.
+        unsafe { Backend::open(entry) }.map_err(failure::opening)
+    }
 }
 
 fn find_entry(library: &libloading::os::unix::Library) -> Result<abi::Entry, Failure> {
@@ -89,13 +160,11 @@ fn loader_failure(path: &Path, answer: &str) -> Failure {
     Failure::NotAPlugin { detail: format!("{}: the loader says: {detail}", path.display()) }
 }
 
-fn check_header(path: &Path) -> Result<(), Failure> {
-    let fail = |error: io::Error| Failure::MissingLibrary {
-        detail: format!("{}: {error}", path.display()),
-    };
+fn check_header(path: &Path, file: &mut File) -> Result<(), Failure> {
     let mut start = Vec::new();
-    let file = File::open(path).map_err(fail)?;
-    (&file).take(START).read_to_end(&mut start).map_err(fail)?;
+    file.take(START).read_to_end(&mut start).map_err(|error| Failure::MissingLibrary {
+        detail: format!("{}: {error}", path.display()),
+    })?;
     judge(&start, &ReadCache::new(file)).map_err(|verdict| match verdict {
         Verdict::NotAPlugin(what) => {
             Failure::NotAPlugin { detail: format!("{} is {what}", path.display()) }

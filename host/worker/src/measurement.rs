@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fs::File;
 use std::io;
 use std::time::Duration;
 
@@ -20,8 +21,9 @@ use crate::backend::BackendTarget;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
+use crate::library::Library;
 use crate::warnings::{Evidence, Thinned};
-use crate::{library, outputs, platform};
+use crate::{hash, outputs, platform};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -29,6 +31,9 @@ const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 /// Measures a case.
 pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<WorkerReport, Stop> {
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
+    // Before anything is timed: what was hashed when the run was planned is what is measured.
+    let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
+    check_model(connection, case, interval)?;
     let clock = SystemClock::new();
     let calibration =
         calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
@@ -38,7 +43,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let baseline_memory_bytes = platform::resident_memory();
     let mut stage = Stage { connection, clock: &clock };
 
-    let (backend, open_ns) = stage.time(Phase::Open, || library::open(&case.plugin_library))?;
+    let (backend, open_ns) = stage.time(Phase::Open, || library.open())?;
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
 
     let options: Vec<_> =
@@ -159,6 +164,33 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         warnings,
         used,
     })
+}
+
+/// A hash that there is.
+fn known(sha256: &str) -> Option<&str> {
+    Some(sha256).filter(|sha256| !sha256.is_empty())
+}
+
+/// Refuses a model that is not the one that the case is named for. Its file is read now in any case,
+/// since loading it comes next.
+fn check_model(
+    connection: &mut Connection,
+    case: &CaseSpec,
+    interval: Duration,
+) -> Result<(), Stop> {
+    let Some(expected) = known(&case.model_sha256) else { return Ok(()) };
+    let path = case.model_path.display();
+    let unreadable = |error: io::Error| Stop::from(input(format!("{path}: {error}")));
+    let mut file = File::open(&case.model_path).map_err(unreadable)?;
+    let found = hash::sha256(&mut file, || connection.progress(interval))?.map_err(unreadable)?;
+    if found == expected {
+        return Ok(());
+    }
+    let detail = format!(
+        "the model {path} has changed: its SHA-256 was {expected} when the run was planned, and is \
+         {found} now"
+    );
+    Err(input(detail).into())
 }
 
 /// Enters phases and times what is done once in them.

@@ -1,7 +1,8 @@
 //! What depends on the operating system: descriptors, the loader, process accounting.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -41,6 +42,30 @@ pub(crate) fn end(code: i32) -> ! {
 pub(crate) unsafe fn open_library(path: &Path) -> Result<Library, libloading::Error> {
     // SAFETY: the caller vouches for the library.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Last written to, in seconds and nanoseconds.
+    modified: (i64, i64),
+    /// Last changed in any way: unlike the other time, no program can set it.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 /// Resident memory of this process in bytes.
