@@ -124,6 +124,12 @@ impl Metadata {
                 ),
             );
         }
+        if let Some((key, text)) = metadata.texts().find(|(_, text)| !is_line(text)) {
+            return value(
+                key,
+                format!("{text:?} is not one line of text, or has characters that cannot be seen"),
+            );
+        }
         if !is_library_name(&metadata.library) {
             return value(
                 "library",
@@ -136,6 +142,26 @@ impl Metadata {
         }
         Ok(metadata)
     }
+
+    /// What is free text, with its key.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let one =
+            [("summary", &self.summary), ("license", &self.license), ("engine", &self.engine)];
+        let lists = [
+            ("hardware", &self.hardware),
+            ("runtime-libraries", &self.runtime_libraries),
+            ("permissions", &self.permissions),
+        ];
+        let listed =
+            lists.into_iter().flat_map(|(key, texts)| texts.iter().map(move |text| (key, text)));
+        one.into_iter().chain(listed).map(|(key, text)| (key, text.as_str()))
+    }
+}
+
+/// Whether people can read the text in a table: it has no line breaks and no other control
+/// characters.
+fn is_line(text: &str) -> bool {
+    !text.chars().any(char::is_control)
 }
 
 /// Whether `id` is lower-case words or digits joined by single hyphens.
@@ -252,6 +278,8 @@ engine = "rten"
             error("backend_cpu", "../backend_cpu"),
             error(">=1.0, <2", "one"),
             error("id = \"cpu\"", "id = \"cpu"),
+            error("the processor.", "the\\u001b[2J processor."),
+            error("[\"cpu\"]", "[\"cpu\", \"\"\"a\nb\"\"\"]"),
         ];
         insta::assert_snapshot!(cases.join("\n"), @r#"
         cpu/plugin.toml:10: unknown key `engin`; did you mean `engine`?
@@ -263,6 +291,8 @@ engine = "rten"
         cpu/plugin.toml:7: `../backend_cpu` is no library name; it must be a plain name such as `backend_cpu`, without a folder, prefix or suffix, and the library lies beside plugin.toml
         cpu/plugin.toml:8: `api`: unexpected character 'o' while parsing major version number
         cpu/plugin.toml:2: `id`: invalid basic string, expected `"`
+        cpu/plugin.toml:5: "Runs ONNX models on the\u{1b}[2J processor." is not one line of text, or has characters that cannot be seen
+        cpu/plugin.toml:9: "a\nb" is not one line of text, or has characters that cannot be seen
         "#);
     }
 }
