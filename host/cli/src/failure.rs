@@ -11,6 +11,7 @@ use host_store::StoreError;
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 use crate::exit::Exit;
+use crate::visible;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -27,8 +28,15 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 struct Report {
     message: String,
     help: Option<String>,
-    cause: Option<Box<dyn Error + Send + Sync>>,
+    cause: Option<Cause>,
     place: Option<Place>,
+}
+
+/// Why something is so, and why that is so, in words.
+#[derive(Debug)]
+struct Cause {
+    words: String,
+    cause: Option<Box<Cause>>,
 }
 
 /// Where in a text.
@@ -40,14 +48,15 @@ struct Place {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        let report = Report { message: message.into(), help: None, cause: None, place: None };
+        let message = shown(&message.into());
+        let report = Report { message, help: None, cause: None, place: None };
         Self { exit, reports: vec![report] }
     }
 
     /// Says what to do.
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         if let Some(report) = self.reports.first_mut() {
-            report.help = Some(help.into());
+            report.help = Some(shown(&help.into()));
         }
         self
     }
@@ -55,7 +64,7 @@ impl Failure {
     /// Says why it is so.
     pub(crate) fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         if let Some(report) = self.reports.first_mut() {
-            report.cause = Some(cause.into());
+            report.cause = Some(Cause::of(&*cause.into()));
         }
         self
     }
@@ -76,16 +85,17 @@ impl Failure {
 
     /// All that is wrong with a manifest.
     pub(crate) fn manifest(errors: &ManifestErrors, path: &Path, text: &str) -> Self {
-        let source = NamedSource::new(path.display().to_string(), text.to_owned());
+        let name = visible::line(&path.display().to_string()).into_owned();
+        let source = NamedSource::new(name, visible::source(text));
         let source = Arc::new(source.with_language("TOML"));
         let reports = errors.errors.iter().map(|error| Report {
-            message: error.message.clone(),
-            help: error.hint.clone(),
+            message: shown(&error.message),
+            help: error.hint.as_deref().map(shown),
             cause: None,
             place: Some(Place {
                 source: Arc::clone(&source),
                 label: LabeledSpan::new_with_span(
-                    Some(error.label.clone()).filter(|label| !label.is_empty()),
+                    Some(shown(&error.label)).filter(|label| !label.is_empty()),
                     error.span.clone(),
                 ),
             }),
@@ -96,6 +106,30 @@ impl Failure {
     /// Each thing that is wrong.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &(dyn Diagnostic + '_)> {
         self.reports.iter().map(|report| report as &dyn Diagnostic)
+    }
+}
+
+/// A text of anybody's, as it may be set between the tool's own styles.
+fn shown(text: &str) -> String {
+    visible::lines(&visible::excerpt(text)).into_owned()
+}
+
+impl Cause {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let cause = error.source().map(|cause| Box::new(Self::of(cause)));
+        Self { words: shown(&error.to_string()), cause }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.words)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &dyn Error)
     }
 }
 
@@ -116,7 +150,7 @@ impl fmt::Display for Report {
 
 impl Error for Report {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.cause.as_deref().map(|cause| cause as &dyn Error)
+        self.cause.as_ref().map(|cause| cause as &dyn Error)
     }
 }
 

@@ -7,7 +7,7 @@ what they answer. It holds no measuring, no statistics and no SQL, and it never 
 plugin: workers do.
 
 - [`arguments`] is the command line as typed, and `settings` what it means;
-- `printer` is the one door for printing;
+- `printer` is the one door for printing, and `visible` what it makes of others' text;
 - `failure` is what an error looks like at the edge: what failed, where, what to do;
 - [`exit`] lists the exit codes;
 - `commands` has a module for each command.
@@ -29,6 +29,7 @@ mod style;
 mod summary;
 mod table;
 mod units;
+mod visible;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -102,7 +103,7 @@ fn log(global: &GlobalArguments, printer: &Printer) {
     let rooms = ["cli", "manifest", "plan", "registry", "run", "store", "wasm"];
     let filter = Targets::new().with_targets(rooms.map(|room| (format!("host_{room}"), level)));
     let format = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(printer::Log::of(printer))
         .with_ansi(printer.status_palette().is_on())
         .with_timer(tracing_subscriber::fmt::time::uptime())
         .with_target(false);

@@ -5,6 +5,10 @@ Data goes to standard output, and everything else to standard error. A reader th
 (`host results list | head -1`) is no error: what is left to say is dropped. Data that is lost in
 any other way, as on a full disk, is kept in mind and fails the command at its end. No other module
 prints.
+
+Plugins and files have their say in much that is printed. Where a person reads it, characters that a
+terminal obeys are made visible (see [`visible`]); only line breaks and the tool's own styles pass.
+Machine formats keep every character, escaped in JSON.
 */
 
 use std::fmt::Display;
@@ -19,7 +23,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::platform;
 use crate::style::Palette;
-use crate::table;
+use crate::{table, visible};
 
 /// Where the width of a terminal is not known, lines are made to fit this.
 const USUAL_WIDTH: usize = 100;
@@ -34,6 +38,7 @@ pub(crate) struct Printer {
     out: Palette,
     /// Styles of standard error.
     err: Palette,
+    out_is_terminal: bool,
     err_is_terminal: bool,
     width: usize,
     /// Why data did not reach standard output, the first time.
@@ -68,6 +73,7 @@ impl Printer {
             verbose: global.verbose > 0,
             out: Palette::new(colored(out)),
             err: Palette::new(colored(err)),
+            out_is_terminal: out,
             err_is_terminal: err,
             width: platform::terminal_width().unwrap_or(USUAL_WIDTH),
             lost: Arc::default(),
@@ -103,9 +109,19 @@ impl Printer {
         self.err
     }
 
-    /// Data, as it is, with a line break where it has none.
+    /// Data for machines, as it is, with a line break where it has none. A terminal is no machine:
+    /// it is shown what it would otherwise obey.
     pub(crate) fn data(&self, text: impl Display) {
-        let mut text = text.to_string();
+        let text = text.to_string();
+        self.out(if self.out_is_terminal { visible::lines(&text).into_owned() } else { text });
+    }
+
+    /// Data for people, styled.
+    pub(crate) fn show(&self, text: impl Display) {
+        self.out(visible::printed(&text.to_string(), self.out.is_on()).into_owned());
+    }
+
+    fn out(&self, mut text: String) {
         if text.is_empty() {
             return;
         }
@@ -147,8 +163,8 @@ impl Printer {
     ) -> bool {
         match self.format {
             Format::Human => return false,
-            Format::Json => self.data(format_args!("{:#}", document())),
-            Format::Jsonl => self.data(table::json_lines(&table())),
+            Format::Json => self.data(visible::json(&format!("{:#}", document()))),
+            Format::Jsonl => self.data(visible::json(&table::json_lines(&table()))),
             Format::Csv => self.data(table::csv(&table())),
             Format::Markdown => self.data(table::markdown(&table())),
         }
@@ -158,22 +174,28 @@ impl Printer {
     /// A line about what is being done, with its verb set off.
     pub(crate) fn status(&self, verb: &str, text: impl Display) {
         if !self.quiet {
-            self.line(format_args!("{} {text}", self.err.verb(format_args!("{verb:>11}"))));
+            self.line(format_args!(
+                "{} {}",
+                self.err.verb(format_args!("{verb:>11}")),
+                below(text)
+            ));
         }
     }
 
     /// A line below a [`Printer::status`] line.
     pub(crate) fn detail(&self, text: impl Display) {
         if !self.quiet {
-            self.line(format_args!("{:>11} {text}", ""));
+            self.line(format_args!("{:>11} {}", "", below(text)));
         }
     }
 
     /// Something doubtful, and what to do about it.
     pub(crate) fn warning(&self, text: impl Display, help: Option<&str>) {
-        self.line(format_args!("{} {text}", self.err.warning(format_args!("{:>11}", "warning"))));
+        let word = self.err.warning(format_args!("{:>11}", "warning"));
+        self.line(format_args!("{word} {}", below(text)));
         if let Some(help) = help {
-            self.line(format_args!("{} {help}", self.err.faint(format_args!("{:>11}", "help"))));
+            let word = self.err.faint(format_args!("{:>11}", "help"));
+            self.line(format_args!("{word} {}", below(help)));
         }
     }
 
@@ -204,7 +226,48 @@ impl Printer {
     }
 
     fn line(&self, text: impl Display) {
+        let text = text.to_string();
         let mut stderr = io::stderr().lock();
-        drop(writeln!(stderr, "{text}"));
+        drop(writeln!(stderr, "{}", visible::printed(&text, self.err.is_on())));
+    }
+}
+
+/// Text beside a verb. Its further lines stand below its first, so that none of them passes for a
+/// line of the tool's own.
+fn below(text: impl Display) -> String {
+    let text = text.to_string();
+    visible::lines(&visible::excerpt(&text)).replace('\n', &format!("\n{:>11} ", ""))
+}
+
+/// Where the rooms' events go: to standard error, through the same door.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log {
+    styles: bool,
+}
+
+impl Log {
+    pub(crate) fn of(printer: &Printer) -> Self {
+        Self { styles: printer.err.is_on() }
+    }
+}
+
+impl io::Write for Log {
+    /// An event comes in one piece.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        io::stderr().lock().write_all(visible::printed(&text, self.styles).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
     }
 }

@@ -12,7 +12,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::axes::Common;
 use crate::printer::Printer;
-use crate::units;
+use crate::{units, visible};
+
+/// Characters of a failure's reason that are shown at once; more of it stands in the summary.
+const REASON: usize = 300;
 
 /// Shows how a run goes on.
 pub(crate) struct Progress<'printer> {
@@ -53,7 +56,7 @@ impl<'printer> Progress<'printer> {
 
 impl Observer for Progress<'_> {
     fn case_started(&mut self, case: &CaseSpec) {
-        self.bar.set_message(self.common.rest(&case.key));
+        self.bar.set_message(visible::line(&self.common.rest(&case.key)).into_owned());
     }
 
     fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
@@ -66,7 +69,8 @@ impl Observer for Progress<'_> {
             Phase::Outputs => "collecting outputs",
             Phase::Unload => "ending",
         };
-        self.bar.set_message(format!("{}: {doing}", self.common.rest(&case.key)));
+        let place = self.common.rest(&case.key);
+        self.bar.set_message(format!("{}: {doing}", visible::line(&place)));
     }
 
     fn case_finished(&mut self, record: &CaseRecord) {
@@ -77,7 +81,10 @@ impl Observer for Progress<'_> {
                 let took = units::duration(record.elapsed_ns as f64);
                 self.line("Measured", &format!("{place} in {took}"));
             }
-            Outcome::Failed { failure } => self.line("Failed", &format!("{place}: {failure}")),
+            Outcome::Failed { failure } => {
+                let reason = visible::beginning(&failure.to_string(), REASON);
+                self.line("Failed", &format!("{place}: {reason}"));
+            }
             // Gaps are told with the plan, and again at the end.
             Outcome::Gap { .. } => {}
         }

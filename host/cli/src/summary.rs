@@ -17,7 +17,7 @@ use crate::axes::Common;
 use crate::failure::Result;
 use crate::style::Palette;
 use crate::table::{self, Column};
-use crate::units;
+use crate::{units, visible};
 
 /// A run, as it is shown.
 pub(crate) struct Summary {
@@ -177,7 +177,7 @@ impl Summary {
         let common = Common::of(self.cases.iter().map(|case| &case.record.key));
         let mut heading = vec![self.header.experiment.clone()];
         heading.extend(common.heading());
-        let _ = writeln!(text, "{}\n", palette.heading(heading.join(" · ")));
+        let _ = writeln!(text, "{}\n", palette.heading(visible::line(&heading.join(" · "))));
         let measured: Vec<_> = self
             .cases
             .iter()
@@ -291,8 +291,8 @@ impl Summary {
             if names.len() > shown {
                 let _ = write!(which, "; and {} more", names.len() - shown);
             }
-            let _ = writeln!(text, "{painted}  {which}");
-            let _ = writeln!(text, "{}", wrapped(reason, width, "  "));
+            let _ = writeln!(text, "{painted}  {}", visible::line(&which));
+            let _ = writeln!(text, "{}", wrapped(&visible::excerpt(reason), width, "  "));
         }
         let warnings: Vec<_> = self
             .cases
@@ -309,7 +309,7 @@ impl Summary {
             let _ = writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning"));
             for (case, warning) in of_kind.iter().take(EVIDENCE) {
                 let said = format!("{}: {}", common.rest(&case.record.key), warning.evidence);
-                let _ = writeln!(text, "{}", wrapped(&said, width, "  "));
+                let _ = writeln!(text, "{}", wrapped(&visible::excerpt(&said), width, "  "));
             }
             if let Some(more) = of_kind.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
                 let _ = writeln!(text, "  and {more} more, in the report and in --format json");
@@ -411,8 +411,9 @@ fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> O
     Some(Column { right: true, gives_way, ..Column::new(heading, cells) })
 }
 
-/// Breaks text into lines that fit, each beginning with `indent`.
+/// Breaks text of anybody's into lines that fit, each beginning with `indent`.
 pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let text = visible::lines(text);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let mut line = indent.to_owned();

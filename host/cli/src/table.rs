@@ -6,6 +6,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn, presets};
 use host_record::{Cell, Table};
 use serde_json::{Map, Value};
 
+use crate::visible;
+
 /// JSON objects, one on each line.
 pub(crate) fn json_lines(table: &Table) -> String {
     objects(table).iter().map(|object| format!("{object}\n")).collect()
@@ -47,7 +49,9 @@ fn json(cell: &Cell) -> Value {
     }
 }
 
-/// Comma-separated values (RFC 4180) with a header.
+/// Comma-separated values (RFC 4180) with a header, every character kept: what a program reads must
+/// be what was recorded. Guarding cells that a spreadsheet takes for formulas would change them; the
+/// report `csv`, which is made to be opened in one, does it.
 pub(crate) fn csv(table: &Table) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let records = std::iter::once(table.columns.clone())
@@ -64,7 +68,10 @@ pub(crate) fn csv(table: &Table) -> String {
 /// A Markdown table.
 pub(crate) fn markdown(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let escape = |text: &String| text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ");
+    let escape = |text: &String| {
+        let text = text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ");
+        visible::line(&text).into_owned()
+    };
     let mut text_ = line(table.columns.iter().map(escape).collect());
     let rule = (0..table.columns.len())
         .map(|column| if is_numeric(table, column) { "---:".to_owned() } else { "---".to_owned() });
@@ -83,10 +90,11 @@ const READABLE: usize = 20;
 pub(crate) fn human(table: &Table, width: usize) -> String {
     let right: Vec<_> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let rows: Vec<Vec<String>> =
-        table.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+        table.rows.iter().map(|row| row.iter().map(|cell| shown(&text(cell))).collect()).collect();
+    let columns: Vec<String> = table.columns.iter().map(|name| shown(name)).collect();
     // What a column needs to be read: its longest word, or a line of a few words.
     let needs = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).chain(table.columns.get(column));
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(columns.get(column));
         let words = cells.clone().flat_map(|cell| cell.split_whitespace());
         let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
         let word = longest(&mut words.map(|word| word.chars().count()));
@@ -96,9 +104,14 @@ pub(crate) fn human(table: &Table, width: usize) -> String {
     if rows.iter().any(|row| row.len() > 1)
         && (0..right.len()).map(needs).sum::<usize>() > width + 2
     {
-        return blocks(&table.columns, &rows);
+        return blocks(&columns, &rows);
     }
-    draw(table.columns.clone(), rows, &right, width)
+    draw(columns, rows, &right, width)
+}
+
+/// A cell's text for people.
+fn shown(text: &str) -> String {
+    visible::line(&visible::excerpt(text)).into_owned()
 }
 
 /// A line for each cell, for tables with more columns than fit side by side.
@@ -154,7 +167,8 @@ pub(crate) struct Column {
 impl Column {
     /// A column that is set to the left and stays.
     pub(crate) fn new(heading: &str, cells: Vec<String>) -> Self {
-        Self { heading: heading.into(), cells, ..Self::default() }
+        let cells = cells.iter().map(|cell| shown(cell)).collect();
+        Self { heading: shown(heading), cells, ..Self::default() }
     }
 
     fn width(&self) -> usize {
@@ -263,6 +277,18 @@ mod tests {
     a|b, "c"       0.5
     a longer name
     "#);
+    }
+
+    #[test]
+    fn a_cell_is_one_line_that_does_nothing_to_a_terminal() {
+        let name = "GPU\x1b[2J\nrow 2  \x07\0";
+        let table =
+            Table { columns: vec!["name".into()], rows: vec![vec![Cell::Text(name.into())]] };
+        assert_eq!(human(&table, 80), "name\nGPU␛[2J␊row 2  ␇␀");
+        assert_eq!(markdown(&table), "| name |\n| --- |\n| GPU␛[2J row 2  ␇␀ |\n");
+        let column = Column::new("name", vec![name.into()]);
+        assert_eq!(fit(vec![column], 80).0, "name\nGPU␛[2J␊row 2  ␇␀");
+        assert_eq!(csv(&table), format!("name\n\"{name}\"\n"), "machines get every character");
     }
 
     #[test]

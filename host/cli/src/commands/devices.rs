@@ -68,7 +68,7 @@ pub(crate) fn show(seen: &[Seen], printer: &Printer) {
     if !shown && !seen.is_empty() {
         let table = rows(seen, |bytes| Cell::Text(units::bytes(bytes as f64)));
         let table = table::without_empty_columns(table);
-        printer.data(printer.headed(&table::human(&table, printer.width())));
+        printer.show(printer.headed(&table::human(&table, printer.width())));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::experiment::{self, Checked, Draft, describe_backends};
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::settings::Settings;
-use crate::{table, units};
+use crate::{table, units, visible};
 
 /// Cases that are shown at most to a person, and are written at a time to a machine.
 const PAGE: usize = 100;
@@ -32,7 +32,7 @@ pub(crate) fn plan(
         Format::Jsonl => pages(&plan, |page, _| {
             let lines: String =
                 page.iter().map(|item| format!("{}\n", document_of(item))).collect();
-            printer.data(lines);
+            printer.data(visible::json(&lines));
         }),
         Format::Csv => pages(&plan, |page, first| {
             let text = table::csv(&rows(page.iter()));
@@ -66,7 +66,7 @@ fn json(experiment: &str, plan: &Plan, printer: &Printer) {
     });
     let text = format!("{document:#}");
     // The items come last, by their name and by their place here.
-    printer.data(text.trim_end_matches("]\n}"));
+    printer.data(visible::json(text.trim_end_matches("]\n}")));
     let last = count.total().saturating_sub(1);
     pages(plan, |page, _| {
         let mut lines = String::new();
@@ -80,7 +80,7 @@ fn json(experiment: &str, plan: &Plan, printer: &Printer) {
                 lines.insert(lines.len() - 1, ',');
             }
         }
-        printer.data(lines);
+        printer.data(visible::json(&lines));
     });
     printer.data("  ]\n}");
 }
@@ -147,10 +147,10 @@ fn human(plan: &Plan, printer: &Printer) {
     for name in &mut shown.columns {
         *name = name.replace('_', " ");
     }
-    printer.data(printer.headed(&table::human(&shown, printer.width())));
+    printer.show(printer.headed(&table::human(&shown, printer.width())));
     let total = plan.count().total();
     if total > PAGE as u64 {
         printer
-            .data(format_args!("… and {} more; `--format jsonl` writes all", total - PAGE as u64));
+            .show(format_args!("… and {} more; `--format jsonl` writes all", total - PAGE as u64));
     }
 }

@@ -16,7 +16,7 @@ use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::summary::Summary;
 use crate::table::{self, Column};
-use crate::units;
+use crate::{units, visible};
 
 /// How long to wait for another process that has the database open.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ fn list(results: &ResultsFolder, printer: &Printer) -> Result<Exit> {
     let whole = || list_table(&entries);
     let shown = printer.machine(|| Value::Array(table::objects(&whole())), whole);
     if !shown && !entries.is_empty() {
-        printer.data(printer.headed(&table::fit(columns(&entries), printer.width()).0));
+        printer.show(printer.headed(&table::fit(columns(&entries), printer.width()).0));
     }
     if entries.is_empty() && !printer.is_quiet() {
         printer.status("Empty", format_args!("no run in {}", results.path().display()));
@@ -145,7 +145,7 @@ fn show(path: &Path, printer: &Printer) -> Result<Exit> {
         document
     };
     if !printer.machine(document, || summary.rows()) {
-        printer.data(summary.human(printer.width(), printer.palette()));
+        printer.show(summary.human(printer.width(), printer.palette()));
         printer.status("Folder", path.display());
     }
     warn_of_flaws(&flaws, printer);
@@ -182,13 +182,13 @@ fn show_answer(answer: &Answer, printer: &Printer) {
     let table = &answer.table;
     if printer.format() == Format::Jsonl {
         for object in objects(answer) {
-            printer.data(object);
+            printer.data(visible::json(&object.to_string()));
         }
         return;
     }
     let shown = printer.machine(|| Value::Array(objects(answer)), || table.clone());
     if !shown && !table.rows.is_empty() {
-        printer.data(printer.headed(&table::human(table, printer.width())));
+        printer.show(printer.headed(&table::human(table, printer.width())));
     }
 }
 

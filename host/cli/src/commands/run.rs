@@ -524,7 +524,7 @@ impl Begun {
             document
         };
         if !printer.machine(document, || summary.rows()) {
-            printer.data(format_args!("\n{}", summary.human(printer.width(), printer.palette())));
+            printer.show(format_args!("\n{}", summary.human(printer.width(), printer.palette())));
         }
     }
 }
