@@ -15,6 +15,7 @@ pub mod made_up;
 mod number;
 mod run;
 mod summary;
+mod visible;
 
 pub use configuration::{Configuration, OFFLINE, SINGLE_STREAM, configurations};
 pub use label::{Labels, case_label};
@@ -25,3 +26,4 @@ pub use run::{
     Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
 };
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
+pub use visible::{REASON, excerpt, visible};

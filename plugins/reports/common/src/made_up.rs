@@ -30,6 +30,18 @@ pub struct Shape<'a> {
     pub troubled: bool,
 }
 
+/// Gives every case that has a reason for its end another one.
+pub fn give_reason(tables: &mut Tables, reason: &str) {
+    for table in tables.values_mut() {
+        let Some(column) = table.columns.iter().position(|name| name == "reason") else { continue };
+        for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+            if let Cell::Text(text) = cell {
+                reason.clone_into(text);
+            }
+        }
+    }
+}
+
 /// Like the quickstart.
 pub const QUICKSTART: Shape<'static> = Shape {
     models: &["digits"],

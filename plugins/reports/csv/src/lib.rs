@@ -8,7 +8,7 @@ value and never a zero.
 */
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::{Case, Gap, MetricResult, Outcome, Run};
+use report_common::{Case, Gap, MetricResult, Outcome, Run, visible};
 
 /// The report.
 pub struct Csv;
@@ -77,18 +77,24 @@ fn table(run: &Run) -> Result<Vec<u8>, csv::Error> {
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
+/// A cell of text, which no spreadsheet takes for a formula.
+fn text(text: &str) -> String {
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    format!("{guard}{}", visible(text))
+}
+
 fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 11] {
     [
-        run.id.clone(),
-        case.id.clone(),
-        case.model.clone(),
-        case.backend.clone(),
-        case.device.clone(),
-        case.precision.clone(),
+        text(&run.id),
+        text(&case.id),
+        text(&case.model),
+        text(&case.backend),
+        text(&case.device),
+        text(&case.precision),
         case.batch.to_string(),
         case.sequence_length.map(|length| length.to_string()).unwrap_or_default(),
-        case.mode.clone(),
-        case.scenario.clone(),
+        text(&case.mode),
+        text(&case.scenario),
         outcome.to_owned(),
     ]
 }
@@ -98,14 +104,14 @@ fn value(result: Option<&MetricResult>, reason: Option<&Gap>) -> [String; 8] {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let interval = result.and_then(|result| result.interval);
     [
-        result.map(|result| result.metric.clone()).unwrap_or_default(),
+        result.map(|result| text(&result.metric)).unwrap_or_default(),
         number(result.and_then(|result| result.value.as_ref().ok().copied())),
-        result.map(|result| result.unit.clone()).unwrap_or_default(),
+        result.map(|result| text(&result.unit)).unwrap_or_default(),
         result.map(|result| result.direction.name().to_owned()).unwrap_or_default(),
         number(interval.map(|(low, _)| low)),
         number(interval.map(|(_, high)| high)),
-        gap.map(|gap| gap.kind.clone()).unwrap_or_default(),
-        gap.map(|gap| gap.reason.clone()).unwrap_or_default(),
+        gap.map(|gap| text(&gap.kind)).unwrap_or_default(),
+        gap.map(|gap| text(&gap.reason)).unwrap_or_default(),
     ]
 }
 
@@ -148,6 +154,22 @@ mod tests {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("valid CSV");
         assert!(rows.iter().all(|row| row.len() == HEADER.len() && &row[2] == hostile));
+    }
+
+    #[test]
+    fn no_text_is_a_formula_and_no_number_is_changed() {
+        for start in ["=", "+", "-", "@", "\t", "\r"] {
+            let model = format!("{start}HYPERLINK(\"x\")");
+            let text = rendered(&Shape { models: &[&model], ..COMPARISON });
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            for row in reader.records() {
+                let row = row.expect("valid CSV");
+                assert_eq!(row[2], format!("'{model}"));
+                let number = &row[12];
+                assert!(number.is_empty() || number.parse::<f64>().is_ok(), "{number}");
+            }
+        }
+        assert_eq!(text("a\x1b[2J=\0"), "a␛[2J=␀");
     }
 
     #[test]

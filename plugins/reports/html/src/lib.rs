@@ -4,14 +4,14 @@ measured.
 
 The file asks nothing of a network and runs no script, and its own content security policy holds it
 to that. Text reaches the page through `maud`, which escapes it, so that a model's name is a name
-and never markup. Charts are SVG made here; they show what the tables say, and the tables say all.
+and never markup; characters that HTML forbids become pictures of themselves. Charts are SVG made here; they show what the tables say, and the tables say all.
 */
 
 mod chart;
 mod page;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::Run;
+use report_common::{Run, visible};
 
 /// The report.
 pub struct Html;
@@ -31,7 +31,9 @@ impl Report for Html {
         _: NoOptions,
     ) -> Result<Vec<String>, Error> {
         let run = Run::read(views)?;
-        output.write(FILE, page::page(&run).into_string().as_bytes())?;
+        let page = page::page(&run).into_string();
+        // The page has no control characters of its own.
+        output.write(FILE, visible(&page).as_bytes())?;
         Ok(vec![FILE.to_owned()])
     }
 }

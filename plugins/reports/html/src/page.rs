@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::{
-    Advice, Case, Configuration, Gap, Labels, Outcome, Run, SummaryCell, case_label,
-    configurations, humanise, humanise_interval, humanise_metric, summary_columns,
+    Advice, Case, Configuration, Gap, Labels, Outcome, REASON, Run, SummaryCell, case_label,
+    configurations, excerpt, humanise, humanise_interval, humanise_metric, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -15,6 +15,9 @@ const MAXIMUM_MODELS: usize = 6;
 
 /// Lines of an explanation after the first, shown without being asked.
 const MAXIMUM_LINES: usize = 5;
+
+/// Characters of a reason in a table's row; below the table more of it is shown.
+const IN_ROW: usize = 300;
 
 /// Cases that advice rests on, shown without being asked.
 const MAXIMUM_LINKS: usize = 12;
@@ -275,7 +278,7 @@ fn result_row(
                 @else { td class=(class) { (value) } }
             }
             @if let Some((word, gap)) = reason {
-                td.reason colspan=(columns.len() + 1) { b { (word) } " (" (gap.kind) "): " (gap.reason) }
+                td.reason colspan=(columns.len() + 1) { b { (word) } " (" (gap.kind) "): " (excerpt(&gap.reason, IN_ROW)) }
             } @else {
                 @for column in columns {
                     td.number { @match column.cell(case) {
@@ -283,7 +286,7 @@ fn result_row(
                             (value)
                             @if let Some(interval) = interval { span.interval { (interval) } }
                         }
-                        SummaryCell::Gap(reason) => span.missing title=(reason) { "gap" },
+                        SummaryCell::Gap(reason) => span.missing title=(excerpt(reason, IN_ROW)) { "gap" },
                         SummaryCell::Nothing => span.missing { "—" },
                     } }
                 }
@@ -310,14 +313,16 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     for case in &run.cases {
         match &case.outcome {
             Outcome::Failed(Gap { reason, .. }) => {
-                add(&mut cases, format!("Failed: {reason}"), case)
+                add(&mut cases, format!("Failed: {}", excerpt(reason, REASON)), case)
             }
             Outcome::Gap(Gap { reason, .. }) => {
-                add(&mut cases, format!("Not possible: {reason}"), case)
+                add(&mut cases, format!("Not possible: {}", excerpt(reason, REASON)), case)
             }
             Outcome::Finished => {
                 let gaps = columns.iter().filter_map(|column| match column.cell(case) {
-                    SummaryCell::Gap(reason) => Some(format!("{}: {reason}", column.heading)),
+                    SummaryCell::Gap(reason) => {
+                        Some(format!("{}: {}", column.heading, excerpt(reason, REASON)))
+                    }
                     _ => None,
                 });
                 let gaps = gaps.collect::<Vec<_>>().join("; ");
@@ -735,7 +740,9 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                                         }
                                     }
                                 }
-                                Err(gap) => td.missing colspan="2" { (gap.kind) ": " (gap.reason) },
+                                Err(gap) => td.missing colspan="2" {
+                                    (gap.kind) ": " (excerpt(&gap.reason, IN_ROW))
+                                },
                             }
                             td.quiet { (result.direction.name()) }
                         }

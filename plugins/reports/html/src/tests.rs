@@ -133,6 +133,19 @@ fn no_name_becomes_markup() {
 }
 
 #[test]
+fn control_characters_are_seen_and_long_reasons_cut() {
+    let mut tables =
+        advised(&Shape { models: &["a\x1b[2J\0\u{9b}<b>"], troubled: true, ..COMPARISON });
+    made_up::give_reason(&mut tables, &format!("\x07{}", "x".repeat(2999)));
+    let page = rendered(&tables);
+    assert!(page.contains("a␛[2J␀\u{fffd}&lt;b&gt;"));
+    assert!(page.chars().all(|one| !one.is_control() || one == '\n'), "HTML forbids them");
+    assert!(page.contains("x … 1000 characters left out"));
+    assert!(page.contains("x … 2700 characters left out"));
+    assert!(!page.contains(&"x".repeat(2000)));
+}
+
+#[test]
 fn one_case_has_no_empty_charts() {
     let page = rendered(&advised(&SINGLE));
     assert!(page.contains("<section id=\"distribution\""));

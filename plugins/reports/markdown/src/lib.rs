@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Case, Gap, Labels, Outcome, Run, SummaryCell, case_label, humanise, summary_columns,
+    Case, Gap, Labels, Outcome, REASON, Run, SummaryCell, case_label, excerpt, humanise,
+    summary_columns, visible,
 };
 
 /// The report.
@@ -172,9 +173,11 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
                 let gaps: Vec<_> = columns
                     .iter()
                     .filter_map(|column| match column.cell(case) {
-                        SummaryCell::Gap(reason) => {
-                            Some(format!("{}: {}", column.heading, escape(reason)))
-                        }
+                        SummaryCell::Gap(reason) => Some(format!(
+                            "{}: {}",
+                            column.heading,
+                            escape(&excerpt(reason, REASON))
+                        )),
                         _ => None,
                     })
                     .collect();
@@ -182,8 +185,12 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
                     add(gaps.join("; "), case);
                 }
             }
-            Outcome::Failed(Gap { reason, .. }) => add(format!("Failed: {}", escape(reason)), case),
-            Outcome::Gap(Gap { reason, .. }) => add(format!("Gap: {}", escape(reason)), case),
+            Outcome::Failed(Gap { reason, .. }) => {
+                add(format!("Failed: {}", escape(&excerpt(reason, REASON))), case)
+            }
+            Outcome::Gap(Gap { reason, .. }) => {
+                add(format!("Gap: {}", escape(&excerpt(reason, REASON))), case)
+            }
         }
     }
     list(page, "Not measured", &reasons);
@@ -193,7 +200,11 @@ fn warnings(page: &mut Page, run: &Run, labels: &Labels) {
     let mut warnings: Vec<(String, Vec<String>)> = Vec::new();
     for case in &run.cases {
         for warning in &case.warnings {
-            let text = format!("**{}**: {}", escape(&warning.kind), escape(&warning.evidence));
+            let text = format!(
+                "**{}**: {}",
+                escape(&warning.kind),
+                escape(&excerpt(&warning.evidence, REASON))
+            );
             warnings.push((text, vec![escape(&labels.label(case))]));
         }
     }
@@ -274,7 +285,7 @@ fn details(page: &mut Page, run: &Run) {
 /// Text in which nothing is markup, on one line.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
+    for character in visible(text).chars() {
         match character {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
@@ -283,7 +294,7 @@ fn escape(text: &str) -> String {
                 escaped.push('\\');
                 escaped.push(character);
             }
-            control if control.is_control() => escaped.push(' '),
+            '\t' | '\n' | '\r' => escaped.push(' '),
             plain => escaped.push(plain),
         }
     }
@@ -415,6 +426,17 @@ mod tests {
                 r"a\|b \# c &lt;img src=x onerror=alert(1)&gt; \[d\](e) \`f\` \*g\* \@h"
             ));
         }
+    }
+
+    #[test]
+    fn control_characters_are_seen_and_long_reasons_cut() {
+        let tables = made_up::tables(&Shape { models: &["a\x1b[2J\r\nb\0"], ..QUICKSTART });
+        let text = rendered(&tables);
+        assert!(text.contains(r"a␛\[2J  b␀") && !text.contains('\x1b') && !text.contains('\0'));
+        let mut tables = made_up::tables(&COMPARISON);
+        made_up::give_reason(&mut tables, &"x".repeat(3000));
+        let text = rendered(&tables);
+        assert!(text.contains("x … 1000 characters left out") && !text.contains(&"x".repeat(2001)));
     }
 
     #[test]
