@@ -25,7 +25,7 @@ pub(crate) fn doctor(settings: &Settings, printer: &Printer) -> Result<Exit> {
     checks.push(database());
     let shown = printer.machine(|| json!(checks), || table(&checks));
     if !shown {
-        printer.data(human(&checks, printer.width(), printer.palette()));
+        printer.show(human(&checks, printer.width(), printer.palette()));
     }
     let broken = checks.iter().any(|check| check.standing == Standing::Broken);
     Ok(if broken { Exit::Failure } else { Exit::Success })
@@ -59,6 +59,11 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     } else {
         check
     }];
+    checks.extend(settings.search(&[]).folders.iter().map(|folder| {
+        let missing = if folder.path.is_dir() { "" } else { ", which does not exist" };
+        let evidence = format!("{} ({}{missing})", folder.path.display(), folder.origin);
+        Check::ok(INSTALLATION, "plugin folder", evidence)
+    }));
     checks.extend(registry.problems().iter().map(|problem| {
         Check::ok(INSTALLATION, "plugin", problem.to_string()).advise(problem.help())
     }));

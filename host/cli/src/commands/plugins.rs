@@ -5,7 +5,7 @@ use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
 use host_wasm::Sandbox;
 use serde_json::{Value, json};
 
-use crate::arguments::PluginsCommand;
+use crate::arguments::{Format, PluginsCommand};
 use crate::commands::devices;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -20,7 +20,7 @@ pub(crate) fn plugins(
 ) -> Result<Exit> {
     let registry = settings.registry(&[]);
     match command {
-        PluginsCommand::List => list(&registry, printer),
+        PluginsCommand::List => list(&registry, settings, printer),
         PluginsCommand::Info { id } => info(id, &registry, settings, printer),
         PluginsCommand::Trust { id } => trust(id, &registry, printer),
     }
@@ -38,7 +38,7 @@ struct Entry {
     shadowed: bool,
 }
 
-fn list(registry: &Registry, printer: &Printer) -> Result<Exit> {
+fn list(registry: &Registry, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let sandbox = guests::sandbox()?;
     let mut problems: Vec<(String, String)> =
         registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
@@ -70,7 +70,14 @@ fn list(registry: &Registry, printer: &Printer) -> Result<Exit> {
         || rows(&entries, true),
     );
     if !shown && !entries.is_empty() {
-        printer.data(printer.headed(&table::human(&rows(&entries, false), printer.width())));
+        printer.show(printer.headed(&table::human(&rows(&entries, false), printer.width())));
+    }
+    if printer.format() == Format::Human {
+        for (index, folder) in settings.search(&[]).folders.iter().enumerate() {
+            let missing = if folder.path.is_dir() { "" } else { ", which does not exist" };
+            let text = format!("{} ({}{missing})", folder.path.display(), folder.origin);
+            if index == 0 { printer.status("Looked in", text) } else { printer.detail(text) }
+        }
     }
     for (problem, help) in &problems {
         printer.warning(problem, Some(help));
@@ -224,13 +231,13 @@ fn info(id: &str, registry: &Registry, settings: &Settings, printer: &Printer) -
             let text = plain(value);
             let indent = " ".repeat(20);
             let value = crate::summary::wrapped(&text, printer.width(), &indent);
-            printer.data(format_args!(
+            printer.show(format_args!(
                 "{}{}",
                 printer.palette().heading(format_args!("{name:<20}")),
                 value.trim_start()
             ));
         }
-        printer.data("\n");
+        printer.show("\n");
     }
     if !natives.is_empty() {
         let runner = experiment::runner(settings)?;
