@@ -88,6 +88,113 @@ fn each_way_to_die_is_a_row_with_its_reason_and_the_others_go_on() {
 }
 
 #[test]
+fn what_a_plugin_says_does_nothing_to_a_terminal_and_is_kept() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let said = "\u{1b}[2J\u{7}=red\u{1b}[31m\u{0}\r\nlast: \u{9b}1A\u{202e}";
+    let in_toml: String = said.chars().map(|one| format!("\\U{:08X}", u32::from(one))).collect();
+    let error = |id: &str, message: &str| {
+        format!(
+            "[[backend]]\nid = \"{id}\"\nplugin = \"fault\"\n\
+             options = {{ fault = \"error\", fault-message = \"{message}\" }}\n"
+        )
+    };
+    let backends = error("odd", &in_toml) + &error("long", &"A gigantic message. ".repeat(5000));
+    let text = manifest(&backends, "")
+        + "[[report]]\nplugin = \"html\"\n[[report]]\nplugin = \"csv\"\n[[report]]\nplugin = \"markdown\"\n";
+    place.write("odd.toml", &text);
+    // With colours, the tool's own styles pass and a plugin's do not.
+    for (color, styles) in [("never", false), ("always", true)] {
+        let run = place.run(&["run", "odd.toml", "--color", color]).expect(6);
+        for stream in [&run.stdout, &run.stderr] {
+            assert!(stream.contains("␛[2J␇=red␛[31m␀"), "{stream}");
+            assert!(!stream.contains("\u{1b}[2J"), "{stream}");
+            assert_eq!(stream.contains('\u{1b}'), styles, "{stream}");
+            let plain = |one: char| one == '\n' || one == '\u{1b}' || !one.is_control();
+            assert!(stream.chars().all(plain) && !stream.contains('\u{202e}'), "{stream:?}");
+        }
+        let bytes = run.stdout.len() + run.stderr.len();
+        assert!(bytes < 10_000, "{bytes} bytes for a message of a megabyte");
+        if color == "never" {
+            let folder = place.run_folder();
+            let journal = place.lines("journal.jsonl");
+            assert_eq!(journal[0]["outcome"]["failure"]["message"], format!("run: {said}"));
+            let message = journal[1]["outcome"]["failure"]["message"].as_str().expect("a message");
+            assert!(message.ends_with(" … 95904 bytes left out"), "{message}");
+            for report in ["report.html", "results.csv", "report.md"] {
+                let text = std::fs::read_to_string(folder.join("reports").join(report));
+                let text = text.expect("a report");
+                assert!(text.contains("␛[2J␇") || text.contains(r"␛\[2J␇"), "{report}");
+                let plain = |one: char| "\r\n".contains(one) || !one.is_control();
+                assert!(text.chars().all(plain), "{report}");
+            }
+            let shown = place.run(&["results", "show", "--format", "json"]).expect(0);
+            assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}', '\u{7}']), "{}", shown.stdout);
+            let reason = &shown.json()["cases"][0]["failure"]["message"];
+            assert_eq!(*reason, format!("run: {said}"), "machines are told the truth");
+        }
+    }
+}
+
+#[test]
+fn the_folders_that_are_looked_in_are_named() {
+    let place = Place::new();
+    let missing = place.run(&["plugins", "list"]).expect(0);
+    let user = place.path().join("data/tare/plugins");
+    let named = format!("{} (user, which does not exist)", user.display());
+    assert!(missing.stderr.contains(&named), "{}", missing.stderr);
+    let there = place.plugins();
+    assert_eq!(user, there);
+    let named = format!("{} (user)", there.canonicalize().expect("a folder").display());
+    let listed = place.run(&["plugins", "list"]).expect(0);
+    assert!(listed.stderr.contains(&named), "{}", listed.stderr);
+    let doctor = place.run(&["doctor", "--format", "json"]);
+    let checks = doctor.json();
+    let checks = checks.as_array().expect("a list of checks");
+    assert!(checks.iter().any(|check| check["evidence"] == named), "{checks:?}");
+}
+
+#[test]
+fn a_library_or_model_that_is_swapped_during_a_run_is_not_measured() {
+    let place = Place::new();
+    let model = place.write("any.model", "anything");
+    let plugin = place.plugins().join("null");
+    std::fs::create_dir_all(&plugin).expect("creating the plugin's folder");
+    for name in ["plugin.toml", "libbackend_null.so"] {
+        std::fs::copy(built().join("plugins/null").join(name), plugin.join(name)).expect("copying");
+    }
+    // The second case may begin before the files are swapped, and takes its time.
+    let backends = backend("first", "null", "")
+        + &backend("second", "null", "")
+        + &backend("other", "fault", "")
+        + &backend("changed", "null", "");
+    let text = manifest(&backends, "").replace("\"20ms\"", "\"1s\"");
+    place.write("swap.toml", &text);
+    let child = place
+        .host(&["run", "swap.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starting host");
+    wait_for_the_first_case(&place);
+    // As an installer does it: another file takes the name.
+    let library = plugin.join("libbackend_null.so");
+    let mut bytes = std::fs::read(&library).expect("reading the library");
+    bytes.push(0);
+    std::fs::write(plugin.join("new"), bytes).expect("writing a library");
+    std::fs::rename(plugin.join("new"), &library).expect("replacing the library");
+    std::fs::write(&model, "something else").expect("writing the model");
+    let output = child.wait_with_output().expect("waiting for host");
+    assert_eq!(output.status.code(), Some(6), "{}", String::from_utf8_lossy(&output.stderr));
+    let journal = place.lines("journal.jsonl");
+    let failure = |index: usize| journal[index]["outcome"]["failure"].clone();
+    assert_eq!(journal[0]["outcome"]["outcome"], "finished");
+    assert_eq!(failure(2)["kind"], "input", "{}", failure(2));
+    assert!(failure(2)["detail"].as_str().is_some_and(|said| said.contains("has changed")));
+    assert_eq!(failure(3)["kind"], "plugin-changed", "{}", failure(3));
+}
+
+#[test]
 fn what_is_not_a_plugin_is_said_to_be_none() {
     let place = Place::new();
     place.write("any.model", "anything");

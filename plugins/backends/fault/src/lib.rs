@@ -12,6 +12,7 @@ Without options it does its work and does it right. These options of `[backend.o
 | `fault-after` | how often that phase works before it goes wrong | 0 |
 | `fault-milliseconds` | how long a run takes its device, for `slow` and `lie` | 10 |
 | `fault-bytes` | how much is lost each time, for `leak` | 1048576 |
+| `fault-message` | what the error says, for `error` | that it was asked to fail |
 | `fault-code` | exit code for `exit`, name of the error's code for `error` | 3, `internal` |
 
 | `fault` | what happens |
@@ -114,6 +115,7 @@ struct Plan {
     bytes: usize,
     exit_code: i32,
     error_code: ErrorCode,
+    error_message: Option<String>,
     /// How often the phase still works.
     remaining: Cell<u64>,
 }
@@ -127,6 +129,7 @@ impl Plan {
             "fault-milliseconds",
             "fault-bytes",
             "fault-code",
+            "fault-message",
         ])?;
         let invalid = |message| Error::new(ErrorCode::InvalidArgument, message);
         let fault = options.parse("fault")?;
@@ -149,6 +152,7 @@ impl Plan {
             bytes: options.parse("fault-bytes")?.unwrap_or(1 << 20),
             exit_code,
             error_code,
+            error_message: options.parse("fault-message")?,
             remaining: Cell::new(options.parse("fault-after")?.unwrap_or(0)),
         };
         use Fault::{Lie, Nan, Slow, Stale, Zeros};
@@ -193,7 +197,8 @@ impl Plan {
                 std::hint::black_box(vec![1_u8; self.bytes].leak());
             }
             Some(Fault::Error) => {
-                let message = format!("asked to fail in phase {phase}");
+                let message = self.error_message.clone();
+                let message = message.unwrap_or_else(|| format!("asked to fail in phase {phase}"));
                 return Err(Error::new(self.error_code, message).with_details("nothing is wrong"));
             }
             Some(Fault::Print) => {
