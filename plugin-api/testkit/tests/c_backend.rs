@@ -108,12 +108,10 @@ fn code_blocks(page: &str, language: &str) -> Vec<String> {
 
 #[test]
 fn the_guide_shows_the_code_that_is_tested() {
-    let native = concat!(env!("CARGO_MANIFEST_DIR"), "/../native");
     let files = [
         ("backend-c.md", "c", format!("{FOLDER}/scale.c"), 5),
         ("backend-c.md", "cpp", format!("{FOLDER}/scale.cpp"), 2),
         ("backend-c.md", "toml", format!("{FOLDER}/plugin.toml"), 1),
-        ("backend-rust.md", "rust", format!("{native}/examples/scale.rs"), 4),
     ];
     for (page, language, file, least) in files {
         let blocks = code_blocks(page, language);
@@ -122,5 +120,25 @@ fn the_guide_shows_the_code_that_is_tested() {
         for block in blocks {
             assert!(tested.contains(&block), "{page} shows code that is not in {file}:\n{block}");
         }
+    }
+}
+
+#[test]
+fn the_guide_to_rust_is_whole() {
+    let native = Path::new(env!("CARGO_MANIFEST_DIR")).join("../native");
+    let tested = std::fs::read_to_string(native.join("examples/scale.rs")).expect("the example");
+    let shown = code_blocks("backend-rust.md", "rust").join("\n");
+    assert_eq!(shown, tested, "the page's blocks, one after the other, are the example");
+
+    let manifest = code_blocks("backend-rust.md", "toml").concat();
+    let manifest: toml::Table = manifest.parse().expect("a Cargo.toml");
+    assert_eq!(manifest["package"]["name"].as_str(), Some("backend-scale"));
+    assert!(manifest["lib"]["crate-type"].as_array().is_some_and(|types| types.len() == 2));
+    // The checkout lies beside the crate.
+    for (table, name) in [("dependencies", "plugin-api"), ("dev-dependencies", "plugin-testkit")] {
+        let path = manifest[table][name]["path"].as_str().expect("a path");
+        let path = path.strip_prefix("../tare/plugin-api/").expect("a path into the checkout");
+        let there = std::fs::read_to_string(native.join("..").join(path).join("Cargo.toml"));
+        assert!(there.expect("a crate").contains(&format!("name = \"{name}\"")), "{name}");
     }
 }
