@@ -337,9 +337,10 @@ fn compile(folder: &TempDir, name: &str, source: &str, arguments: &[&str]) -> Pa
 fn only_the_library_that_was_admitted_is_opened() {
     let output = Command::new("sha256sum").arg(&BUILT.null).output().expect("starting sha256sum");
     let sha256 = String::from_utf8_lossy(&output.stdout)[..64].to_owned();
-    runner().describe(&BUILT.null, Some(&sha256)).expect("it is the one");
+    runner().describe(&BUILT.null, Some(&sha256), &Interrupt::new()).expect("it is the one");
     let other = "0".repeat(64);
-    let error = runner().describe(&BUILT.null, Some(&other)).expect_err("it is another");
+    let error =
+        runner().describe(&BUILT.null, Some(&other), &Interrupt::new()).expect_err("it is another");
     assert!(
         matches!(&error.failure, Failure::PluginChanged { detail } if detail.contains(&sha256))
     );
@@ -371,7 +372,7 @@ fn a_library_that_is_replaced_while_it_is_opened_is_found_out() {
     let path = path.to_str().expect("UTF-8");
     let replace = format!("-DREPLACE=\"cp {path} {path}.new && mv {path}.new {path}\"");
     let library = compile(&folder, "swap", source, &[&replace]);
-    let error = runner().describe(&library, None).expect_err("it was replaced");
+    let error = runner().describe(&library, None, &Interrupt::new()).expect_err("it was replaced");
     assert!(
         matches!(&error.failure, Failure::PluginChanged { detail } if detail.contains("replaced")),
         "{error}\n{}",
@@ -383,8 +384,9 @@ fn a_library_that_is_replaced_while_it_is_opened_is_found_out() {
 fn files_that_are_no_plugins_for_this_host_are_told_apart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let refuse = |library: &Path| {
-        let error =
-            runner().describe(library, None, &Interrupt::new()).expect_err("no plugin for this host");
+        let error = runner()
+            .describe(library, None, &Interrupt::new())
+            .expect_err("no plugin for this host");
         let text = error.failure.to_string();
         (error.failure, text.replace(folder.path().to_str().expect("UTF-8"), ""))
     };
