@@ -73,22 +73,13 @@ impl<'a> Configuration<'a> {
         })
     }
 
-    /// A metric in one scenario, with its case.
+    /// A metric in one scenario, with its case. Where a latency has to hold at the same time, that is
+    /// single-stream for a throughput too: the throughput of an offline case was had without anyone
+    /// waiting.
     #[must_use]
     pub fn result_in(&self, scenario: &str, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
         let case = self.cases.iter().find(|case| case.scenario == scenario)?;
         Some((*case, case.result(metric)?))
-    }
-
-    /// A metric where a latency has to hold at the same time. A throughput is then that of
-    /// single-stream too, since that is the case whose latency is known: the throughput of an
-    /// offline case was had without anyone waiting.
-    #[must_use]
-    pub fn result_with_latency(&self, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
-        match metric.starts_with("throughput.") {
-            true => self.result_in(SINGLE_STREAM, metric),
-            false => self.result(metric),
-        }
     }
 
     /// Its name among other configurations: what differs among them.

@@ -562,7 +562,7 @@ fn plugins(views: &dyn Views) -> Result<Vec<PluginUse>, Error> {
 mod tests {
     use super::*;
     use crate::made_up::{self, COMPARISON, QUICKSTART};
-    use crate::{Configuration, Labels, case_label, configurations};
+    use crate::{Configuration, Labels, SINGLE_STREAM, case_label, configurations};
 
     #[test]
     fn a_run_is_read_whole() {
@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(scenario("latency.p99"), Some("single-stream"));
         assert_eq!(scenario("throughput.samples"), Some("offline"));
         assert_eq!(scenario("accuracy.top1"), Some("single-stream"));
-        let together = configurations[1].result_with_latency("throughput.samples");
+        let together = configurations[1].result_in(SINGLE_STREAM, "throughput.samples");
         assert_eq!(together.map(|(case, _)| case.scenario.as_str()), Some("single-stream"));
         let mut offline = configurations[1].clone();
         offline.cases.retain(|case| case.scenario == "offline");

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::{
-    Advice, Case, Configuration, Gap, Labels, Outcome, REASON, Run, SummaryCell, case_label,
-    configurations, excerpt, humanise, humanise_interval, humanise_metric, summary_columns,
+    Advice, Case, Configuration, Gap, Labels, Outcome, REASON, Run, SINGLE_STREAM, SummaryCell,
+    case_label, configurations, excerpt, humanise, humanise_interval, humanise_metric,
+    summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -559,7 +560,7 @@ fn point(
     let first = configuration.first();
     let series = series.iter().position(|it| series_key(it.cases[0]) == series_key(first))?;
     let value = |metric: &str, unit: &str| {
-        let (_, result) = configuration.result_with_latency(metric)?;
+        let (_, result) = configuration.result_in(SINGLE_STREAM, metric)?;
         let value = result.value.as_ref().ok().copied()?;
         (result.unit == unit && value > 0.0).then_some(value)
     };
