@@ -300,6 +300,8 @@ fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{:?}\n{said}", output.status.signal());
     assert!(said.contains("--resume"), "{said}");
+    let listed = place.run(&["--format", "json", "results", "list"]).expect(0).json();
+    assert_eq!((&listed[0]["cases"], &listed[0]["finished"]), (&3.into(), &1.into()), "{listed}");
     assert_eq!(place.lines("journal.jsonl").len(), 1);
     let query = "SELECT count(*) AS cases FROM benchmark_cases";
     let indexed = place.run(&["--format", "json", "results", "query", query]).expect(0).json();

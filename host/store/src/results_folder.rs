@@ -52,6 +52,8 @@ pub struct RunEntry {
     pub state: RunState,
     /// When it ended.
     pub finished: Option<RunFinished>,
+    /// Cases that it has to do, gaps among them.
+    pub planned: u64,
     /// How the cases recorded so far ended.
     pub counts: Counts,
     /// Lines that a crash cut short.
@@ -224,23 +226,24 @@ pub(crate) fn folder_name(path: &Path) -> String {
 fn entry(path: &Path) -> Result<RunEntry, StoreError> {
     let folder = RunFolder::open(path)?;
     let finished = folder.finished()?;
-    let (state, counts) = match &finished {
-        Some(finished) => (RunState::Finished, finished.counts),
+    let (state, planned, counts) = match &finished {
+        Some(finished) => (RunState::Finished, finished.counts.cases(), finished.counts),
         None => {
             let mut counts = Counts::default();
             for record in folder.records()? {
                 counts.add(&record?.outcome);
             }
             let running = RunWriter::is_locked(&folder.layout)?;
-            (if running { RunState::Running } else { RunState::Interrupted }, counts)
+            let state = if running { RunState::Running } else { RunState::Interrupted };
+            (state, folder.plan()?.count() as u64, counts)
         }
     };
     let (path, header, torn) = (path.to_owned(), folder.header().clone(), folder.torn_lines()?);
-    Ok(RunEntry { path, header, state, finished, counts, torn })
+    Ok(RunEntry { path, header, state, finished, planned, counts, torn })
 }
 
-/// A list of runs as a table: run, experiment, started, state, cases, finished, failed, gaps. Of a
-/// damaged run only its id and its state are known.
+/// A list of runs as a table: run, experiment, started, state, planned cases, and how many of them
+/// finished, failed, and were gaps. Of a damaged run only its id and its state are known.
 #[must_use]
 pub fn list_table(entries: &[Result<RunEntry, DamagedRun>]) -> Table {
     let columns =
@@ -252,7 +255,7 @@ pub fn list_table(entries: &[Result<RunEntry, DamagedRun>]) -> Table {
             Cell::Text(entry.header.experiment.clone()),
             Cell::Text(entry.header.started_at.clone()),
             Cell::Text(entry.state.name().into()),
-            count(entry.counts.cases()),
+            count(entry.planned),
             count(entry.counts.finished),
             count(entry.counts.failed),
             count(entry.counts.gaps),

@@ -118,7 +118,7 @@ fn columns(entries: &[Result<RunEntry, DamagedRun>]) -> Vec<Column> {
             "state",
             either(&|entry| entry.state.name().into(), &|_| DamagedRun::STATE.into()),
         ),
-        number("cases", 1, &|entry| entry.counts.cases()),
+        number("cases", 1, &|entry| entry.planned),
         number("finished", 2, &|entry| entry.counts.finished),
         number("failed", 0, &|entry| entry.counts.failed),
         number("gaps", 3, &|entry| entry.counts.gaps),
