@@ -214,10 +214,12 @@ impl<'a> Candidate<'a> {
         self.ruled_out.as_ref().or(gap).map(String::as_str)
     }
 
-    /// Whether other work or a drift may have made its figures.
+    /// Whether other work or a drift may have made the figures that are compared.
     pub(crate) fn is_disturbed(&self) -> bool {
-        let warnings = self.configuration.cases.iter().flat_map(|case| &case.warnings);
-        warnings.into_iter().any(|warning| ["drift", "machine-busy"].contains(&&*warning.kind))
+        let limits = self.limits.iter().map(|(_, reading)| reading);
+        let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
+        let mut warnings = compared.flat_map(|reading| &reading.case.warnings);
+        warnings.any(|warning| ["drift", "machine-busy"].contains(&&*warning.kind))
     }
 
     /// Every reading, each metric once.
