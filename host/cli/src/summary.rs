@@ -417,7 +417,8 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let mut line = indent.to_owned();
-        for word in paragraph.split_whitespace() {
+        // Not at the narrow spaces within numbers.
+        for word in paragraph.split_ascii_whitespace() {
             let long = line.chars().count() + word.chars().count() + 1 > width;
             if long && line.len() > indent.len() {
                 lines.push(std::mem::replace(&mut line, indent.to_owned()));
@@ -430,4 +431,15 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
         lines.push(line);
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn a_number_is_not_broken_at_its_thousands() {
+        let text = "throughput 18\u{202f}048/s offline";
+        assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s\noffline");
+    }
 }

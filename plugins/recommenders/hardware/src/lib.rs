@@ -8,7 +8,7 @@ model, mode and sequence length. The same configuration is measured in several s
 case, and each metric is taken from the scenario that answers for it:
 
 - A **latency** is that of `single-stream`, one batch after another. A latency of `offline` is that
-  of a whole data set and is never held against a limit.
+  of many batches at once and is never held against a limit.
 - A **throughput** is that of `offline` for all configurations, which is what they can do when nobody
   waits, or that of `single-stream` for all where more of them have that. Throughputs of different
   scenarios are never held against each other. Where a limit is set on a latency somebody does wait,

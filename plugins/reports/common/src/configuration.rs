@@ -43,8 +43,8 @@ impl<'a> Configuration<'a> {
 
     /// The case that speaks for the configuration about a metric, with the entry.
     ///
-    /// - A latency is that of the single-stream scenario and of no other: an offline query is a
-    ///   whole data set, and its latency answers another question.
+    /// - A latency is that of the single-stream scenario and of no other: an offline query is
+    ///   many batches at once, and its latency answers another question.
     /// - A throughput is that of the offline scenario, or where that was not measured, of
     ///   single-stream.
     /// - Anything else is whichever scenario shows the worse value, since it must hold in both; a

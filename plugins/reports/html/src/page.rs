@@ -254,7 +254,7 @@ fn results(run: &Run) -> Option<Markup> {
         }
         @if offline {
             p.quiet {
-                "A single-stream query is one batch. An offline query is a whole data set, so its latency is not that of a batch, and its throughput is what the backend does when nobody waits."
+                "A single-stream query is one batch. An offline query is many batches at once, so its latency is not that of a batch, and its throughput is what the backend does when nobody waits."
             }
         }
     })
@@ -416,7 +416,7 @@ fn distributions(run: &Run) -> Option<Markup> {
         p {
             "How long a query takes, from the fastest to the slowest. Every step to the right leaves a tenth as many queries above: the flatter a line stays, the steadier the case. Points mark the stated percentiles, bars their 95 % intervals, and each line ends where its sample ends."
             @if any_batches && of_batches.len() < cases.len() {
-                " Offline cases are left out, since their query is a whole data set."
+                " Offline cases are left out, since their query is many batches at once."
             }
         }
         @for (model, all, named) in charts {
@@ -618,7 +618,7 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
     let (shared, differing) = run.conditions();
     Some(html! {
         p {
-            "Each case ran in a worker process of its own. A query begins when it is issued and ends when it is complete, with inputs and outputs resident on the device; one clock reading ends a query and begins the next. In single-stream one query is one batch, and the next is issued when it completes. In offline one query is a whole data set, in batches issued back to back. Warm-up queries are left out of every figure."
+            "Each case ran in a worker process of its own. A query begins when it is issued and ends when it is complete, with inputs and outputs resident on the device; one clock reading ends a query and begins the next. In single-stream one query is one batch, and the next is issued when it completes. In offline one query is many batches, issued back to back and waited for together. Warm-up queries are left out of every figure."
         }
         @if !shared.is_empty() {
             dl.facts { @for (name, value) in &shared { dt { (name) } dd { (value) } } }

@@ -145,7 +145,7 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
         .collect();
     page.table(&headings, &numeric, &rows, MAXIMUM_ROWS);
     if offline {
-        page.line("An offline query is a whole data set; its latency is not that of a batch.");
+        page.line("An offline query is many batches at once; its latency is not that of a batch.");
     }
 }
 
@@ -350,7 +350,7 @@ mod tests {
     | batch 64 · single-stream | 5.97 ms | 6.48 ms | gap | 10 728/s | 49.1 MiB | 97.66 % |  |
     | batch 64 · offline | 44.6 ms | gap | gap | 10 090/s | 49.1 MiB | 97.66 % |  |
 
-    An offline query is a whole data set; its latency is not that of a batch.
+    An offline query is many batches at once; its latency is not that of a batch.
 
     ### Not measured
 
