@@ -440,6 +440,6 @@ mod tests {
     #[test]
     fn a_number_is_not_broken_at_its_thousands() {
         let text = "throughput 18\u{202f}048/s offline";
-        assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s\noffline");
+        assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s offline");
     }
 }
