@@ -57,7 +57,7 @@ impl Axis {
                 key.sequence_length.map(|length| length.to_string()).unwrap_or_default()
             }
             Self::Mode => key.mode.to_string(),
-            Self::Scenario => key.scenario.to_string(),
+            Self::Scenario => key.load(),
         }
     }
 

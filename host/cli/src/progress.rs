@@ -62,7 +62,7 @@ impl Observer for Progress<'_> {
     fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
         let doing = match phase {
             // The clock runs, or is about to.
-            Phase::WarmUp | Phase::Measure => return,
+            Phase::WarmUp | Phase::Search | Phase::Measure => return,
             Phase::Start | Phase::Open | Phase::Devices => "starting",
             Phase::Load | Phase::Inputs | Phase::Prepare => "loading",
             Phase::FirstRun => "measuring",

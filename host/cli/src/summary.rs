@@ -372,6 +372,15 @@ impl Case {
             }
             (value.metric.clone(), object)
         };
+        let report = match &self.record.outcome {
+            Outcome::Finished(report) => Some(report),
+            _ => None,
+        };
+        let verdict = report.and_then(|report| report.verdict.as_ref()).map(|verdict| {
+            let mut object = json!(verdict);
+            object["valid"] = verdict.is_valid().into();
+            object
+        });
         let failure = match &self.record.outcome {
             Outcome::Failed { failure } => json!(failure),
             _ => Value::Null,
@@ -388,6 +397,9 @@ impl Case {
             "failure": failure,
             "gap": gap,
             "elapsed-ns": self.record.elapsed_ns,
+            "verdict": verdict,
+            "pace": report.and_then(|report| report.pace.as_ref()),
+            "search": report.and_then(|report| report.search.as_ref()),
             "warnings": self.warnings(),
             "metrics": self.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
             "metric-errors": self.errors.iter().map(|(plugin, error)| json!({

@@ -4,12 +4,13 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Mode, Precision, Quantity, Scenario};
+use host_record::{Find, Mode, Precision, Rate, RuleSet, Scenario, WarmUp};
 use semver::VersionReq;
 
 use crate::experiment::DeviceChoice;
 use crate::scalar::{
-    BoundValue, Bytes, Id, Nanoseconds, OptionText, PluginId, Positive, SchemaVersion, Title,
+    BoundValue, Bytes, Id, Level, Nanoseconds, OptionText, PerCent, Percentile, PluginId, Positive,
+    SchemaVersion, Title,
 };
 use crate::shape::{Axis, Json, List, Named, Tables, table};
 
@@ -127,8 +128,15 @@ table! {
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
         /// What is done with the model.
         "mode" mode: Axis<Mode>, default "[\"inference\"]";
-        /// How queries are issued: one batch at a time, or all at once.
+        /// How queries are issued: one batch at a time (`single-stream`), several samples at a time
+        /// (`multi-stream`), all at once (`offline`), at random times (`server`), at equal intervals
+        /// (`constant-rate`), or by several clients (`closed-loop`).
         "scenario" scenario: Axis<Scenario>, default "[\"single-stream\"]";
+        /// Queries per second, for the scenarios `server` and `constant-rate`; the others are not
+        /// multiplied by it.
+        "rate" rate: Axis<Rate>, optional;
+        /// Number of clients, for the scenario `closed-loop`; the others are not multiplied by it.
+        "clients" clients: Axis<NonZeroU32>, optional;
         /// Cells to add. What an entry leaves out takes every value of the axis above.
         "include" include: List<CellTable>, default "[]";
         /// Cells to leave out, of the axes and of `include` alike. What an entry leaves out matches
@@ -156,6 +164,10 @@ table! {
         "mode" mode: Axis<Mode>, optional;
         /// How queries are issued.
         "scenario" scenario: Axis<Scenario>, optional;
+        /// Queries per second, of the scenarios that take a rate.
+        "rate" rate: Axis<Rate>, optional;
+        /// Number of clients, of the scenario that has them.
+        "clients" clients: Axis<NonZeroU32>, optional;
     }
 }
 
@@ -163,9 +175,11 @@ table! {
     /// How each case is measured.
     MeasureTable {
         /// Time, or number of queries, before measuring; recorded, and left out of every metric.
-        "warm-up" warm_up: Quantity, default "\"1s\"";
-        /// A case is measured for at least this long.
-        "duration" duration: Nanoseconds, default "\"5s\"";
+        /// With `auto`, until the latencies have reached a steady state, which is looked for.
+        "warm-up" warm_up: WarmUp, default "\"1s\"";
+        /// A case is measured for at least this long. When absent: 5 s, or under `rules` as long as
+        /// they ask for.
+        "duration" duration: Nanoseconds, optional;
         /// A case is measured for no longer than this, even if queries are too few. When absent:
         /// ten times `duration`.
         "maximum-duration" maximum_duration: Nanoseconds, optional;
@@ -174,11 +188,39 @@ table! {
         /// Samples in one query of the scenario `offline`, rounded up to whole batches. When
         /// absent: the whole data set, or 24 batches where there is none.
         "offline-samples" offline_samples: Positive, optional;
+        /// Samples in one query of the scenario `multi-stream`, rounded up to whole batches.
+        "multi-stream-samples" multi_stream_samples: Positive, default "8";
+        /// A case is measured, beyond `duration` and `minimum-queries`, until an interval around a
+        /// percentile of its latencies is narrow enough, or until `maximum-duration` is over.
+        "confidence" confidence: ConfidenceTable, optional;
+        /// What the latency may be at most; a case beyond it is invalid.
+        "latency-limit" latency_limit: Nanoseconds, optional;
+        /// Which percentile of the latencies is limited. When absent: 99, or the one that `rules`
+        /// have for the scenario.
+        "latency-percentile" latency_percentile: Percentile, optional;
+        /// Public rules that cases are judged by; they also say how much is measured where
+        /// `duration` and `offline-samples` do not.
+        "rules" rules: RuleSet, optional;
+        /// `max-rate` searches, in `server` and `constant-rate`, the highest rate at which the
+        /// latency keeps to `latency-limit`, and measures the case at it.
+        "find" find: Find, optional;
         /// A case that makes no progress for this long is ended.
         "timeout" timeout: Nanoseconds, default "\"60s\"";
         /// A case that uses more memory than this is ended. When absent: the memory that is
         /// available when the case starts.
         "memory-limit" memory_limit: Bytes, optional;
+    }
+}
+
+table! {
+    /// When an interval is narrow enough.
+    ConfidenceTable {
+        /// Confidence of the interval.
+        "level" level: Level, default "0.95";
+        /// Half of the interval's width, as a part of the percentile's estimate.
+        "half-width" half_width: PerCent, required "half-width = \"1%\"";
+        /// Which percentile of the latencies the interval is around.
+        "percentile" percentile: Percentile, default "50";
     }
 }
 

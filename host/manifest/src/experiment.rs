@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use host_record::{InputSource, MeasureSettings, Mode, Precision, Scenario};
+use host_record::{InputSource, MeasureSettings, Mode, Precision, Rate, Scenario};
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
 
@@ -107,6 +107,11 @@ pub struct Matrix {
     pub mode: Vec<Mode>,
     /// How queries are issued.
     pub scenario: Vec<Scenario>,
+    /// Queries per second of the scenarios that take a rate; empty where there is none, or it is
+    /// searched.
+    pub rate: Vec<Rate>,
+    /// Numbers of clients of the scenario that has them; empty where there is none.
+    pub clients: Vec<u32>,
     /// Cells to add. What an entry leaves out takes every value of the matrix's axis.
     pub include: Vec<PartialCell>,
     /// Cells to leave out, of the axes' product and of `include` alike. What an entry leaves out
@@ -133,6 +138,10 @@ pub struct PartialCell {
     pub mode: Vec<Mode>,
     /// How queries are issued.
     pub scenario: Vec<Scenario>,
+    /// Queries per second.
+    pub rate: Vec<Rate>,
+    /// Numbers of clients.
+    pub clients: Vec<u32>,
 }
 
 /// A metric or a report, as the manifest wants it.

@@ -8,20 +8,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
-use host_record::{InputSource, MeasureSettings, SyntheticInput};
+use host_record::{
+    Confidence, Find, InputSource, LatencyLimit, MeasureSettings, RuleSet, Scenario, SyntheticInput,
+};
 use semver::VersionReq;
 use serde_json::Map;
 
 use crate::document::{
-    BackendTable, CellTable, DataTable, ExperimentTable, LimitTable, Manifest, MatrixTable,
-    MeasureTable, ModelTable, PluginTable, RecommendTable, SyntheticTable,
+    BackendTable, CellTable, ConfidenceTable, DataTable, ExperimentTable, LimitTable, Manifest,
+    MatrixTable, MeasureTable, ModelTable, PluginTable, RecommendTable, SyntheticTable,
 };
 use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
     Recommender,
 };
 use crate::mentions::Mentions;
-use crate::scalar::{Bytes, Id, Nanoseconds, PluginId, Positive};
+use crate::scalar::{Bytes, Id, Nanoseconds, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables, suggestion};
 
 fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
@@ -82,6 +84,10 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         .matrix
         .as_ref()
         .and_then(|table| matrix(table.get_ref(), &models, &backends, reader));
+    if let Some(matrix) = &manifest.matrix {
+        let find = manifest.measure.as_ref().map(|table| &table.get_ref().find);
+        loads(matrix.get_ref(), find.unwrap_or(&None), reader);
+    }
     let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
     let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
     let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
@@ -320,6 +326,8 @@ fn matrix(
         sequence_length,
         mode,
         scenario,
+        rate,
+        clients,
         include,
         exclude,
     } = table;
@@ -365,6 +373,8 @@ fn matrix(
     );
     exclusions.check("mode", mode, None, |_| true, |cell| &cell.mode);
     exclusions.check("scenario", scenario, None, |_| true, |cell| &cell.scenario);
+    exclusions.check("rate", rate, Some(Vec::new()), |_| true, |cell| &cell.rate);
+    exclusions.check("clients", clients, Some(Vec::new()), |_| true, |cell| &cell.clients);
     let model = axis(model).unwrap_or_else(|| all(models));
     let backend = axis(backend).unwrap_or_else(|| all(backends));
     let sequence_length = axis(sequence_length).unwrap_or_default();
@@ -378,6 +388,8 @@ fn matrix(
         sequence_length: counts(sequence_length),
         mode: mode?,
         scenario: scenario?,
+        rate: axis(rate).unwrap_or_default(),
+        clients: counts(axis(clients).unwrap_or_default()),
         include: list(include).map(partial_cell).collect(),
         exclude: list(exclude).map(partial_cell).collect(),
     })
@@ -440,8 +452,18 @@ impl Exclusions<'_> {
 
 impl CellTable {
     fn is_empty(&self) -> bool {
-        let Self { model, backend, device, precision, batch, sequence_length, mode, scenario } =
-            self;
+        let Self {
+            model,
+            backend,
+            device,
+            precision,
+            batch,
+            sequence_length,
+            mode,
+            scenario,
+            rate,
+            clients,
+        } = self;
         model.is_none()
             && backend.is_none()
             && device.is_none()
@@ -450,12 +472,24 @@ impl CellTable {
             && sequence_length.is_none()
             && mode.is_none()
             && scenario.is_none()
+            && rate.is_none()
+            && clients.is_none()
     }
 }
 
 fn partial_cell(cell: &CellTable) -> PartialCell {
-    let CellTable { model, backend, device, precision, batch, sequence_length, mode, scenario } =
-        cell;
+    let CellTable {
+        model,
+        backend,
+        device,
+        precision,
+        batch,
+        sequence_length,
+        mode,
+        scenario,
+        rate,
+        clients,
+    } = cell;
     PartialCell {
         model: axis(model).map(ids).unwrap_or_default(),
         backend: axis(backend).map(ids).unwrap_or_default(),
@@ -465,6 +499,93 @@ fn partial_cell(cell: &CellTable) -> PartialCell {
         sequence_length: axis(sequence_length).map(counts).unwrap_or_default(),
         mode: axis(mode).unwrap_or_default(),
         scenario: axis(scenario).unwrap_or_default(),
+        rate: axis(rate).unwrap_or_default(),
+        clients: axis(clients).map(counts).unwrap_or_default(),
+    }
+}
+
+/// Checks that each scenario has the load that it takes, and that no load is given for nothing.
+fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
+    let MatrixTable { scenario, rate, clients, include, .. } = table;
+    let read = |axis: &Option<At<Axis<Scenario>>>| {
+        axis.as_ref().is_none_or(|axis| axis.get_ref().complete)
+    };
+    let blocks = || {
+        std::iter::once((scenario, rate, clients))
+            .chain(list(include).map(|cell| (&cell.scenario, &cell.rate, &cell.clients)))
+    };
+    let (mut takes_rate, mut takes_clients) = (false, false);
+    for (own_scenario, own_rate, own_clients) in blocks() {
+        let named = own_scenario.as_ref().or(scenario.as_ref());
+        for value in named.iter().flat_map(|axis| &axis.get_ref().values) {
+            let name = *value.get_ref();
+            if name.is_open_loop() {
+                takes_rate = true;
+                if find.is_none() && own_rate.is_none() && rate.is_none() {
+                    reader.error(
+                        value.span(),
+                        format!("the scenario `{name}` has no rate of queries"),
+                        "without a rate",
+                        "add `rate = [100]` (queries per second) under `[matrix]`, or search it: \
+                         `find = \"max-rate\"` under `[measure]`"
+                            .to_owned(),
+                    );
+                }
+            }
+            if name == Scenario::ClosedLoop {
+                takes_clients = true;
+                if own_clients.is_none() && clients.is_none() {
+                    reader.error(
+                        value.span(),
+                        format!("the scenario `{name}` has no number of clients"),
+                        "without clients",
+                        "add `clients = [1, 2, 4]` under `[matrix]`".to_owned(),
+                    );
+                }
+            }
+        }
+    }
+    if !blocks().all(|(scenario, ..)| read(scenario)) {
+        return;
+    }
+    let open = "`server` and `constant-rate`";
+    for (_, rate, clients) in blocks() {
+        if let Some(rate) = rate {
+            if !takes_rate {
+                reader.error(
+                    rate.span(),
+                    "no scenario takes a rate, so this does nothing",
+                    "for nothing",
+                    format!("remove it, or add one of {open} to `scenario`"),
+                );
+            } else if let Some(find) = find {
+                reader.error(
+                    rate.span(),
+                    "the rate is searched, so none can be given",
+                    "beside `find`",
+                    format!(
+                        "remove it, or remove `find = \"{}\"` under `[measure]`",
+                        find.get_ref()
+                    ),
+                );
+            }
+        }
+        if let Some(clients) = clients.as_ref().filter(|_| !takes_clients) {
+            reader.error(
+                clients.span(),
+                "no scenario has clients, so this does nothing",
+                "for nothing",
+                "remove it, or add `closed-loop` to `scenario`".to_owned(),
+            );
+        }
+    }
+    if let Some(find) = find.as_ref().filter(|_| !takes_rate) {
+        reader.error(
+            find.span(),
+            "no scenario takes a rate, so there is none to find",
+            "for nothing",
+            format!("remove it, or add one of {open} to `scenario` under `[matrix]`"),
+        );
     }
 }
 
@@ -475,10 +596,19 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         maximum_duration,
         minimum_queries,
         offline_samples,
+        multi_stream_samples,
+        confidence,
+        latency_limit,
+        latency_percentile,
+        rules,
+        find,
         timeout,
         memory_limit,
     } = table;
-    for (key, time) in [("duration", duration), ("timeout", timeout)] {
+    let rules = value(rules);
+    for (key, time) in
+        [("duration", duration), ("timeout", timeout), ("latency-limit", latency_limit)]
+    {
         if let Some(time) = time
             && time.get_ref().0 == 0
         {
@@ -493,27 +623,75 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         let hint = "give it some memory, such as `\"2 GiB\"`, or leave the key out".to_owned();
         reader.error(limit.span(), "`measure.memory-limit` is zero", "zero", hint);
     }
-    let duration = duration.as_ref()?;
+    if let (Some(percentile), None) = (latency_percentile, latency_limit) {
+        reader.error(
+            percentile.span(),
+            "`measure.latency-percentile` says which percentile is limited, and there is no limit",
+            "without a limit",
+            "add `latency-limit = \"10ms\"`, or remove it".to_owned(),
+        );
+    }
+    if let (Some(find), None) = (find, latency_limit) {
+        reader.error(
+            find.span(),
+            "the highest rate is the one at which the latency keeps to its limit, and there is none",
+            "without a limit",
+            "add `latency-limit = \"10ms\"`".to_owned(),
+        );
+    }
+    let shortest = match rules {
+        Some(RuleSet::MlPerf) => 600_000_000_000,
+        None => 5_000_000_000,
+    };
+    let least = value(duration).map_or(shortest, |Nanoseconds(time)| time);
     let maximum = match maximum_duration {
-        Some(maximum) if maximum.get_ref().0 < duration.get_ref().0 => {
+        Some(maximum) if maximum.get_ref().0 < least => {
             reader.error(
                 maximum.span(),
                 "`measure.maximum-duration` is shorter than `measure.duration`",
                 "shorter than `duration`",
-                "make it at least as long (`duration` is 5 s unless you give it), or leave it out"
-                    .to_owned(),
+                format!(
+                    "make it at least as long (`duration` is {} s unless you give it), or leave it \
+                     out",
+                    shortest / 1_000_000_000
+                ),
             );
             return None;
         }
         Some(maximum) => maximum.get_ref().0,
-        None => duration.get_ref().0.saturating_mul(10),
+        None => least.saturating_mul(10),
     };
+    let latency_limit = value(latency_limit).map(|Nanoseconds(at_most_ns)| LatencyLimit {
+        at_most_ns,
+        percentile: value(latency_percentile).map(|Percentile(share)| share),
+    });
+    let multi_stream_samples = multi_stream_samples.as_ref()?.get_ref().0;
     Some(MeasureSettings {
         warm_up: value(warm_up)?,
-        minimum_duration_ns: duration.get_ref().0,
+        minimum_duration_ns: least,
         maximum_duration_ns: maximum,
         minimum_queries: minimum_queries.as_ref()?.get_ref().0,
-        offline_samples: value(offline_samples).map(|Positive(samples)| samples),
+        offline_samples: match (offline_samples, rules) {
+            (Some(samples), _) => Some(samples.get_ref().0),
+            (None, Some(RuleSet::MlPerf)) => Some(24_576),
+            (None, None) => None,
+        },
+        // The usual number goes without saying, in ids of cases too.
+        multi_stream_samples: Some(multi_stream_samples).filter(|samples| *samples != 8),
+        confidence: match confidence {
+            Some(table) => {
+                let ConfidenceTable { level, half_width, percentile } = table.get_ref();
+                Some(Confidence {
+                    level: level.as_ref()?.get_ref().0,
+                    half_width: half_width.as_ref()?.get_ref().0,
+                    percentile: percentile.as_ref()?.get_ref().0,
+                })
+            }
+            None => None,
+        },
+        latency_limit,
+        rules,
+        find: value(find),
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
     })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Mode, Precision, Quantity, Scenario};
+use host_record::{Find, Mode, Precision, Rate, RuleSet, Scenario, Share, WarmUp};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
 use toml::de::DeValue;
@@ -311,6 +311,110 @@ names! {
     Precision "a precision";
     Mode "a mode";
     Scenario "a scenario";
+    RuleSet "a set of rules";
+    Find "what can be searched";
+}
+
+/// The number in `node`, made into something that takes only some.
+fn number<T>(
+    node: &Node<'_>,
+    reader: &mut Reader,
+    make: impl FnOnce(f64) -> Result<T, String>,
+    label: &str,
+    hint: &str,
+) -> Option<T> {
+    let number = f64::read(node, reader)?;
+    let made = make(number);
+    if let Err(message) = &made {
+        reader.value_error(node, message, label, hint.to_owned());
+    }
+    made.ok()
+}
+
+/// A rate of queries per second.
+impl Shape for Rate {
+    const NAME: &'static str = "QueriesPerSecond";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let hint = "write a number of queries per second, such as `500`";
+        number(node, reader, Self::per_second, "no rate", hint)
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1e9 })
+    }
+}
+
+/// A percentile, such as 99 or 99.9.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Percentile(pub(crate) Share);
+
+impl Shape for Percentile {
+    const NAME: &'static str = "Percentile";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        // The digits that were written, and none that division leaves behind.
+        let share = |percentile: f64| {
+            let wrong = |_| format!("{percentile} is not a percentile above 0 and below 100");
+            Share::new((percentile * 1e6).round() / 1e8).map_err(wrong)
+        };
+        number(node, reader, share, "no percentile", "write a number, such as `99`").map(Self)
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 100 })
+    }
+}
+
+/// A level of confidence, such as 0.99.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Level(pub(crate) Share);
+
+impl Shape for Level {
+    const NAME: &'static str = "ConfidenceLevel";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let hint = "write a number such as `0.95` or `0.99`";
+        let level = |level: f64| {
+            let wrong = |_| format!("{level} is not a level of confidence from 0.5 to below 1");
+            Share::new(level)
+                .map_err(wrong)
+                .and_then(|share| if level < 0.5 { Err(wrong(String::new())) } else { Ok(share) })
+        };
+        number(node, reader, level, "no level of confidence", hint).map(Self)
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0.5, "exclusiveMaximum": 1 })
+    }
+}
+
+/// A part of a value in per cent, such as `"1%"`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PerCent(pub(crate) Share);
+
+impl Shape for PerCent {
+    const NAME: &'static str = "PerCent";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let hint = "write a part of the value in per cent and in quotes, such as `\"1%\"`";
+        let text = text(node, reader, "a part in per cent", Some(hint))?;
+        let number = text.strip_suffix('%').map(str::trim).and_then(|text| text.parse().ok());
+        let share = number.and_then(|number: f64| Share::new((number * 1e6).round() / 1e8).ok());
+        if share.is_none() {
+            let message = format!("`{text}` is not a part above 0 % and below 100 %");
+            reader.value_error(node, message, "not a part", hint.to_owned());
+        }
+        share.map(Self)
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^[0-9]+(\.[0-9]+)? *%$",
+            "examples": ["1%", "0.5%"],
+        })
+    }
 }
 
 impl Shape for DeviceChoice {
@@ -478,19 +582,21 @@ impl Shape for Bytes {
     }
 }
 
-/// A duration, or a number of queries.
-impl Shape for Quantity {
-    const NAME: &'static str = "DurationOrQueries";
+/// A duration, a number of queries, or `auto`.
+impl Shape for WarmUp {
+    const NAME: &'static str = "WarmUp";
 
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
         match node.get_ref() {
             DeValue::Integer(_) => u64::read(node, reader).map(Self::Iterations),
+            DeValue::String(text) if text == "auto" => Some(Self::Auto),
             DeValue::String(_) => {
                 Nanoseconds::read(node, reader).map(|Nanoseconds(value)| Self::Nanoseconds(value))
             }
             _ => {
-                let hint = "write a duration such as `\"200ms\"`, or a number of queries";
-                let expected = "a duration or a number of queries";
+                let hint =
+                    "write a duration such as `\"200ms\"`, a number of queries, or `\"auto\"`";
+                let expected = "a duration, a number of queries or `auto`";
                 reader.wrong_type(node, expected, hint.to_owned());
                 None
             }
@@ -499,7 +605,11 @@ impl Shape for Quantity {
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "anyOf": [u64::schema(generator), Nanoseconds::schema(generator)],
+            "anyOf": [
+                u64::schema(generator),
+                Nanoseconds::schema(generator),
+                { "type": "string", "const": "auto" },
+            ],
         })
     }
 }

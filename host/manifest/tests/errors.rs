@@ -172,6 +172,9 @@ limits = [
     34: `measure.timeout`: a duration was expected, found an integer
        `60` an integer
        write a number and a unit in quotes, such as `"200ms"`
+    35: `measure.maximum-duration` is shorter than `measure.duration`
+       `"0s"` shorter than `duration`
+       make it at least as long (`duration` is 5 s unless you give it), or leave it out
     36: `measure.memory-limit`: `2 gib` is not a size: `gib` is not a unit
        `"2 gib"` not a size
        did you mean `GiB`?
@@ -254,9 +257,9 @@ options = []
     19: `matrix.include`: a list was expected, found a table
        `{ batch = 1 }` a table
        put it in square brackets: `[…]`
-    22: `measure.warm-up`: a duration or a number of queries was expected, found a floating-point number
+    22: `measure.warm-up`: a duration, a number of queries or `auto` was expected, found a floating-point number
        `0.5` a floating-point number
-       write a duration such as `"200ms"`, or a number of queries
+       write a duration such as `"200ms"`, a number of queries, or `"auto"`
     23: `measure.duration`: a duration was expected, found a date or time
        `1979-05-27` a date or time
        write a number and a unit in quotes, such as `"200ms"`
@@ -572,4 +575,84 @@ limits = [{ metric = "latensy.p98", at-most = "5ms" }]
     // Those that stand in for an absent list are written nowhere.
     assert_eq!(mentions.reports.iter().map(|it| &*it.id).collect::<Vec<_>>(), ["html", "markdown"]);
     assert!(mentions.reports.iter().all(|report| report.place.is_none()));
+}
+
+#[test]
+fn a_load_that_is_missing_or_for_nothing_is_told() {
+    assert_snapshot!(errors(&with(
+        "[matrix]\nscenario = [\"server\", \"closed-loop\"]\n[measure]\nlatency-percentile = 99"
+    )), @r#"
+    4: the scenario `server` has no rate of queries
+       `"server"` without a rate
+       add `rate = [100]` (queries per second) under `[matrix]`, or search it: `find = "max-rate"` under `[measure]`
+    4: the scenario `closed-loop` has no number of clients
+       `"closed-loop"` without clients
+       add `clients = [1, 2, 4]` under `[matrix]`
+    6: `measure.latency-percentile` says which percentile is limited, and there is no limit
+       `99` without a limit
+       add `latency-limit = "10ms"`, or remove it
+    "#);
+    assert_snapshot!(errors(&with(
+        "[matrix]\nrate = 5\nclients = 2\n[measure]\nfind = \"max-rate\"\nlatency-limit = \"0s\""
+    )), @r#"
+    4: no scenario takes a rate, so this does nothing
+       `5` for nothing
+       remove it, or add one of `server` and `constant-rate` to `scenario`
+    5: no scenario has clients, so this does nothing
+       `2` for nothing
+       remove it, or add `closed-loop` to `scenario`
+    7: no scenario takes a rate, so there is none to find
+       `"max-rate"` for nothing
+       remove it, or add one of `server` and `constant-rate` to `scenario` under `[matrix]`
+    8: `measure.latency-limit` is zero
+       `"0s"` zero
+       give it some time, such as `"1s"`
+    "#);
+    assert_snapshot!(errors(&with(
+        "[matrix]\nscenario = \"server\"\nrate = [0, -1, \"fast\"]\n[measure]\nfind = \"max-rate\""
+    )), @r#"
+    5: the rate is searched, so none can be given
+       `[0, -1, "fast"]` beside `find`
+       remove it, or remove `find = "max-rate"` under `[measure]`
+    5: `matrix.rate`: 0 queries per second is not above 0 and at most 1,000,000,000
+       `0` no rate
+       write a number of queries per second, such as `500`
+    5: `matrix.rate`: -1 queries per second is not above 0 and at most 1,000,000,000
+       `-1` no rate
+       write a number of queries per second, such as `500`
+    5: `matrix.rate`: a number was expected, found a string
+       `"fast"` a string
+    7: the highest rate is the one at which the latency keeps to its limit, and there is none
+       `"max-rate"` without a limit
+       add `latency-limit = "10ms"`
+    "#);
+}
+
+#[test]
+fn confidence_and_rules_are_checked() {
+    assert_snapshot!(errors(&with(
+        "[measure]\nrules = \"mlpref\"\nwarm-up = \"automatic\"\nlatency-percentile = 100\n\
+         confidence = { level = 99, half-width = 0.01 }"
+    )), @r#"
+    4: `measure.rules`: `mlpref` is not a set of rules
+       `"mlpref"` unknown
+       did you mean `mlperf`?
+    5: `measure.warm-up`: `automatic` is not a duration: it does not begin with a number
+       `"automatic"` not a duration
+       write a number and a unit, such as `5 ms`
+    6: `measure.latency-percentile`: 100 is not a percentile above 0 and below 100
+       `100` no percentile
+       write a number, such as `99`
+    7: `measure.confidence.level`: 99 is not a level of confidence from 0.5 to below 1
+       `99` no level of confidence
+       write a number such as `0.95` or `0.99`
+    7: `measure.confidence.half-width`: a part in per cent was expected, found a floating-point number
+       `0.01` a floating-point number
+       write a part of the value in per cent and in quotes, such as `"1%"`
+    "#);
+    assert_snapshot!(errors(&with("[measure]\nconfidence = { half-width = \"120%\" }")), @r#"
+    4: `measure.confidence.half-width`: `120%` is not a part above 0 % and below 100 %
+       `"120%"` not a part
+       write a part of the value in per cent and in quotes, such as `"1%"`
+    "#);
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use host_manifest::{Bound, DeviceChoice, Limit, TEMPLATE, parse};
-use host_record::{InputSource, Precision, Quantity, Scenario};
+use host_record::{
+    Confidence, InputSource, MeasureSettings, Precision, RuleSet, Scenario, Share, WarmUp,
+};
 
 fn repository(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
@@ -32,6 +34,14 @@ fn the_commented_keys_of_the_template_are_good() {
         // Files and drawn inputs exclude each other.
         .filter(|line| !line.starts_with("[model.inputs") && !line.starts_with("low = "))
         .filter(|line| !line.starts_with("high = ") && !line.starts_with("dimensions = "))
+        // So do a rate and the search for one, and each wants its scenario.
+        .filter(|line| !line.starts_with("rate = "))
+        .map(|line| match line {
+            r#"scenario = ["single-stream", "offline"]"# => {
+                r#"scenario = ["server", "closed-loop"]"#
+            }
+            _ => line,
+        })
         .collect::<Vec<_>>()
         .join("\n");
     let experiment = parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
@@ -52,7 +62,7 @@ fn the_quickstart_says_what_it_seems_to() {
     assert_eq!(experiment.matrix.scenario, [Scenario::SingleStream, Scenario::Offline]);
     assert_eq!(experiment.backends[0].plugin, "cpu");
     assert_eq!(experiment.backends[0].devices, [DeviceChoice::Auto]);
-    assert_eq!(experiment.measure.warm_up, Quantity::Nanoseconds(200_000_000));
+    assert_eq!(experiment.measure.warm_up, WarmUp::Nanoseconds(200_000_000));
     assert_eq!(experiment.measure.minimum_duration_ns, 2_000_000_000);
     assert_eq!(experiment.measure.maximum_duration_ns, 20_000_000_000);
     assert!(matches!(
@@ -140,4 +150,47 @@ fn the_guide_is_good() {
         let text = if has("schema") { format!("{block}{text}") } else { text + block };
         parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
     }
+}
+
+#[test]
+fn the_load_and_the_rules_are_read_and_have_their_defaults() {
+    let parse = |matrix: &str, measure: &str| {
+        let text = format!(
+            r#"
+schema = 1
+experiment = {{ name = "test" }}
+model = [{{ id = "m", path = "m.onnx" }}]
+backend = [{{ id = "cpu" }}]
+matrix = {{ {matrix} }}
+measure = {{ {measure} }}
+"#
+        );
+        host_manifest::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"))
+    };
+    let plain = parse("", "").measure;
+    assert_eq!(plain, MeasureSettings::default());
+
+    let loaded = parse(
+        "scenario = [\"server\", \"closed-loop\"], rate = [50, 0.5], clients = 4",
+        "warm-up = \"auto\", latency-limit = \"10ms\", latency-percentile = 99.9, \
+         confidence = { half-width = \"0.5%\" }, multi-stream-samples = 4",
+    );
+    let rates: Vec<f64> = loaded.matrix.rate.iter().map(|rate| rate.get()).collect();
+    assert_eq!((rates, loaded.matrix.clients), (vec![50.0, 0.5], vec![4]));
+    let MeasureSettings { warm_up, latency_limit, confidence, multi_stream_samples, .. } =
+        loaded.measure;
+    assert_eq!((warm_up, multi_stream_samples), (WarmUp::Auto, Some(4)));
+    let limit = latency_limit.unwrap();
+    assert_eq!((limit.at_most_ns, limit.percentile), (10_000_000, Share::new(0.999).ok()));
+    let Confidence { level, half_width, percentile } = confidence.unwrap();
+    assert_eq!([level, half_width, percentile].map(Share::get), [0.95, 0.005, 0.5]);
+
+    let ruled = parse("", "rules = \"mlperf\"").measure;
+    assert_eq!(ruled.rules, Some(RuleSet::MlPerf));
+    assert_eq!(ruled.minimum_duration_ns, 600_000_000_000);
+    assert_eq!(ruled.offline_samples, Some(24_576));
+    assert_eq!(
+        parse("", "rules = \"mlperf\", duration = \"1s\"").measure.minimum_duration_ns,
+        1_000_000_000
+    );
 }

@@ -73,6 +73,7 @@ fn schema_and_parser_know_the_same_keys() {
     .matrix.exclude[]
     .matrix.include[]
     .measure
+    .measure.confidence
     .metric[]
     .model[]
     .model[].data

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_manifest::{DeviceChoice, Experiment, PartialCell};
-use host_record::{DeviceInfo, Gap, GapKind, Mode, PluginIdentity, Precision, Scenario};
+use host_record::{
+    DeviceInfo, Find, Gap, GapKind, Mode, PluginIdentity, Precision, Rate, Scenario,
+};
 
 use crate::PlanError;
 use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
@@ -59,6 +61,15 @@ pub(crate) struct Values {
     places: Vec<Place>,
     batch: Vec<u32>,
     sequence_length: Vec<Option<u32>>,
+    load: Vec<Load>,
+}
+
+/// A scenario with the rate or the clients that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Load {
+    pub(crate) scenario: Scenario,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) clients: Option<u32>,
 }
 
 /// A cell, spelled out.
@@ -71,13 +82,13 @@ pub(crate) struct Coordinates<'a> {
     pub(crate) batch: u32,
     pub(crate) sequence_length: Option<u32>,
     pub(crate) mode: Mode,
-    pub(crate) scenario: Scenario,
+    pub(crate) load: Load,
 }
 
 impl Values {
     /// What a cell's numbers mean.
     pub(crate) fn coordinates(&self, cell: Cell) -> Coordinates<'_> {
-        let [model, place, precision, batch, sequence_length, mode, scenario] =
+        let [model, place, precision, batch, sequence_length, mode, load] =
             cell.map(|number| number as usize);
         Coordinates {
             model,
@@ -86,7 +97,7 @@ impl Values {
             batch: self.batch[batch],
             sequence_length: self.sequence_length[sequence_length],
             mode: Mode::ALL[mode],
-            scenario: Scenario::ALL[scenario],
+            load: self.load[load],
         }
     }
 }
@@ -107,6 +118,7 @@ pub(crate) fn cells(experiment: &Experiment, facts: &Facts) -> Result<(Values, C
         place_numbers: BTreeMap::new(),
         batch: Numbered::new(),
         sequence_length: Numbered::new(),
+        load: Numbered::new(),
     };
     let matrix = &experiment.matrix;
     // The matrix itself is the include that leaves everything out.
@@ -120,6 +132,7 @@ pub(crate) fn cells(experiment: &Experiment, facts: &Facts) -> Result<(Values, C
         places: axes.places,
         batch: axes.batch.values,
         sequence_length: axes.sequence_length.values,
+        load: axes.load.values,
     };
     Ok((values, Cells { blocks, exclusions }))
 }
@@ -132,6 +145,7 @@ struct Axes<'a> {
     place_numbers: BTreeMap<(usize, String), u32>,
     batch: Numbered<u32>,
     sequence_length: Numbered<Option<u32>>,
+    load: Numbered<Load>,
 }
 
 /// `own` where it says something, `others` else.
@@ -227,8 +241,32 @@ impl Axes<'_> {
                 .collect(),
             lengths.iter().map(|length| self.sequence_length.number(length)).collect(),
             either(&cell.mode, &matrix.mode).iter().map(|value| *value as u32).collect(),
-            either(&cell.scenario, &matrix.scenario).iter().map(|value| *value as u32).collect(),
+            self.loads(cell).iter().map(|load| self.load.number(load)).collect(),
         ]))
+    }
+
+    /// Each scenario, once for each rate or number of clients where it takes one.
+    fn loads(&self, cell: &PartialCell) -> Vec<Load> {
+        let Experiment { matrix, measure, .. } = self.experiment;
+        let mut loads = Vec::new();
+        for &scenario in either(&cell.scenario, &matrix.scenario) {
+            let plain = Load { scenario, rate: None, clients: None };
+            let rates = either(&cell.rate, &matrix.rate).iter().map(|rate| Some(*rate));
+            let clients = either(&cell.clients, &matrix.clients).iter().map(|count| Some(*count));
+            match scenario {
+                Scenario::Server | Scenario::ConstantRate => match measure.find {
+                    Some(Find::MaxRate) => loads.push(plain),
+                    None => loads.extend(rates.map(|rate| Load { rate, ..plain })),
+                },
+                Scenario::ClosedLoop => {
+                    loads.extend(clients.map(|clients| Load { clients, ..plain }));
+                }
+                Scenario::SingleStream | Scenario::MultiStream | Scenario::Offline => {
+                    loads.push(plain);
+                }
+            }
+        }
+        loads
     }
 
     /// What an exclude matches, among the values that the blocks have.
@@ -255,6 +293,14 @@ impl Axes<'_> {
             .sequence_length
             .iter()
             .filter_map(|length| self.sequence_length.numbers.get(&Some(*length)).copied());
+        let loads = self.load.numbers.iter().filter_map(|(load, number)| {
+            let among = |rate: &Rate| cell.rate.contains(rate);
+            let matches = (cell.scenario.is_empty() || cell.scenario.contains(&load.scenario))
+                && (cell.rate.is_empty() || load.rate.as_ref().is_some_and(among))
+                && (cell.clients.is_empty()
+                    || load.clients.is_some_and(|count| cell.clients.contains(&count)));
+            matches.then_some(*number)
+        });
         Ok(Exclusion([
             (!cell.model.is_empty()).then_some(models),
             (!cell.backend.is_empty() || !cell.device.is_empty()).then_some(places),
@@ -263,8 +309,8 @@ impl Axes<'_> {
             (!cell.batch.is_empty()).then(|| batch.collect()),
             (!cell.sequence_length.is_empty()).then(|| lengths.collect()),
             (!cell.mode.is_empty()).then(|| cell.mode.iter().map(|value| *value as u32).collect()),
-            (!cell.scenario.is_empty())
-                .then(|| cell.scenario.iter().map(|value| *value as u32).collect()),
+            (!cell.scenario.is_empty() || !cell.rate.is_empty() || !cell.clients.is_empty())
+                .then(|| loads.collect()),
         ]))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host_record::{MeasureSettings, Quantity};
+use host_record::{MeasureSettings, WarmUp};
 
 /// How long running a plan takes, as far as the settings tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,9 @@ pub struct Estimate {
 impl Estimate {
     pub(crate) fn new(cases: u64, measure: &MeasureSettings) -> Self {
         let (warm_up_ns, warm_up) = match measure.warm_up {
-            Quantity::Nanoseconds(time) => (time, format!("{} of warm-up", shown(time))),
-            Quantity::Iterations(count) => (0, format!("{count} warm-up queries of unknown time")),
+            WarmUp::Nanoseconds(time) => (time, format!("{} of warm-up", shown(time))),
+            WarmUp::Auto => (0, "warming up for as long as it takes".to_owned()),
+            WarmUp::Iterations(count) => (0, format!("{count} warm-up queries of unknown time")),
         };
         let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
         let total_ns = u128::from(cases) * case_ns;

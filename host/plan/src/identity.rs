@@ -7,8 +7,9 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
   the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, and for `offline` the samples per query, but neither
-  time-out nor memory limit, which do not change the work;
+- `measure`: warm-up, durations, queries, confidence, and where the scenario has them the samples
+  per query and what is searched, but neither time-out, memory limit, rules nor a limit that only
+  judges, which do not change the work;
 - `model`: the SHA-256 of the model file;
 - `options`, `plugin` (its id) and `threads` of the backend;
 - `seed`.
@@ -23,7 +24,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use host_manifest::{Backend, Model};
-use host_record::{CaseKey, InputSource, MeasureSettings, Quantity, Scenario, SyntheticInput};
+use host_record::{CaseKey, InputSource, MeasureSettings, Scenario, SyntheticInput, WarmUp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -93,12 +94,23 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
         "minimum-duration-ns": measure.minimum_duration_ns,
         "minimum-queries": measure.minimum_queries,
         "warm-up": match measure.warm_up {
-            Quantity::Iterations(count) => json!({ "iterations": count }),
-            Quantity::Nanoseconds(time) => json!({ "nanoseconds": time }),
+            WarmUp::Iterations(count) => json!({ "iterations": count }),
+            WarmUp::Nanoseconds(time) => json!({ "nanoseconds": time }),
+            WarmUp::Auto => json!("auto"),
         },
     });
     if let (Scenario::Offline, Some(samples)) = (scenario, measure.offline_samples) {
         part["offline-samples"] = samples.into();
+    }
+    if let (Scenario::MultiStream, Some(samples)) = (scenario, measure.multi_stream_samples) {
+        part["multi-stream-samples"] = samples.into();
+    }
+    if let Some(confidence) = measure.confidence {
+        part["confidence"] = json!(confidence);
+    }
+    if let (true, Some(find)) = (scenario.is_open_loop(), measure.find) {
+        // What is searched depends on the limit; elsewhere the limit only judges.
+        part["find"] = json!({ "latency-limit": measure.latency_limit, "what": find });
     }
     part.to_string()
 }
@@ -119,16 +131,19 @@ pub(crate) fn write_canonical(
     // Writing to a `String` does not fail.
     let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"backend":"#, model.inputs);
     quote(text, &key.backend);
-    let _ = write!(text, r#","batch":{},"device":"#, key.batch);
+    let _ = write!(text, r#","batch":{}"#, key.batch);
+    if let Some(clients) = key.clients {
+        let _ = write!(text, r#","clients":{clients}"#);
+    }
+    text.push_str(r#","device":"#);
     quote(text, &key.device);
     let _ = write!(text, r#","mode":"{}","model":"#, key.mode.name());
     quote(text, &key.model);
-    let _ = write!(
-        text,
-        r#","precision":"{}","scenario":"{}""#,
-        key.precision.name(),
-        key.scenario.name()
-    );
+    let _ = write!(text, r#","precision":"{}""#, key.precision.name(),);
+    if let Some(rate) = key.rate {
+        let _ = write!(text, r#","rate":{}"#, json!(rate.get()));
+    }
+    let _ = write!(text, r#","scenario":"{}""#, key.scenario.name());
     if let Some(length) = key.sequence_length {
         let _ = write!(text, r#","sequence-length":{length}"#);
     }
@@ -164,7 +179,7 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::DeviceChoice;
-    use host_record::{Mode, Precision};
+    use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
 
     use super::*;
 
@@ -192,13 +207,12 @@ mod tests {
 
     fn measure() -> MeasureSettings {
         MeasureSettings {
-            warm_up: Quantity::Nanoseconds(200_000_000),
+            warm_up: WarmUp::Nanoseconds(200_000_000),
             minimum_duration_ns: 1_000_000_000,
             maximum_duration_ns: 10_000_000_000,
             minimum_queries: 100,
             offline_samples: Some(360),
-            timeout_ns: 60_000_000_000,
-            memory_limit_bytes: None,
+            ..MeasureSettings::default()
         }
     }
 
@@ -212,6 +226,8 @@ mod tests {
             sequence_length,
             mode: Mode::Inference,
             scenario,
+            rate: None,
+            clients: None,
         }
     }
 
@@ -247,7 +263,10 @@ mod tests {
             for device in ["cpu:0", "odd \"device\" \\ \u{1f600}"] {
                 for scenario in Scenario::ALL {
                     for length in [None, Some(128)] {
-                        let text = text(&key(device, *scenario, length), &model, &BTreeMap::new());
+                        let mut key = key(device, *scenario, length);
+                        key.rate = host_record::Rate::per_second(1e-7).ok();
+                        key.clients = Some(3);
+                        let text = text(&key, &model, &BTreeMap::new());
                         // `serde_json` keeps the keys of an object sorted.
                         let value: Value = serde_json::from_str(&text).unwrap();
                         assert_eq!(value.to_string(), text);
@@ -255,6 +274,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_only_judges_is_no_part_of_an_id() {
+        let limit = LatencyLimit { at_most_ns: 1, percentile: None };
+        let judged = MeasureSettings {
+            latency_limit: Some(limit),
+            rules: Some(RuleSet::MlPerf),
+            ..measure()
+        };
+        let part = |settings: &MeasureSettings| measure_part(settings, Scenario::Server);
+        assert_eq!(part(&judged), part(&measure()));
+        // It is where the rate is searched by it.
+        let found = MeasureSettings { find: Some(Find::MaxRate), ..judged };
+        let another = MeasureSettings {
+            latency_limit: Some(LatencyLimit { at_most_ns: 2, ..limit }),
+            ..found.clone()
+        };
+        assert_ne!(part(&found), part(&another));
+        assert_ne!(part(&found), part(&measure()));
     }
 
     #[test]

@@ -292,7 +292,9 @@ impl Plan {
             batch: cell.batch,
             sequence_length: cell.sequence_length,
             mode: cell.mode,
-            scenario: cell.scenario,
+            scenario: cell.load.scenario,
+            rate: cell.load.rate,
+            clients: cell.load.clients,
         };
         let measure = self.measure_identity.iter().find(|(scenario, _)| *scenario == key.scenario);
         let measure = measure.map_or("", |(_, text)| text);

@@ -8,7 +8,7 @@ use host_manifest::{Backend, DeviceChoice, Experiment, Matrix, Model, PartialCel
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
     CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, PluginIdentity,
-    Precision, Quantity, Scenario,
+    Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -33,6 +33,10 @@ fn devices() -> Vec<DeviceChoice> {
     [DeviceChoice::Auto].into_iter().chain(ids).collect()
 }
 
+fn rates() -> [Rate; 2] {
+    [0.5, 100.0].map(|rate| Rate::per_second(rate).unwrap())
+}
+
 fn partial_cell() -> impl Strategy<Value = PartialCell> {
     (
         some(&owned(&MODELS), 0),
@@ -42,19 +46,25 @@ fn partial_cell() -> impl Strategy<Value = PartialCell> {
         some(&[1, 2, 3, 4], 0),
         some(&[16, 32], 0),
         some(Scenario::ALL, 0),
+        (some(&rates(), 0), some(&[1, 2], 0)),
     )
-        .prop_map(|(model, backend, device, precision, batch, sequence_length, scenario)| {
-            PartialCell {
-                model,
-                backend,
-                device,
-                precision,
-                batch,
-                sequence_length,
-                mode: vec![],
-                scenario,
-            }
-        })
+        .prop_map(
+            |(model, backend, device, precision, batch, sequence_length, scenario, load)| {
+                let (rate, clients) = load;
+                PartialCell {
+                    model,
+                    backend,
+                    device,
+                    precision,
+                    batch,
+                    sequence_length,
+                    mode: vec![],
+                    scenario,
+                    rate,
+                    clients,
+                }
+            },
+        )
 }
 
 fn experiment() -> impl Strategy<Value = Experiment> {
@@ -66,13 +76,15 @@ fn experiment() -> impl Strategy<Value = Experiment> {
             some(&[1, 2, 3], 1),
             some(&[16, 64], 0),
             some(Scenario::ALL, 1),
+            (some(&rates(), 0), some(&[2, 4], 0)),
         ),
         proptest::collection::vec(partial_cell(), 0..3),
         proptest::collection::vec(partial_cell(), 0..3),
         proptest::collection::vec(some(&devices(), 1), BACKENDS.len()),
     )
         .prop_map(|(axes, include, exclude, devices)| {
-            let (model, backend, precision, batch, sequence_length, scenario) = axes;
+            let (model, backend, precision, batch, sequence_length, scenario, load) = axes;
+            let (rate, clients) = load;
             Experiment {
                 name: "laws".to_owned(),
                 description: String::new(),
@@ -107,17 +119,18 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     sequence_length,
                     mode: vec![Mode::Inference],
                     scenario,
+                    rate,
+                    clients,
                     include,
                     exclude,
                 },
                 measure: MeasureSettings {
-                    warm_up: Quantity::Iterations(0),
+                    warm_up: WarmUp::Iterations(0),
                     minimum_duration_ns: 1,
                     maximum_duration_ns: 1,
                     minimum_queries: 1,
-                    offline_samples: None,
                     timeout_ns: 1,
-                    memory_limit_bytes: None,
+                    ..MeasureSettings::default()
                 },
                 metrics: vec![],
                 reports: vec![],
@@ -173,6 +186,23 @@ fn or<'a, T>(own: &'a [T], others: &'a [T]) -> &'a [T] {
     if own.is_empty() { others } else { own }
 }
 
+/// The scenarios of an include, with what each takes.
+fn loads(matrix: &Matrix, cell: &PartialCell) -> Vec<(Scenario, Option<Rate>, Option<u32>)> {
+    let mut loads = Vec::new();
+    for scenario in or(&cell.scenario, &matrix.scenario).iter().copied() {
+        if scenario.is_open_loop() {
+            let rates = or(&cell.rate, &matrix.rate).iter();
+            loads.extend(rates.map(|rate| (scenario, Some(*rate), None)));
+        } else if scenario == Scenario::ClosedLoop {
+            let clients = or(&cell.clients, &matrix.clients).iter();
+            loads.extend(clients.map(|clients| (scenario, None, Some(*clients))));
+        } else {
+            loads.push((scenario, None, None));
+        }
+    }
+    loads
+}
+
 /// The cells that one include adds.
 fn product(experiment: &Experiment, cell: &PartialCell, cells: &mut BTreeSet<CaseKey>) {
     let matrix = &experiment.matrix;
@@ -186,7 +216,7 @@ fn product(experiment: &Experiment, cell: &PartialCell, cells: &mut BTreeSet<Cas
                 for precision in or(&cell.precision, &matrix.precision) {
                     for batch in or(&cell.batch, &matrix.batch) {
                         for sequence_length in &lengths {
-                            for scenario in or(&cell.scenario, &matrix.scenario) {
+                            for (scenario, rate, clients) in loads(matrix, cell) {
                                 cells.insert(CaseKey {
                                     model: model.clone(),
                                     backend: backend.clone(),
@@ -195,7 +225,9 @@ fn product(experiment: &Experiment, cell: &PartialCell, cells: &mut BTreeSet<Cas
                                     batch: *batch,
                                     sequence_length: *sequence_length,
                                     mode: Mode::Inference,
-                                    scenario: *scenario,
+                                    scenario,
+                                    rate,
+                                    clients,
                                 });
                             }
                         }
@@ -220,6 +252,9 @@ fn excluded(key: &CaseKey, cell: &PartialCell) -> bool {
             || key.sequence_length.is_some_and(|length| cell.sequence_length.contains(&length)))
         && fits(&cell.mode, &key.mode)
         && fits(&cell.scenario, &key.scenario)
+        && (cell.rate.is_empty() || key.rate.is_some_and(|rate| cell.rate.contains(&rate)))
+        && (cell.clients.is_empty()
+            || key.clients.is_some_and(|clients| cell.clients.contains(&clients)))
 }
 
 /// What the plan of an experiment must hold.

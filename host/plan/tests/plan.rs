@@ -288,3 +288,25 @@ fn a_matrix_is_checked_without_devices() {
     let large = format!("batch = [{many}]\nsequence-length = [{many}]");
     assert!(matches!(check(&large), Err(PlanError::TooLarge { .. })));
 }
+
+#[test]
+fn only_the_scenarios_that_take_a_load_are_multiplied_by_it() {
+    let matrix = "model = \"a\"\nbackend = \"cpu\"\n\
+                  scenario = [\"single-stream\", \"server\", \"closed-loop\"]\n\
+                  rate = [100, 0.5]\nclients = [1, 4]\n\
+                  include = [{ scenario = \"constant-rate\", rate = 7 }]\n\
+                  exclude = [{ rate = 0.5 }]";
+    assert_snapshot!(show(&plan(matrix, laptop()).unwrap()), @r#"
+    0 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    1 a · cpu · cpu:0 · fp32 · batch 1 · server at 100/s
+    2 a · cpu · cpu:0 · fp32 · batch 1 · closed-loop of 1 client
+    3 a · cpu · cpu:0 · fp32 · batch 1 · closed-loop of 4 clients
+    4 a · cpu · cpu:0 · fp32 · batch 1 · constant-rate at 7/s
+    "#);
+    let found = plan(
+        "model = \"a\"\nbackend = \"cpu\"\nscenario = \"server\"\n[measure]\n\
+         find = \"max-rate\"\nlatency-limit = \"10ms\"",
+        laptop(),
+    );
+    assert_snapshot!(show(&found.unwrap()), @"0 a · cpu · cpu:0 · fp32 · batch 1 · server");
+}

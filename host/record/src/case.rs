@@ -1,7 +1,9 @@
 //! What defines a case, and what the worker is told about it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -75,6 +77,98 @@ names! {
         SingleStream = "single-stream",
         /// All samples are available at once; the backend may pipeline the batches.
         Offline = "offline",
+        /// One query of several samples at a time; the next is issued when all of the last are
+        /// done.
+        MultiStream = "multi-stream",
+        /// Queries of one batch arrive at random, as a Poisson process, whether or not the last is
+        /// done.
+        Server = "server",
+        /// Queries of one batch arrive at equal intervals, whether or not the last is done.
+        ConstantRate = "constant-rate",
+        /// Several clients, each of which issues a query of one batch when its last one is done.
+        ClosedLoop = "closed-loop",
+    }
+}
+
+impl Scenario {
+    /// Whether queries arrive by a schedule of their own, whether or not the backend is ready.
+    #[must_use]
+    pub fn is_open_loop(self) -> bool {
+        matches!(self, Self::Server | Self::ConstantRate)
+    }
+}
+
+/// A rate of queries per second: above 0 and at most one per nanosecond.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Rate(f64);
+
+impl Rate {
+    /// So many queries per second.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not above zero, or more than the one per nanosecond that a clock can tell apart.
+    pub fn per_second(queries: f64) -> Result<Self, String> {
+        if queries > 0.0 && queries <= 1e9 {
+            Ok(Self(queries))
+        } else {
+            Err(format!("{queries} queries per second is not above 0 and at most 1,000,000,000"))
+        }
+    }
+
+    /// Queries per second.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Rate {
+    type Error = String;
+
+    fn try_from(queries: f64) -> Result<Self, String> {
+        Self::per_second(queries)
+    }
+}
+
+impl From<Rate> for f64 {
+    fn from(rate: Rate) -> Self {
+        rate.0
+    }
+}
+
+impl PartialEq for Rate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rate {}
+
+impl PartialOrd for Rate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Every rate is a positive number, so that the total order is the usual one.
+impl Ord for Rate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Hash for Rate {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
+
+impl fmt::Display for Rate {
+    /// The number alone.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
     }
 }
 
@@ -99,16 +193,45 @@ pub struct CaseKey {
     pub mode: Mode,
     /// How queries are issued.
     pub scenario: Scenario,
+    /// Queries per second of an open loop; `None` where the rate is searched, and in every other
+    /// scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Clients of a closed loop; `None` in every other scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
 }
 
 impl CaseKey {
     /// Names of the coordinates where they are columns of a table.
-    pub const COLUMNS: [&'static str; 8] =
-        ["model", "backend", "device", "precision", "batch", "sequence_length", "mode", "scenario"];
+    pub const COLUMNS: [&'static str; 10] = [
+        "model",
+        "backend",
+        "device",
+        "precision",
+        "batch",
+        "sequence_length",
+        "mode",
+        "scenario",
+        "rate",
+        "clients",
+    ];
+
+    /// The scenario with what it is issued at or by: `server at 500/s`, `closed-loop of 4 clients`.
+    #[must_use]
+    pub fn load(&self) -> String {
+        let Self { scenario, rate, clients, .. } = self;
+        match (rate, clients) {
+            (Some(rate), _) => format!("{scenario} at {rate}/s"),
+            (None, Some(1)) => format!("{scenario} of 1 client"),
+            (None, Some(clients)) => format!("{scenario} of {clients} clients"),
+            (None, None) => scenario.to_string(),
+        }
+    }
 
     /// The coordinates as cells, in the order of [`CaseKey::COLUMNS`].
     #[must_use]
-    pub fn cells(&self) -> [Cell; 8] {
+    pub fn cells(&self) -> [Cell; 10] {
         let text = |text: &str| Cell::Text(text.to_owned());
         [
             text(&self.model),
@@ -119,6 +242,8 @@ impl CaseKey {
             self.sequence_length.map_or(Cell::Null, |length| Cell::Integer(length.into())),
             text(self.mode.name()),
             text(self.scenario.name()),
+            self.rate.map_or(Cell::Null, |rate| Cell::Real(rate.get())),
+            self.clients.map_or(Cell::Null, |clients| Cell::Integer(clients.into())),
         ]
     }
 }
@@ -131,26 +256,129 @@ impl fmt::Display for CaseKey {
         if let Some(length) = self.sequence_length {
             write!(formatter, " · sequence {length}")?;
         }
-        write!(formatter, " · {}", self.scenario)
+        write!(formatter, " · {}", self.load())
     }
 }
 
-/// A count or a time, whichever a manifest gave.
+/// When warming up is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Quantity {
-    /// A number of queries.
+pub enum WarmUp {
+    /// After a number of queries.
     Iterations(u64),
-    /// A time in nanoseconds.
+    /// After a time in nanoseconds.
     Nanoseconds(u64),
+    /// When the latencies have reached a steady state, which is looked for while warming up.
+    Auto,
+}
+
+/// A percentile as a share, above 0 and below 1: 0.99 is the 99th. Also a level of confidence.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Share(f64);
+
+impl Share {
+    /// This share.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not above 0 and below 1.
+    pub fn new(share: f64) -> Result<Self, String> {
+        if share > 0.0 && share < 1.0 {
+            Ok(Self(share))
+        } else {
+            Err(format!("{share} is not a share above 0 and below 1"))
+        }
+    }
+
+    /// The share.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Share {
+    type Error = String;
+
+    fn try_from(share: f64) -> Result<Self, String> {
+        Self::new(share)
+    }
+}
+
+impl From<Share> for f64 {
+    fn from(share: Share) -> Self {
+        share.0
+    }
+}
+
+impl PartialEq for Share {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Share {}
+
+impl Hash for Share {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
+
+impl fmt::Display for Share {
+    /// Without the rounding that binary fractions bring: `99.9 %` of 0.999.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} %", (self.0 * 1e8).round() / 1e6)
+    }
+}
+
+/// Measuring goes on until an interval is narrow enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Confidence {
+    /// Confidence of the interval.
+    pub level: Share,
+    /// Half of the interval's width, as a share of the estimate, that is narrow enough.
+    pub half_width: Share,
+    /// Which percentile of the latencies the interval is around.
+    pub percentile: Share,
+}
+
+/// A limit on the latency of a case: its percentile may be this much or less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LatencyLimit {
+    /// The latency in nanoseconds.
+    pub at_most_ns: u64,
+    /// Which percentile of the latencies is limited. `None`: that of the rules for the scenario,
+    /// and without rules the 99th.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile: Option<Share>,
+}
+
+names! {
+    /// Public rules that a result can be judged by.
+    RuleSet {
+        /// Those of MLPerf Inference: the least time, queries and samples that each scenario needs.
+        MlPerf = "mlperf",
+    }
+}
+
+names! {
+    /// What is searched, where a case is not measured at a given load.
+    Find {
+        /// The highest rate of queries at which the latency keeps to its limit.
+        MaxRate = "max-rate",
+    }
 }
 
 /// How a case is measured, with every default resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MeasureSettings {
-    /// Queries or time discarded before measuring (kept in the raw samples, marked as warm-up).
-    pub warm_up: Quantity,
+    /// What is discarded before measuring (kept in the raw samples, marked as warm-up).
+    pub warm_up: WarmUp,
     /// Measuring goes on for at least this many nanoseconds.
     pub minimum_duration_ns: u64,
     /// Measuring stops after this many nanoseconds, even if too few queries have been made.
@@ -161,12 +389,48 @@ pub struct MeasureSettings {
     /// `None` means: the whole data set, or 24 batches where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offline_samples: Option<u64>,
+    /// Samples of one `multi-stream` query; rounded up to whole batches. `None` means 8, MLPerf's
+    /// number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multi_stream_samples: Option<u64>,
+    /// Measuring goes on, beyond its minima, until an interval is as narrow as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
+    /// What the latency may be. A case beyond it is invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_limit: Option<LatencyLimit>,
+    /// Public rules that the case is judged by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RuleSet>,
+    /// What is searched in the open-loop scenarios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<Find>,
     /// A worker that makes no progress for this long, in nanoseconds, is ended.
     pub timeout_ns: u64,
     /// A worker whose resident memory exceeds this, in bytes, is ended. `None`: what the machine
     /// has available when the case starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
+}
+
+/// What a manifest without `[measure]` gets.
+impl Default for MeasureSettings {
+    fn default() -> Self {
+        Self {
+            warm_up: WarmUp::Nanoseconds(1_000_000_000),
+            minimum_duration_ns: 5_000_000_000,
+            maximum_duration_ns: 50_000_000_000,
+            minimum_queries: 100,
+            offline_samples: None,
+            multi_stream_samples: None,
+            confidence: None,
+            latency_limit: None,
+            rules: None,
+            find: None,
+            timeout_ns: 60_000_000_000,
+            memory_limit_bytes: None,
+        }
+    }
 }
 
 /// Seeded input for one model input that has no data file.

@@ -8,6 +8,11 @@ pub mod column {
     pub const LATENCY: &str = "latency";
     /// `u64`, ns: start of each measured query since the worker's origin.
     pub const START: &str = "start";
+    /// `u64`, ns: when each measured query was to begin, since the worker's origin; only in open
+    /// loops, where the latency counts from it.
+    pub const SCHEDULED: &str = "scheduled";
+    /// `u64`, 1: which client or server made each measured query.
+    pub const LANE: &str = "lane";
     /// `u64`, 1: samples in each measured query.
     pub const ITEMS: &str = "items";
     /// `f32`, 1: the model's first output for each example of the data set, flattened; the
@@ -32,6 +37,8 @@ pub mod column {
     pub const ALL: &[&str] = &[
         LATENCY,
         START,
+        SCHEDULED,
+        LANE,
         ITEMS,
         OUTPUT,
         LABEL,
@@ -76,7 +83,7 @@ pub struct CaseColumns {
     /// The case's id.
     pub case_id: String,
     /// Coordinates of the case by name: `model`, `backend`, `device`, `precision`, `batch`,
-    /// `sequence-length`, `mode`, `scenario`.
+    /// `sequence-length`, `mode`, `scenario`, `rate`, `clients`.
     pub attributes: BTreeMap<String, String>,
     /// The columns that were asked for and exist.
     pub columns: Vec<Column>,

@@ -14,6 +14,7 @@ worker and the host say to each other.
 mod case;
 mod columns;
 mod environment;
+mod load;
 mod outcome;
 pub mod protocol;
 mod recorder;
@@ -23,15 +24,22 @@ mod table;
 mod warning;
 
 pub use case::{
-    CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity, Precision,
-    Quantity, Scenario, SyntheticInput,
+    CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
+    Mode, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share, SyntheticInput, WarmUp,
 };
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use environment::{ClockFacts, Environment, Processor};
+pub use load::{
+    EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
+    SteadyClass, Verdict, WarmUpFacts,
+};
 pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
-pub use sample::{OutputBlock, SampleBlock, SamplePhase, TensorData, TensorType};
+pub use sample::{
+    OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
+    TensorType,
+};
 pub use table::{Cell, Table, Views};
 pub use warning::{Warning, WarningKind};
 

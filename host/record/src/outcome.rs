@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{CaseKey, CaseSpec, names};
 use crate::environment::{ClockFacts, Environment};
+use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::warning::Warning;
 
 names! {
@@ -29,6 +30,8 @@ names! {
         FirstRun = "first-run",
         /// Warming up.
         WarmUp = "warm-up",
+        /// Searching the load.
+        Search = "search",
         /// Measuring.
         Measure = "measure",
         /// Collecting outputs over the data set, untimed.
@@ -202,7 +205,7 @@ pub struct Timings {
 }
 
 /// What a worker says when it has finished a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerReport {
     /// Times of the stages.
@@ -222,6 +225,18 @@ pub struct WorkerReport {
     /// threads, engine and its version.
     #[serde(default)]
     pub used: BTreeMap<String, String>,
+    /// How an open loop kept to its schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
+    /// Whether the result is valid; `None` in records of hosts that did not judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// The search for the highest rate, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<RateSearch>,
+    /// What was seen of warming up, where its end was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUpFacts>,
 }
 
 /// How a case ended.

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::{CaseSpec, DeviceInfo};
 use crate::outcome::{Failure, Phase, WorkerReport};
-use crate::sample::{OutputBlock, SampleBlock, SamplePhase};
+use crate::sample::{OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// A frame's payload may have at most this many bytes.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -219,41 +219,87 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
     })
 }
 
+const CHAIN: u8 = 0;
+const SCHEDULED: u8 = 1;
+
+/// Phase, form of the times, lane (four bytes), samples in a query (eight bytes), then the times.
 fn encode_samples(block: &SampleBlock) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(9 + 8 * block.edges_ns.len());
-    payload.push(match block.phase {
-        SamplePhase::WarmUp => 0,
-        SamplePhase::Measured => 1,
+    let mut payload = Vec::with_capacity(14 + block.bytes());
+    payload.push(block.phase as u8);
+    payload.push(match block.times {
+        SampleTimes::Chain(_) => CHAIN,
+        SampleTimes::Scheduled(_) => SCHEDULED,
     });
+    payload.extend_from_slice(&block.lane.to_le_bytes());
     payload.extend_from_slice(&block.items_per_query.to_le_bytes());
-    for edge in &block.edges_ns {
-        payload.extend_from_slice(&edge.to_le_bytes());
+    match &block.times {
+        SampleTimes::Chain(edges) => {
+            for edge in edges {
+                payload.extend_from_slice(&edge.to_le_bytes());
+            }
+        }
+        SampleTimes::Scheduled(queries) => {
+            for ScheduledTimes { scheduled_ns, begun_ns, ended_ns } in queries {
+                for time in [scheduled_ns, begun_ns, ended_ns] {
+                    payload.extend_from_slice(&time.to_le_bytes());
+                }
+            }
+        }
     }
     payload
 }
 
 fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
-    let (phase, rest) = payload.split_first().ok_or_else(|| invalid("an empty sample block"))?;
-    let phase = match phase {
-        0 => SamplePhase::WarmUp,
-        1 => SamplePhase::Measured,
-        other => return Err(invalid(format!("{other} is no sample phase"))),
+    let Some((&[phase, form, a, b, c, d], rest)) = payload.split_first_chunk() else {
+        return Err(invalid("a sample block without its beginning"));
     };
+    let phase = SamplePhase::ALL.get(usize::from(phase)).copied();
+    let phase = phase.ok_or_else(|| invalid("a sample block of no phase that there is"))?;
     let (words, remainder) = rest.as_chunks::<8>();
-    let Some((items, edges)) = words.split_first().filter(|_| remainder.is_empty()) else {
+    let Some((items, words)) = words.split_first().filter(|_| remainder.is_empty()) else {
         return Err(invalid("a sample block of a fractional length"));
     };
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    if words.iter().any(|time| *time > LAST_NS) {
+        return Err(invalid("a sample block from beyond the end of the clock"));
+    }
+    let times = match form {
+        CHAIN => chain(words)?,
+        SCHEDULED => scheduled(&words)?,
+        other => return Err(invalid(format!("{other} is no form of times"))),
+    };
+    let items_per_query = u64::from_le_bytes(*items);
+    Ok(SampleBlock { phase, items_per_query, lane: u32::from_le_bytes([a, b, c, d]), times })
+}
+
+fn chain(edges: Vec<u64>) -> io::Result<SampleTimes> {
     if edges.is_empty() {
         return Err(invalid("a sample block without clock readings"));
     }
-    let edges_ns: Vec<u64> = edges.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    if !edges_ns.is_sorted() {
+    if !edges.is_sorted() {
         return Err(invalid("a sample block whose clock goes back"));
     }
-    if edges_ns.last().is_some_and(|last| *last > LAST_NS) {
-        return Err(invalid("a sample block from beyond the end of the clock"));
+    Ok(SampleTimes::Chain(edges))
+}
+
+fn scheduled(words: &[u64]) -> io::Result<SampleTimes> {
+    let (queries, remainder) = words.as_chunks::<3>();
+    if !remainder.is_empty() {
+        return Err(invalid("a sample block of a fractional length"));
     }
-    Ok(SampleBlock { phase, items_per_query: u64::from_le_bytes(*items), edges_ns })
+    if queries.iter().any(|times| !times.is_sorted()) {
+        return Err(invalid("a query that began before it was due, or ended before it began"));
+    }
+    // One lane serves one query after the other.
+    if queries.windows(2).any(|pair| pair[1][1] < pair[0][2]) {
+        return Err(invalid("a sample block whose clock goes back"));
+    }
+    let times = queries.iter().map(|&[scheduled_ns, begun_ns, ended_ns]| ScheduledTimes {
+        scheduled_ns,
+        begun_ns,
+        ended_ns,
+    });
+    Ok(SampleTimes::Scheduled(times.collect()))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -319,7 +365,15 @@ mod tests {
         let block = SampleBlock {
             phase: SamplePhase::Measured,
             items_per_query: 8,
-            edges_ns: vec![5, 9, LAST_NS],
+            lane: 0,
+            times: SampleTimes::Chain(vec![5, 9, LAST_NS]),
+        };
+        let query = ScheduledTimes { scheduled_ns: 3, begun_ns: LAST_NS - 1, ended_ns: LAST_NS };
+        let scheduled = SampleBlock {
+            phase: SamplePhase::Search,
+            lane: u32::MAX,
+            times: SampleTimes::Scheduled(vec![query]),
+            ..block.clone()
         };
         let outputs = OutputBlock {
             name: "a\nb".into(),
@@ -333,6 +387,7 @@ mod tests {
             Message::Entered(Phase::WarmUp),
             Message::Progress,
             Message::Samples(block),
+            Message::Samples(scheduled),
             Message::Outputs(outputs),
             Message::Failed(failure),
         ] {
@@ -368,11 +423,22 @@ mod tests {
         let said = refused(&outputs(2, vec![1.0; 3]));
         assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");
         refused(&outputs(0, vec![]));
-        for edges_ns in [vec![7, 6], vec![0, u64::MAX]] {
+        let query =
+            |scheduled_ns, begun_ns, ended_ns| ScheduledTimes { scheduled_ns, begun_ns, ended_ns };
+        for times in [
+            SampleTimes::Chain(vec![]),
+            SampleTimes::Chain(vec![7, 6]),
+            SampleTimes::Chain(vec![0, u64::MAX]),
+            SampleTimes::Scheduled(vec![query(5, 4, 6)]),
+            SampleTimes::Scheduled(vec![query(4, 6, 5)]),
+            SampleTimes::Scheduled(vec![query(1, 2, 9), query(1, 3, 12)]),
+            SampleTimes::Scheduled(vec![query(0, 0, u64::MAX)]),
+        ] {
             refused(&Message::Samples(SampleBlock {
                 phase: SamplePhase::Measured,
                 items_per_query: 1,
-                edges_ns,
+                lane: 0,
+                times,
             }));
         }
     }

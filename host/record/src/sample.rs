@@ -11,33 +11,68 @@ names! {
     SamplePhase {
         /// Before the measurement; kept, and left out of every metric.
         WarmUp = "warm-up",
+        /// While the load was searched; kept, and left out of every metric.
+        Search = "search",
         /// Measured.
         Measured = "measured",
     }
 }
 
-/// Consecutive queries, timed by one chain of clock readings.
-///
-/// Readings never decrease: a block in which they do is refused where it is read.
-/// `edges_ns` has one entry more than there are queries: query *i* began at `edges_ns[i]` and
-/// ended at `edges_ns[i + 1]`, in nanoseconds since the worker's own origin. One clock reading
-/// ends a query and begins the next, so an iteration costs one reading. A block ends where the
-/// loop paused to send it.
+/// Queries of one client or server, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleBlock {
     /// Which part of the case.
     pub phase: SamplePhase,
     /// Samples (examples) in each query of this block.
     pub items_per_query: u64,
-    /// Clock readings in nanoseconds; never empty.
-    pub edges_ns: Vec<u64>,
+    /// Which client (of a closed loop) or server (of an open one) made these queries, from 0.
+    pub lane: u32,
+    /// Their times.
+    pub times: SampleTimes,
+}
+
+/// Times of a block's queries, in nanoseconds since the worker's own origin. Clock readings never
+/// decrease: a block in which they do is refused where it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SampleTimes {
+    /// Of a closed loop: one chain of readings, one more than there are queries. Query *i* began at
+    /// reading *i* and ended at reading *i + 1*: one reading ends a query and begins the next, so
+    /// an iteration costs one reading. The chain ends where the loop paused to send it.
+    Chain(Vec<u64>),
+    /// Of an open loop, in the order in which they began.
+    Scheduled(Vec<ScheduledTimes>),
+}
+
+/// Times of a query that was to begin at a given time, in nanoseconds since the worker's origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduledTimes {
+    /// When it was to begin.
+    pub scheduled_ns: u64,
+    /// When it did begin; never before it was scheduled.
+    pub begun_ns: u64,
+    /// When it ended; never before it began.
+    pub ended_ns: u64,
+}
+
+/// Times of one query, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryTimes {
+    /// When it was to begin, since the worker's origin; `None` in a closed loop.
+    pub scheduled_ns: Option<u64>,
+    /// When it began, since the worker's origin.
+    pub start_ns: u64,
+    /// From when it was to begin to its end; in a closed loop, from its beginning to its end.
+    pub latency_ns: u64,
 }
 
 impl SampleBlock {
     /// Number of queries.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.edges_ns.len().saturating_sub(1)
+        match &self.times {
+            SampleTimes::Chain(edges) => edges.len().saturating_sub(1),
+            SampleTimes::Scheduled(queries) => queries.len(),
+        }
     }
 
     /// Whether the block holds no query.
@@ -46,9 +81,32 @@ impl SampleBlock {
         self.len() == 0
     }
 
-    /// Start and latency of each query, in nanoseconds.
-    pub fn queries(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
-        self.edges_ns.windows(2).map(|edge| (edge[0], edge[1].saturating_sub(edge[0])))
+    /// Memory that its times take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match &self.times {
+            SampleTimes::Chain(edges) => size_of_val(edges.as_slice()),
+            SampleTimes::Scheduled(queries) => size_of_val(queries.as_slice()),
+        }
+    }
+
+    /// Times of each query.
+    pub fn queries(&self) -> impl ExactSizeIterator<Item = QueryTimes> + '_ {
+        (0..self.len()).map(|index| match &self.times {
+            SampleTimes::Chain(edges) => QueryTimes {
+                scheduled_ns: None,
+                start_ns: edges[index],
+                latency_ns: edges[index + 1].saturating_sub(edges[index]),
+            },
+            SampleTimes::Scheduled(queries) => {
+                let ScheduledTimes { scheduled_ns, begun_ns, ended_ns } = queries[index];
+                QueryTimes {
+                    scheduled_ns: Some(scheduled_ns),
+                    start_ns: begun_ns,
+                    latency_ns: ended_ns.saturating_sub(scheduled_ns),
+                }
+            }
+        })
     }
 }
 

@@ -10,12 +10,16 @@ use crate::case::names;
 names! {
     /// What is doubtful about a measurement.
     WarningKind {
+        /// The result is invalid: it broke its limit, or the rules, or its load was not kept up.
+        Invalid = "invalid",
         /// Fewer queries than were asked for, or than a stated percentile needs.
         FewSamples = "few-samples",
         /// A query takes so little time that the harness's own cost shows.
         OverheadVisible = "overhead-visible",
         /// A query takes less than a few steps of the clock.
         ClockTooCoarse = "clock-too-coarse",
+        /// The latencies reached no steady state: while warming up, or while measuring.
+        NoSteadyState = "no-steady-state",
         /// Latencies drifted between the first and the last part of the measurement.
         Drift = "drift",
         /// Other work kept the machine busy.

@@ -191,7 +191,7 @@ impl Runner {
                         // The benchmark of the time to the first sample waits for this line.
                         tracing::info!("the first timed query begins");
                     }
-                    if !matches!(phase, Phase::WarmUp | Phase::Measure) {
+                    if !matches!(phase, Phase::WarmUp | Phase::Search | Phase::Measure) {
                         held.release(recorder)?;
                     }
                     observer.phase_entered(&case, phase);
@@ -273,7 +273,7 @@ struct Held {
 
 impl Held {
     fn hold(&mut self, block: SampleBlock, recorder: &mut impl Recorder) -> Result<(), RunError> {
-        self.bytes += size_of::<SampleBlock>() + size_of_val(block.edges_ns.as_slice());
+        self.bytes += size_of::<SampleBlock>() + block.bytes();
         self.blocks.push(block);
         if self.bytes > Runner::HELD_LIMIT { self.release(recorder) } else { Ok(()) }
     }

@@ -199,7 +199,7 @@ impl Watch {
     /// The longest silence in this phase.
     fn silence(&self) -> Duration {
         match self.phase {
-            Phase::WarmUp | Phase::Measure => {
+            Phase::WarmUp | Phase::Search | Phase::Measure => {
                 self.limits.silence.saturating_add(self.limits.measuring)
             }
             _ => self.limits.silence,

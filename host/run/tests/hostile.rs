@@ -12,8 +12,8 @@ use common::{Memory, case, failure, run};
 use host_plan::PlannedCase;
 use host_record::protocol::{Message, PROTOCOL_VERSION, write_message};
 use host_record::{
-    CaseRecord, CaseSpec, ClockFacts, Failure, Gap, GapKind, Outcome, OutputBlock, Phase, Recorder,
-    SampleBlock, SamplePhase, Timings, WorkerReport,
+    CaseRecord, CaseSpec, Failure, Gap, GapKind, Outcome, OutputBlock, Phase, Recorder,
+    SampleBlock, SamplePhase, SampleTimes,
 };
 use host_run::{Interrupt, Observer, RunError, RunSummary, Runner, Silent};
 use tempfile::TempDir;
@@ -59,20 +59,17 @@ fn hello() -> Message {
 }
 
 fn samples(edges_ns: &[u64]) -> Message {
-    let edges_ns = edges_ns.to_vec();
-    Message::Samples(SampleBlock { phase: SamplePhase::Measured, items_per_query: 2, edges_ns })
+    let times = SampleTimes::Chain(edges_ns.to_vec());
+    Message::Samples(SampleBlock {
+        phase: SamplePhase::Measured,
+        items_per_query: 2,
+        lane: 0,
+        times,
+    })
 }
 
 fn report() -> Message {
-    Message::Finished(Box::new(WorkerReport {
-        timings: Timings::default(),
-        peak_memory_bytes: None,
-        baseline_memory_bytes: None,
-        labels: Vec::new(),
-        clock: ClockFacts::default(),
-        warnings: Vec::new(),
-        used: [].into(),
-    }))
+    Message::Finished(Box::default())
 }
 
 #[test]
@@ -91,8 +88,8 @@ fn a_worker_that_keeps_the_protocol_finishes() {
     let (summary, memory) = run(&runner(), vec![script.case()]);
     assert_eq!(summary, RunSummary { finished: 1, ..RunSummary::default() });
     assert_eq!(
-        memory.samples.iter().map(|block| &block.edges_ns).collect::<Vec<_>>(),
-        [&[0, 5], &[7, 9]]
+        memory.samples.iter().map(|block| block.times.clone()).collect::<Vec<_>>(),
+        [[0, 5], [7, 9]].map(|edges| SampleTimes::Chain(edges.to_vec()))
     );
     assert_eq!(memory.outputs, [outputs]);
     let record = &memory.records[0];
@@ -250,7 +247,7 @@ fn another_version_of_the_worker_is_refused() {
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "refused version: the worker speaks protocol 2, this host speaks 1; they are installed \
+        "refused version: the worker speaks protocol 3, this host speaks 2; they are installed \
          together, so reinstall both"
     );
 }

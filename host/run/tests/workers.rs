@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseSpec, Failure, InputSource, Outcome, Phase, Quantity, SampleBlock, SamplePhase, Scenario,
-    WarningKind, WorkerReport,
+    CaseSpec, Confidence, Failure, Find, InputSource, InvalidKind, LatencyLimit, Outcome, Phase,
+    QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share, WarmUp, WarningKind,
+    WorkerReport,
 };
 use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
@@ -129,17 +130,17 @@ fn a_case_is_measured_from_start_to_end() {
 #[test]
 fn warming_up_and_measuring_keep_their_times() {
     let mut case = null();
-    case.measure.warm_up = Quantity::Nanoseconds(20_000_000);
+    case.measure.warm_up = WarmUp::Nanoseconds(20_000_000);
     case.measure.minimum_duration_ns = 50_000_000;
     let (_, memory) = finish(case);
     let time = |phase| -> u64 {
         let blocks = memory.samples.iter().filter(|block| block.phase == phase);
-        blocks.flat_map(SampleBlock::queries).map(|(_, latency)| latency).sum()
+        blocks.flat_map(SampleBlock::queries).map(|query| query.latency_ns).sum()
     };
     assert!(time(SamplePhase::WarmUp) >= 20_000_000);
     assert!(time(SamplePhase::Measured) >= 50_000_000);
     let starts: Vec<u64> =
-        memory.samples.iter().flat_map(SampleBlock::queries).map(|(start, _)| start).collect();
+        memory.samples.iter().flat_map(SampleBlock::queries).map(|query| query.start_ns).collect();
     assert!(starts.is_sorted());
 }
 
@@ -163,10 +164,10 @@ fn a_backend_that_queues_is_waited_for() {
     case.key.scenario = Scenario::Offline;
     case.measure.offline_samples = Some(8);
     case.measure.minimum_queries = 2;
-    case.measure.warm_up = Quantity::Iterations(1);
+    case.measure.warm_up = WarmUp::Iterations(1);
     let (_, memory) = finish(case);
-    for (_, latency) in memory.samples.iter().flat_map(SampleBlock::queries) {
-        assert!(latency >= 4 * 5_000_000, "{latency}");
+    for query in memory.samples.iter().flat_map(SampleBlock::queries) {
+        assert!(query.latency_ns >= 4 * 5_000_000, "{query:?}");
     }
 }
 
@@ -282,7 +283,7 @@ fn slow_queries_are_no_silence() {
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "200")]);
     case.measure.timeout_ns = 1_000_000_000;
     case.measure.maximum_duration_ns = 10_000_000;
-    case.measure.warm_up = Quantity::Iterations(10);
+    case.measure.warm_up = WarmUp::Iterations(10);
     let (report, memory) = finish(case);
     assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 10);
     assert_eq!(queries(&memory.samples, SamplePhase::Measured), 1);
@@ -505,4 +506,149 @@ fn no_worker_outlives_its_host() {
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
     };
     wait("the worker is gone", &|| !alive());
+}
+
+fn measured(memory: &common::Memory) -> Vec<QueryTimes> {
+    let blocks = memory.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
+    blocks.flat_map(SampleBlock::queries).collect()
+}
+
+fn reasons(report: &WorkerReport) -> Vec<InvalidKind> {
+    let verdict = report.verdict.as_ref().expect("every case is judged");
+    verdict.reasons.iter().map(|reason| reason.kind).collect()
+}
+
+#[test]
+fn a_server_is_asked_by_a_schedule_of_its_own() {
+    let mut case = null();
+    case.key.scenario = Scenario::Server;
+    case.key.rate = Rate::per_second(500.0).ok();
+    case.measure.minimum_duration_ns = 200_000_000;
+    let (report, memory) = finish(case.clone());
+    let queries = measured(&memory);
+    assert!((50..200).contains(&queries.len()), "{} queries", queries.len());
+    let schedule: Vec<u64> =
+        queries.iter().map(|query| query.scheduled_ns.expect("an open loop")).collect();
+    assert!(schedule.is_sorted());
+    let pace = report.pace.expect("an open loop has a pace");
+    assert_eq!((pace.asked.get(), pace.unserved), (500.0, 0));
+    // The same seed gives the same arrivals, and warming up has others.
+    let gaps = |times: &[u64]| times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+    let (_, again) = finish(case);
+    let other: Vec<u64> = measured(&again).iter().filter_map(|query| query.scheduled_ns).collect();
+    let count = schedule.len().min(other.len());
+    assert_eq!(gaps(&schedule[..count]), gaps(&other[..count]));
+}
+
+#[test]
+fn a_queue_that_grows_is_invalid_and_its_waits_are_in_the_latencies() {
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "5")]);
+    case.key.scenario = Scenario::ConstantRate;
+    case.key.rate = Rate::per_second(1000.0).ok();
+    case.measure.warm_up = WarmUp::Iterations(1);
+    case.measure.minimum_queries = 40;
+    let (report, memory) = finish(case);
+    let kinds = reasons(&report);
+    assert!(kinds.contains(&InvalidKind::TooSlow), "{kinds:?}");
+    let invalid = report.warnings.iter().filter(|warning| warning.kind == WarningKind::Invalid);
+    assert_eq!(invalid.count(), kinds.len(), "what is invalid is told with the warnings too");
+    let queries = measured(&memory);
+    let last = queries.last().expect("queries");
+    // The 40th query was due after 39 ms and had 39 others of 5 ms before it.
+    assert!(last.latency_ns > 100_000_000, "{last:?}");
+}
+
+#[test]
+fn a_query_of_multi_stream_is_several_samples() {
+    let mut case = null();
+    case.key.scenario = Scenario::MultiStream;
+    case.key.batch = 3;
+    let (report, memory) = finish(case);
+    assert!(memory.samples.iter().all(|block| block.items_per_query == 9), "8 in whole batches");
+    assert_eq!(reasons(&report), []);
+    assert_eq!(report.pace, None);
+}
+
+#[test]
+fn clients_are_served_at_once_by_a_backend_that_can() {
+    let mut case = null();
+    case.key.scenario = Scenario::ClosedLoop;
+    case.key.clients = Some(1);
+    let (_, memory) = finish(case.clone());
+    assert_eq!(queries(&memory.samples, SamplePhase::Measured), 20);
+    case.key.clients = Some(3);
+    let (_, memory) = finish(case);
+    assert!(queries(&memory.samples, SamplePhase::Measured) >= 20);
+    let lanes: BTreeSet<u32> = memory.samples.iter().map(|block| block.lane).collect();
+    assert_eq!(lanes, [0, 1, 2].into());
+
+    let mut case = fault(&[]);
+    case.key.scenario = Scenario::ClosedLoop;
+    case.key.clients = Some(2);
+    let (summary, memory) = run(&runner(), vec![case]);
+    assert_eq!(summary.gaps, 1, "{memory:?}");
+}
+
+#[test]
+fn a_latency_over_its_limit_is_invalid() {
+    let limit = |milliseconds: u64| LatencyLimit {
+        at_most_ns: milliseconds * 1_000_000,
+        percentile: Share::new(0.5).ok(),
+    };
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "5")]);
+    case.measure.latency_limit = Some(limit(2));
+    assert_eq!(reasons(&finish(case.clone()).0), [InvalidKind::OverLimit]);
+    case.measure.latency_limit = Some(limit(500));
+    assert_eq!(reasons(&finish(case).0), []);
+}
+
+#[test]
+fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
+    let mut case = null();
+    case.measure.rules = Some(RuleSet::MlPerf);
+    let (report, _) = finish(case.clone());
+    assert_eq!(reasons(&report), [InvalidKind::TooShort, InvalidKind::TooFewQueries]);
+    // 64 queries are enough by the binomial bound, with one that may be over.
+    case.measure.minimum_queries = 64;
+    assert_eq!(reasons(&finish(case.clone()).0), [InvalidKind::TooShort]);
+    case.key.scenario = Scenario::ConstantRate;
+    case.key.rate = Rate::per_second(1000.0).ok();
+    assert!(reasons(&finish(case).0).contains(&InvalidKind::NoRules));
+}
+
+#[test]
+fn the_highest_rate_is_searched_and_measured() {
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "2")]);
+    case.key.scenario = Scenario::ConstantRate;
+    case.measure.warm_up = WarmUp::Iterations(5);
+    case.measure.find = Some(Find::MaxRate);
+    case.measure.minimum_duration_ns = 30_000_000;
+    // Far above the 2 ms that a query takes, so that only a queue can break it.
+    let percentile = Share::new(0.5).ok();
+    case.measure.latency_limit = Some(LatencyLimit { at_most_ns: 40_000_000, percentile });
+    let (report, memory) = finish(case);
+    let search = report.search.expect("a search");
+    assert!(search.probes.len() > 3, "{search:?}");
+    let fine = search.fine.expect("a rate that was fine").get();
+    // No machine makes the 2 ms shorter.
+    assert!(fine < 700.0, "{search:?}");
+    let asked = report.pace.expect("an open loop").asked.get();
+    assert_eq!(asked, fine, "the case is measured at what was found");
+    let searched = memory.samples.iter().filter(|block| block.phase == SamplePhase::Search);
+    assert!(searched.count() > 0, "samples of the search are kept, and marked");
+}
+
+#[test]
+fn warming_up_can_end_by_itself_and_measuring_when_an_interval_is_narrow() {
+    let mut case = null();
+    case.measure.warm_up = WarmUp::Auto;
+    let level = Share::new(0.95).expect("a share");
+    let half_width = Share::new(0.5).expect("a share");
+    let percentile = Share::new(0.5).expect("a share");
+    case.measure.confidence = Some(Confidence { level, half_width, percentile });
+    let (report, memory) = finish(case);
+    let facts = report.warm_up.expect("warming up was watched");
+    assert!(facts.queries >= 40 && facts.elapsed_ns >= 500_000_000, "{facts:?}");
+    assert_eq!(queries(&memory.samples, SamplePhase::WarmUp) as u64, facts.queries);
+    assert!(queries(&memory.samples, SamplePhase::Measured) >= 20);
 }

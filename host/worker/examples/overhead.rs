@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use host_measure::{Block, Clock, Meter, Scenario, StopRule, SystemClock, Times};
 use host_record::protocol::{Message, write_message};
-use host_record::{SampleBlock, SamplePhase};
+use host_record::{SampleBlock, SamplePhase, SampleTimes};
 use host_statistics::median;
 use host_worker::BackendTarget;
 use plugin_api::client::{DataType, LoadRequest, TensorView};
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let session = model.prepare("fp32", &[shape.to_vec()])?;
     let view = TensorView { dtype: DataType::F32, shape: &shape, strides: None, bytes: &[0; 4] };
     let call = session.call(vec![model.tensor(view)?])?;
-    let mut target = BackendTarget::new(&session, vec![call]);
+    let mut target = BackendTarget::new(session, vec![call]);
 
     let clock = SystemClock::new();
     let mut meter = Meter::new(&clock, Meter::<SystemClock>::BLOCK, u64::MAX);
@@ -51,8 +51,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let Times::Chain(edges) = block.times else {
                 return Err(std::io::Error::other("a closed loop times in chains"));
             };
-            let edges_ns = edges.to_vec();
-            let block = SampleBlock { phase: SamplePhase::Measured, items_per_query: 1, edges_ns };
+            let block = SampleBlock {
+                phase: SamplePhase::Measured,
+                items_per_query: 1,
+                lane: block.lane,
+                times: SampleTimes::Chain(edges.to_vec()),
+            };
             write_message(&mut nowhere, &Message::Samples(block))
         };
         let summary = meter.run(&mut target, Scenario::SingleStream, &rule, &mut sink)?;

@@ -46,22 +46,33 @@ pub(crate) fn describe(
 /// What the loop times: calls of one session, taken in turn so that each query has other inputs
 /// than the one before it.
 #[derive(Debug)]
-pub struct BackendTarget<'session> {
-    session: &'session Session,
+pub struct BackendTarget {
+    session: Session,
     calls: Vec<Call>,
     next: usize,
 }
 
-impl<'session> BackendTarget<'session> {
+impl BackendTarget {
     /// A target of these calls.
     ///
     /// # Panics
     ///
     /// Where there is no call.
     #[must_use]
-    pub fn new(session: &'session Session, calls: Vec<Call>) -> Self {
+    pub fn new(session: Session, calls: Vec<Call>) -> Self {
         assert!(!calls.is_empty(), "a target needs a call");
         Self { session, calls, next: 0 }
+    }
+
+    /// Runs a call once, and takes it again.
+    pub(crate) fn first_run(&mut self) -> Result<(), Error> {
+        self.calls[0].run()?;
+        self.calls[0].check_outputs()
+    }
+
+    /// Drops the calls, with their inputs and outputs.
+    pub(crate) fn into_session(self) -> Session {
+        self.session
     }
 
     /// Whether the call that ran first has left outputs.
@@ -77,7 +88,7 @@ impl<'session> BackendTarget<'session> {
     }
 }
 
-impl Target for BackendTarget<'_> {
+impl Target for BackendTarget {
     type Error = Error;
 
     #[inline]

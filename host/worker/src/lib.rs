@@ -16,7 +16,9 @@ mod connection;
 mod examples;
 mod failure;
 mod hash;
+mod lanes;
 mod library;
+mod load;
 mod measurement;
 mod npy;
 mod outputs;
@@ -104,7 +106,7 @@ mod tests {
 
     use host_record::{
         CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity,
-        Precision, Quantity, Scenario,
+        Precision, Scenario, WarmUp,
     };
 
     use super::*;
@@ -123,6 +125,8 @@ mod tests {
                 sequence_length: None,
                 mode: Mode::Inference,
                 scenario: Scenario::SingleStream,
+                rate: None,
+                clients: None,
             },
             model_path: "model.onnx".into(),
             model_sha256: String::new(),
@@ -144,13 +148,12 @@ mod tests {
             options: BTreeMap::new(),
             inputs: InputSource::Synthetic(BTreeMap::new()),
             measure: MeasureSettings {
-                warm_up: Quantity::Iterations(1),
+                warm_up: WarmUp::Iterations(1),
                 minimum_duration_ns: 0,
                 maximum_duration_ns: 1,
                 minimum_queries: 1,
-                offline_samples: None,
                 timeout_ns: 1,
-                memory_limit_bytes: None,
+                ..MeasureSettings::default()
             },
             seed: 0,
         }
@@ -170,11 +173,11 @@ mod tests {
         let version = newer
             .as_object_mut()
             .and_then(|fields| fields.iter_mut().find(|(name, _)| name.starts_with("protocol")));
-        *version.expect("a version").1 = 2.into();
+        *version.expect("a version").1 = (PROTOCOL_VERSION + 1).into();
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "refused version: the host speaks protocol 2, this worker speaks 1; they are \
+            "refused version: the host speaks protocol 3, this worker speaks 2; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

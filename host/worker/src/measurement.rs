@@ -6,14 +6,10 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use host_measure::{
-    Block, Clock, MeasureError, Meter, Scenario, StopRule, Summary, SystemClock, Target, Times,
-    calibrate,
-};
+use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
 use host_record::{
-    CaseSpec, ClockFacts, Failure, Phase, Quantity, SampleBlock, SamplePhase, Timings, Warning,
-    WarningKind, WorkerReport,
+    CaseSpec, ClockFacts, Failure, Phase, Timings, Warning, WarningKind, WorkerReport,
 };
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
@@ -21,8 +17,10 @@ use crate::backend::BackendTarget;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
+use crate::lanes::Lanes;
 use crate::library::Library;
-use crate::warnings::{Evidence, Thinned};
+use crate::load::{self, Alone, Load};
+use crate::warnings::Evidence;
 use crate::{hash, outputs, platform};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
@@ -39,7 +37,6 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
     let longest_block = interval.min(LONGEST_BLOCK).as_nanos() as u64;
     let mut meter = Meter::new(&clock, Meter::<SystemClock>::BLOCK, longest_block);
-    let mut latencies = Thinned::new();
     let baseline_memory_bytes = platform::resident_memory();
     let mut stage = Stage { connection, clock: &clock };
 
@@ -79,50 +76,53 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let calls: Result<Vec<Call>, _> =
         resident.into_iter().map(|inputs| session.call(inputs)).collect();
     let calls = calls.map_err(failure::backend(Phase::Prepare))?;
-    let mut target = BackendTarget::new(&session, calls);
+    let mut target = BackendTarget::new(session, calls);
 
     let ((), first_run_ns) =
         stage.time(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
     target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
 
-    let load = Load::new(case, &examples);
-    let rule = match case.measure.warm_up {
-        Quantity::Iterations(queries) => {
-            StopRule { minimum_ns: 0, minimum_queries: queries, maximum_ns: u64::MAX }
+    let mut load = Load::new(case, &examples)?;
+    let connection = &mut *stage.connection;
+    let lanes = load.lanes();
+    let measured = match lanes.get() {
+        1 => {
+            let runner = Alone { meter: &mut meter, target: &mut target };
+            load.run(&mut load::Stage { connection, runner }, first_run_ns)
         }
-        Quantity::Nanoseconds(time) => {
-            StopRule { minimum_ns: time, minimum_queries: 0, maximum_ns: u64::MAX }
+        _ => {
+            let targets = Lanes::new(&model, case, &mut examples)?;
+            let run = |crew: &mut Crew<'_, _, _>| {
+                let mut stage = load::Stage { connection: &mut *connection, runner: crew };
+                load.run(&mut stage, first_run_ns)
+            };
+            meter
+                .with_crew(lanes, |lane| targets.target(lane), run)
+                .map_err(failure::backend(Phase::Prepare))?
         }
-    };
-    let phase = SamplePhase::WarmUp;
-    load.run(stage.connection, &mut meter, &mut target, phase, &rule, |_| {})?;
-
-    let rule = StopRule {
-        minimum_ns: case.measure.minimum_duration_ns,
-        minimum_queries: case.measure.minimum_queries.max(1),
-        maximum_ns: case.measure.maximum_duration_ns,
-    };
-    let before = platform::activity();
-    let phase = SamplePhase::Measured;
-    let summary = load.run(stage.connection, &mut meter, &mut target, phase, &rule, |edges| {
-        latencies.extend(edges.windows(2).map(|edge| edge[1] - edge[0]));
-    })?;
-    let after = platform::activity();
+    }?;
     // Before the outputs are collected, which needs memory of its own.
     let peak_memory_bytes = platform::peak_memory();
-    drop(target);
+    let session = target.into_session();
 
     let evidence = Evidence {
         case,
         calibration,
-        rule,
-        summary,
-        latencies: latencies.kept(),
-        before,
-        after,
+        rule: measured.rule,
+        summary: measured.summary,
+        latencies: measured.latencies.kept(),
+        warm_up: measured.warm_up,
+        before: measured.before,
+        after: measured.after,
         used: &used,
     };
-    let mut warnings = evidence.warnings();
+    let mut warnings: Vec<Warning> = measured
+        .verdict
+        .reasons
+        .iter()
+        .map(|reason| Warning { kind: WarningKind::Invalid, evidence: reason.evidence.clone() })
+        .collect();
+    warnings.extend(evidence.warnings());
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;
@@ -163,6 +163,10 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         },
         warnings,
         used,
+        pace: load::pace(&measured.summary),
+        verdict: Some(measured.verdict),
+        search: measured.search,
+        warm_up: measured.warm_up,
     })
 }
 
@@ -214,75 +218,16 @@ impl Stage<'_> {
     }
 }
 
-fn went_back(before_ns: u64, after_ns: u64) -> Failure {
+pub(crate) fn went_back(before_ns: u64, after_ns: u64) -> Failure {
     let error = MeasureError::<Infallible, Infallible>::ClockWentBack { before_ns, after_ns };
     Failure::Impossible { detail: error.to_string() }
 }
 
-/// What is asked of the target, and how much work one query is.
-#[derive(Debug, Clone, Copy)]
-struct Load {
-    scenario: Scenario,
-    items_per_query: u64,
-}
-
-impl Load {
-    fn new(case: &CaseSpec, examples: &Examples) -> Self {
-        let batch = u64::from(case.key.batch);
-        match case.key.scenario {
-            host_record::Scenario::SingleStream => {
-                Self { scenario: Scenario::SingleStream, items_per_query: batch }
-            }
-            host_record::Scenario::Offline => {
-                let batches = examples.offline_batches(case.measure.offline_samples);
-                // Examples that only fill up the last batch of the data set are no work that was asked.
-                let whole = batches.saturating_mul(batch);
-                let items_per_query = match case.measure.offline_samples {
-                    Some(_) => whole,
-                    None => examples.count.unwrap_or(whole),
-                };
-                Self { scenario: Scenario::Offline { batches }, items_per_query }
-            }
-        }
-    }
-
-    /// Runs the loop and sends its samples. `look` sees each block of readings.
-    fn run(
-        self,
-        connection: &mut Connection,
-        meter: &mut Meter<'_, SystemClock>,
-        target: &mut BackendTarget<'_>,
-        phase: SamplePhase,
-        rule: &StopRule,
-        mut look: impl FnMut(&[u64]),
-    ) -> Result<Summary, Stop> {
-        let entered = match phase {
-            SamplePhase::WarmUp => Phase::WarmUp,
-            SamplePhase::Measured => Phase::Measure,
-        };
-        connection.enter(entered)?;
-        let items_per_query = self.items_per_query;
-        let mut sink = |block: Block<'_>| {
-            // Closed loops time in chains, and no others are asked for.
-            let Times::Chain(edges) = block.times else {
-                let detail = "the loop gave scheduled times for a closed scenario";
-                return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
-            };
-            look(edges);
-            let block = SampleBlock { phase, items_per_query, edges_ns: edges.to_vec() };
-            connection.send(&Message::Samples(block))
-        };
-        meter.run(target, self.scenario, rule, &mut sink).map_err(|error| match error {
-            MeasureError::Target(error) => failure::backend(entered)(error).into(),
-            MeasureError::Sink(error) => error.into(),
-            MeasureError::ClockWentBack { before_ns, after_ns } => {
-                went_back(before_ns, after_ns).into()
-            }
-        })
-    }
-}
-
-fn tensors(model: &Model, batch: &[TensorData], phase: Phase) -> Result<Vec<Tensor>, Failure> {
+pub(crate) fn tensors(
+    model: &Model,
+    batch: &[TensorData],
+    phase: Phase,
+) -> Result<Vec<Tensor>, Failure> {
     let tensors = batch.iter().map(|data| model.tensor(data.view()));
     tensors.collect::<Result<_, _>>().map_err(failure::backend(phase))
 }

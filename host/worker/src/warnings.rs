@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use host_measure::{Calibration, StopRule, Summary};
-use host_record::{CaseSpec, Warning, WarningKind};
+use host_record::{CaseSpec, WarmUpFacts, Warning, WarningKind};
 use host_statistics::{Quantile, estimates, median, median_absolute_deviation};
 
 use crate::platform::Activity;
@@ -16,21 +16,23 @@ use crate::platform::Activity;
 #[derive(Debug)]
 pub(crate) struct Thinned {
     kept: Vec<u64>,
+    capacity: usize,
     stride: u64,
     seen: u64,
 }
 
 impl Thinned {
-    const CAPACITY: usize = 1 << 16;
+    /// Enough for medians of parts.
+    pub(crate) const CAPACITY: usize = 1 << 16;
 
-    pub(crate) fn new() -> Self {
-        Self { kept: Vec::with_capacity(Self::CAPACITY), stride: 1, seen: 0 }
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { kept: Vec::with_capacity(capacity), capacity, stride: 1, seen: 0 }
     }
 
     pub(crate) fn extend(&mut self, latencies: impl Iterator<Item = u64>) {
         for latency in latencies {
             if self.seen.is_multiple_of(self.stride) {
-                if self.kept.len() == Self::CAPACITY {
+                if self.kept.len() == self.capacity {
                     let mut index = 0;
                     self.kept.retain(|_| {
                         index += 1;
@@ -59,6 +61,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) rule: StopRule,
     pub(crate) summary: Summary,
     pub(crate) latencies: &'a [u64],
+    pub(crate) warm_up: Option<WarmUpFacts>,
     pub(crate) before: Activity,
     pub(crate) after: Activity,
     pub(crate) used: &'a BTreeMap<String, String>,
@@ -73,6 +76,7 @@ impl Evidence<'_> {
             warnings.extend(self.overhead_visible(typical));
             warnings.extend(self.clock_too_coarse(typical));
         }
+        warnings.extend(self.no_steady_state());
         warnings.extend(self.drift());
         warnings.extend(self.machine_busy());
         warnings.extend(self.not_as_asked());
@@ -117,6 +121,23 @@ impl Evidence<'_> {
                 "A query takes {}, and readings of the clock are {} apart at the least.",
                 time(typical),
                 time(step)
+            ),
+        })
+    }
+
+    /// A warm-up that was to end in a steady state, and did not.
+    fn no_steady_state(&self) -> Option<Warning> {
+        let WarmUpFacts { class, queries, elapsed_ns, steady } = self.warm_up?;
+        let seen = match class {
+            _ if steady => return None,
+            Some(class) => format!("the latencies are of the class `{class}`"),
+            None => "too few to tell".to_owned(),
+        };
+        Some(Warning {
+            kind: WarningKind::NoSteadyState,
+            evidence: format!(
+                "Warming up reached no steady state in {queries} queries and {}: {seen}.",
+                time(elapsed_ns as f64)
             ),
         })
     }
@@ -278,6 +299,7 @@ mod tests {
                 pace: None,
             },
             latencies: &STEADY,
+            warm_up: None,
             before,
             after,
             used: &USED,
@@ -363,7 +385,7 @@ mod tests {
 
     #[test]
     fn thinning_keeps_the_order_and_the_ends() {
-        let mut thinned = Thinned::new();
+        let mut thinned = Thinned::new(Thinned::CAPACITY);
         let count = 3 * Thinned::CAPACITY as u64 + 17;
         thinned.extend(0..count / 2);
         thinned.extend(count / 2..count);

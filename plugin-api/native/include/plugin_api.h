@@ -28,7 +28,8 @@
  * people as pictures of themselves.
  *
  * Threads. Each function has a tag:
- *   [main thread]  only on the thread that called the entry point;
+ *   [main thread]  only on the thread that called the entry point, unless the backend offers the
+ *                  extension "tare/threads/1", which says more;
  *   [any thread]   on any thread, at any time.
  * A backend may have threads of its own. It must not let an exception or a panic cross the table,
  * and it leaves signal handlers, the locale, the working directory and standard output alone.
@@ -384,6 +385,18 @@ typedef struct tare_backend_api {
  * after having told the host's `refuse` why. */
 TARE_EXPORT const tare_backend_api *tare_backend_v1(const tare_host_api *host);
 
+/* ---- Extensions --------------------------------------------------------------------------- */
+
+/* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
+ * except load, on any thread, several at the same time: on one model without limit, on one session and
+ * the outputs that it writes by one thread at a time. A tensor that is nobody's output may be an input
+ * of several. Handles are ended on any thread, once nobody else uses them. */
+#define TARE_EXTENSION_THREADS "tare/threads/1"
+
+typedef struct tare_threads {
+    size_t struct_size;
+} tare_threads;
+
 /* ---- Sizes, asserted where pointers have 64 bits; src/abi.rs asserts the same ----------------- */
 
 #ifdef __cplusplus
@@ -421,6 +434,7 @@ TARE_ASSERT_SIZE(tare_tensor_read_args, 24);
 TARE_ASSERT_SIZE(tare_tensor_destroy_args, 16);
 TARE_ASSERT_SIZE(tare_host_api, 64);
 TARE_ASSERT_SIZE(tare_backend_api, 136);
+TARE_ASSERT_SIZE(tare_threads, 8);
 
 #ifdef __cplusplus
 }

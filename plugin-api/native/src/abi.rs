@@ -332,7 +332,13 @@ structs! {
         tensor_destroy: Option<Call<TensorDestroyArgs>>,
         get_extension: Option<GetExtension>,
     }
+
+    /// The extension [`EXTENSION_THREADS`].
+    sized Threads as tare_threads = 8 { struct_size: usize, }
 }
+
+/// Name of the extension by which a backend serves several threads at once.
+pub const EXTENSION_THREADS: &str = "tare/threads/1";
 
 /// A function of the table that takes one argument struct.
 pub type Call<Args> = unsafe extern "C" fn(args: *mut Args) -> *mut Error;

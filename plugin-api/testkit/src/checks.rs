@@ -35,6 +35,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("enqueued runs are done after synchronising", enqueued_runs_are_done),
     ("a run has ended when it returns", run_waits_for_the_device),
     ("two models work beside each other", models_are_independent),
+    ("several threads are served at once, where that is offered", threads_are_served),
     ("the backend can be opened again", backend_opens_again),
     ("loading and unloading does not grow", cycles_do_not_grow),
     ("runs do not grow", runs_do_not_grow),
@@ -525,6 +526,30 @@ fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
     says(first.call.run())?;
     compare(&outputs(&mut first.call, fixture)?, fixture)
         .map_err(|detail| format!("after another model was unloaded: {detail}"))
+}
+
+fn threads_are_served(suite: &Suite, fixture: &Fixture) -> Outcome {
+    const THREADS: usize = 4;
+    const RUNS: usize = 50;
+    let backend = suite.backend()?;
+    let model = load(&backend, fixture)?;
+    let Some(shared) = model.on_threads() else { return Ok(()) };
+    let work = || {
+        let model = shared.here();
+        let session = prepare(model, fixture)?;
+        let mut call = says(session.call(inputs(model, fixture)?))?;
+        for _ in 0..RUNS {
+            says(call.run())?;
+            compare(&outputs(&mut call, fixture)?, fixture)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
+        })
+    })
 }
 
 fn backend_opens_again(suite: &Suite, fixture: &Fixture) -> Outcome {

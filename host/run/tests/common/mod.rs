@@ -8,7 +8,7 @@ use std::time::Duration;
 use host_plan::PlannedCase;
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, InputSource, MeasureSettings, Mode,
-    Outcome, OutputBlock, PluginIdentity, Precision, Quantity, Recorder, SampleBlock, Scenario,
+    Outcome, OutputBlock, PluginIdentity, Precision, Recorder, SampleBlock, Scenario, WarmUp,
 };
 use host_run::{Interrupt, RunSummary, Runner, Silent};
 
@@ -29,6 +29,8 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
             sequence_length: None,
             mode: Mode::Inference,
             scenario: Scenario::SingleStream,
+            rate: None,
+            clients: None,
         },
         model_path: model.into(),
         model_sha256: String::new(),
@@ -50,13 +52,12 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {
-            warm_up: Quantity::Iterations(5),
+            warm_up: WarmUp::Iterations(5),
             minimum_duration_ns: 0,
             maximum_duration_ns: 1_000_000_000,
             minimum_queries: 20,
-            offline_samples: None,
             timeout_ns: PATIENCE.as_nanos() as u64,
-            memory_limit_bytes: None,
+            ..MeasureSettings::default()
         },
         seed: 7,
     }

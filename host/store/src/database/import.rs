@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection, params};
-use host_record::{CaseRecord, Environment, Outcome, PluginIdentity};
+use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, Rate, Verdict};
 
 use crate::error::StoreError;
 use crate::run::{Counts, Inspection, RunFolder, RunPlugin, without_samples};
@@ -77,6 +77,19 @@ const CASE: &[&str] = &[
     "loop_ns",
     "used",
     "measure",
+    "rate",
+    "clients",
+    "valid",
+    "verdict",
+    "asked_rate",
+    "offered_rate",
+    "achieved_rate",
+    "unserved",
+    "lateness_p50_ns",
+    "lateness_p99_ns",
+    "lateness_max_ns",
+    "search",
+    "warm_up",
 ];
 
 const RESULT: &[&str] = &[
@@ -288,6 +301,9 @@ fn append_case(
     let spec = spec.as_ref();
     let timings = report.map(|report| &report.timings);
     let clock = report.map(|report| &report.clock);
+    let verdict = report.and_then(|report| report.verdict.as_ref());
+    let pace = report.and_then(|report| report.pace.as_ref());
+    let late = pace.and_then(|pace| pace.lateness);
     let values: &[&dyn ToSql] = &[
         &run_id,
         &record.case_id,
@@ -325,6 +341,19 @@ fn append_case(
         &clock.map(|clock| clock.loop_ns),
         &report.map(|report| json_text(&report.used)),
         &spec.map(|spec| json_text(&spec.measure)),
+        &key.rate.map(Rate::get),
+        &key.clients,
+        &verdict.map(Verdict::is_valid),
+        &verdict.map(json_text),
+        &pace.map(|pace| pace.asked.get()),
+        &pace.and_then(|pace| pace.offered_per_second),
+        &pace.and_then(|pace| pace.achieved_per_second),
+        &pace.map(|pace| pace.unserved),
+        &late.map(|late| late.median_ns),
+        &late.map(|late| late.p99_ns),
+        &late.map(|late| late.maximum_ns),
+        &report.and_then(|report| report.search.as_ref()).map(json_text),
+        &report.and_then(|report| report.warm_up.as_ref()).map(json_text),
     ];
     cases.append_row(values)
 }

@@ -246,12 +246,18 @@ impl RunFolder {
             let values = samples.map(|samples| samples.read(column)).transpose()?;
             Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
         };
+        let sampled_if_there = |column| {
+            let values = samples.map(|samples| samples.read_if_there(column)).transpose()?;
+            Ok::<_, StoreError>(values.flatten().map(|values| (1, ColumnData::U64(values))))
+        };
         let single = |value: Option<u64>| value.map(|value| (1, ColumnData::U64(vec![value])));
         let timings = &report.timings;
         let (unit, found) = match name {
             column::LATENCY => ("ns", sampled(SampleColumn::Latency)?),
             column::START => ("ns", sampled(SampleColumn::Start)?),
             column::ITEMS => ("1", sampled(SampleColumn::Items)?),
+            column::SCHEDULED => ("ns", sampled_if_there(SampleColumn::Scheduled)?),
+            column::LANE => ("1", sampled_if_there(SampleColumn::Lane)?),
             column::OUTPUT => {
                 let output = outputs::read_first_output(&self.layout.outputs(case_id))?;
                 ("1", output.map(|(width, values)| (width, ColumnData::F32(values))))
@@ -293,6 +299,12 @@ fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
     .into();
     if let Some(length) = key.sequence_length {
         attributes.insert("sequence-length".into(), length.to_string());
+    }
+    if let Some(rate) = key.rate {
+        attributes.insert("rate".into(), rate.to_string());
+    }
+    if let Some(clients) = key.clients {
+        attributes.insert("clients".into(), clients.to_string());
     }
     attributes
 }

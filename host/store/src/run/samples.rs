@@ -49,6 +49,8 @@ const PHASE: &str = "phase";
 const START: &str = "start_ns";
 const LATENCY: &str = "latency_ns";
 const ITEMS: &str = "items";
+const SCHEDULED: &str = "scheduled_ns";
+const LANE: &str = "lane";
 
 pub(super) type FileWriter = ArrowWriter<BufWriter<File>>;
 
@@ -81,6 +83,8 @@ fn schema() -> SchemaRef {
         Field::new(START, DataType::UInt64, false),
         Field::new(LATENCY, DataType::UInt64, false),
         Field::new(ITEMS, DataType::UInt64, false),
+        Field::new(SCHEDULED, DataType::UInt64, true),
+        Field::new(LANE, DataType::UInt64, false),
     ]))
 }
 
@@ -118,10 +122,12 @@ impl SampleWriter {
                 self.write(&mut batch)?;
             }
             batch.phase = Some(block.phase);
-            for (start, latency) in block.queries() {
-                batch.start.push(start);
-                batch.latency.push(latency);
+            for query in block.queries() {
+                batch.start.push(query.start_ns);
+                batch.latency.push(query.latency_ns);
                 batch.items.push(block.items_per_query);
+                batch.scheduled.push(query.scheduled_ns);
+                batch.lane.push(block.lane.into());
                 if batch.start.len() == BATCH_ROWS {
                     self.write(&mut batch)?;
                     batch.phase = Some(block.phase);
@@ -144,6 +150,8 @@ impl SampleWriter {
                     .set_column_encoding(column(START), Encoding::DELTA_BINARY_PACKED)
                     .set_column_dictionary_enabled(column(LATENCY), false)
                     .set_column_encoding(column(LATENCY), Encoding::DELTA_BINARY_PACKED)
+                    .set_column_dictionary_enabled(column(SCHEDULED), false)
+                    .set_column_encoding(column(SCHEDULED), Encoding::DELTA_BINARY_PACKED)
                     .build();
                 none.insert((create(&self.path, schema(), properties)?, phase))
             }
@@ -161,6 +169,8 @@ impl SampleWriter {
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.start))),
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.latency))),
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.items))),
+            Arc::new(UInt64Array::from(std::mem::take(&mut batch.scheduled))),
+            Arc::new(UInt64Array::from(std::mem::take(&mut batch.lane))),
         ];
         RecordBatch::try_new(schema(), columns)
             .map_err(parquet::errors::ParquetError::from)
@@ -183,6 +193,8 @@ struct Batch {
     start: Vec<u64>,
     latency: Vec<u64>,
     items: Vec<u64>,
+    scheduled: Vec<Option<u64>>,
+    lane: Vec<u64>,
 }
 
 /// A column of the samples.
@@ -191,6 +203,10 @@ pub(crate) enum SampleColumn {
     Start,
     Latency,
     Items,
+    /// In open loops only.
+    Scheduled,
+    /// Not in files that were written before there were several.
+    Lane,
 }
 
 impl SampleColumn {
@@ -199,6 +215,8 @@ impl SampleColumn {
             Self::Start => START,
             Self::Latency => LATENCY,
             Self::Items => ITEMS,
+            Self::Scheduled => SCHEDULED,
+            Self::Lane => LANE,
         }
     }
 }
@@ -249,6 +267,19 @@ impl SampleReader {
         self.read_all(column).map_err(StoreError::parquet(&self.path))
     }
 
+    /// A column of the measured queries; `None` where not every query has it.
+    pub(crate) fn read_if_there(
+        &self,
+        column: SampleColumn,
+    ) -> Result<Option<Vec<u64>>, StoreError> {
+        let whole = |group: &usize| {
+            let columns = self.file.metadata().row_group(*group).columns();
+            let found = columns.iter().find(|found| found.column_path().string() == column.name());
+            found.and_then(|found| found.statistics()?.null_count_opt()) == Some(0)
+        };
+        self.measured.iter().all(whole).then(|| self.read(column)).transpose()
+    }
+
     fn read_all(&self, column: SampleColumn) -> parquet::errors::Result<Vec<u64>> {
         let unexpected = || {
             let detail = format!("there is no column `{}` of whole numbers", column.name());
@@ -257,6 +288,8 @@ impl SampleReader {
         let schema = self.file.metadata().file_metadata().schema_descr_ptr();
         let index = schema.columns().iter().position(|leaf| leaf.name() == column.name());
         let index = index.ok_or_else(unexpected)?;
+        let nullable = schema.column(index).max_def_level() > 0;
+        let mut levels = Vec::new();
         let mut values: Vec<i64> = Vec::with_capacity(self.rows);
         for group in &self.measured {
             let group = self.file.get_row_group(*group)?;
@@ -267,8 +300,11 @@ impl SampleReader {
             let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
             let end = values.len() + rows;
             while values.len() < end {
+                // A column that may be null has levels, which say nothing where no value is.
+                levels.clear();
+                let levels = nullable.then_some(&mut levels);
                 let (read, ..) =
-                    reader.read_records(end - values.len(), None, None, &mut values)?;
+                    reader.read_records(end - values.len(), levels, None, &mut values)?;
                 if read == 0 {
                     let detail = format!("a row group ends before its {rows} rows");
                     return Err(parquet::errors::ParquetError::EOF(detail));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, ClockFacts, DeviceInfo, Environment, Gap, GapKind, InputSource,
     MeasureSettings, MetricValue, Mode, Outcome, OutputBlock, PluginIdentity, Precision, Processor,
-    Quantity, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, Scenario, Timings, Warning,
-    WarningKind, WorkerReport,
+    RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario, Timings, WarmUp,
+    Warning, WarningKind, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, ResultRecord, RunPlugin, RunWriter};
 
@@ -51,6 +51,8 @@ pub(crate) fn key(index: u64) -> CaseKey {
         sequence_length: None,
         mode: Mode::Inference,
         scenario: if index.is_multiple_of(2) { Scenario::SingleStream } else { Scenario::Offline },
+        rate: None,
+        clients: None,
     }
 }
 
@@ -75,13 +77,12 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {
-            warm_up: Quantity::Iterations(10),
+            warm_up: WarmUp::Iterations(10),
             minimum_duration_ns: 1_000_000_000,
             maximum_duration_ns: 2_000_000_000,
             minimum_queries: 100,
-            offline_samples: None,
             timeout_ns: 60_000_000_000,
-            memory_limit_bytes: None,
+            ..MeasureSettings::default()
         },
         seed: u64::MAX - index,
     }
@@ -106,6 +107,7 @@ pub(crate) fn report() -> WorkerReport {
         },
         warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted by 3 %.".into() }],
         used: BTreeMap::from([("engine".into(), "rten".into())]),
+        ..WorkerReport::default()
     }
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn block(phase: SamplePhase, first_edge: u64, latencies: &[u64]) -> S
     for latency in latencies {
         edges_ns.push(edges_ns[edges_ns.len() - 1] + latency);
     }
-    SampleBlock { phase, items_per_query: 8, edges_ns }
+    SampleBlock { phase, items_per_query: 8, lane: 0, times: SampleTimes::Chain(edges_ns) }
 }
 
 pub(crate) fn latencies(index: u64, count: u64) -> Vec<u64> {

@@ -620,7 +620,10 @@ fn exports_can_be_read_by_others() {
     export(writer.folder(), "samples", ExportFormat::Csv, &csv).expect("an export");
     let text = fs::read_to_string(&csv).expect("a file");
     assert_eq!(text.lines().count(), 1 + 4006);
-    assert_eq!(text.lines().next(), Some("run_id,case_id,phase,start_ns,latency_ns,items"));
+    assert_eq!(
+        text.lines().next(),
+        Some("run_id,case_id,phase,start_ns,latency_ns,items,scheduled_ns,lane")
+    );
 
     export(writer.folder(), "outputs", ExportFormat::JsonLines, &to("o.jsonl")).expect("an export");
     let text = fs::read_to_string(to("o.jsonl")).expect("a file");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::common::*;
 use host_record::{
     CaseColumns, CaseRecord, ColumnData, Failure, Outcome, OutputBlock, Phase, Recorder,
-    SampleBlock, SamplePhase, column,
+    SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
 };
 use host_store::{
     CaseFile, Counts, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState, StoreError,
@@ -51,9 +51,9 @@ fn a_case_is_read_as_it_was_written() {
     assert_eq!(columns.attributes["scenario"], "single-stream");
     assert!(!columns.attributes.contains_key("sequence-length"));
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
-    // The report has no time for preparing, so there is no such column.
-    let have: Vec<_> =
-        column::ALL.iter().copied().filter(|name| *name != column::PREPARE_TIME).collect();
+    // The report has no time for preparing, and a closed loop no schedule: there are no such columns.
+    let absent = [column::PREPARE_TIME, column::SCHEDULED];
+    let have: Vec<_> = column::ALL.iter().copied().filter(|name| !absent.contains(name)).collect();
     assert_eq!(names, have);
     assert_eq!(*column(&columns, column::LATENCY), ColumnData::U64(latencies(0, 2500)));
     assert_eq!(*column(&columns, column::ITEMS), ColumnData::U64(vec![8; 2500]));
@@ -91,24 +91,41 @@ fn failures_and_gaps_are_kept_with_their_reasons() {
     assert_eq!(writer.counts(), Counts { finished: 0, failed: 1, gaps: 1 });
 }
 
-fn sample_block() -> impl Strategy<Value = SampleBlock> {
-    let edges = prop_oneof![
-        prop::collection::vec(any::<u64>(), 1..40),
-        prop::collection::vec(0..1000_u64, 1..40),
-    ];
-    let phase = prop_oneof![Just(SamplePhase::WarmUp), Just(SamplePhase::Measured)];
-    (phase, any::<u64>(), edges).prop_map(|(phase, items_per_query, edges_ns)| SampleBlock {
-        phase,
-        items_per_query,
-        edges_ns,
-    })
+/// Blocks of one case: all of a closed loop, or all of an open one.
+fn sample_blocks() -> impl Strategy<Value = Vec<SampleBlock>> {
+    let edges = || {
+        prop_oneof![
+            prop::collection::vec(any::<u64>(), 1..40),
+            prop::collection::vec(0..1000_u64, 1..40),
+        ]
+    };
+    let block = |times| {
+        let phase = prop_oneof![
+            Just(SamplePhase::WarmUp),
+            Just(SamplePhase::Search),
+            Just(SamplePhase::Measured)
+        ];
+        (phase, any::<u64>(), 0..4_u32, times).prop_map(|(phase, items_per_query, lane, times)| {
+            SampleBlock { phase, items_per_query, lane, times }
+        })
+    };
+    let chains = block(edges().prop_map(SampleTimes::Chain).boxed());
+    let query = (any::<u64>(), 0..1000_u64, 0..1000_u64).prop_map(|(scheduled_ns, late, took)| {
+        let begun_ns = scheduled_ns.saturating_add(late);
+        ScheduledTimes { scheduled_ns, begun_ns, ended_ns: begun_ns.saturating_add(took) }
+    });
+    let queries = prop::collection::vec(query, 0..40).prop_map(SampleTimes::Scheduled);
+    prop_oneof![
+        prop::collection::vec(chains, 0..12),
+        prop::collection::vec(block(queries.boxed()), 0..12)
+    ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_blocks_come_back(blocks in prop::collection::vec(sample_block(), 0..12)) {
+    fn any_blocks_come_back(blocks in sample_blocks()) {
         let results = tempfile::tempdir().expect("a temporary folder");
         let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
         writer.case_started(&spec(0)).expect("a started case");
@@ -118,22 +135,33 @@ proptest! {
         let record = record(&spec(0), Outcome::Finished(Box::new(report())));
         writer.case_finished(&record).expect("a finished case");
 
-        let names = [column::START, column::LATENCY, column::ITEMS];
+        let names =
+            [column::START, column::LATENCY, column::ITEMS, column::SCHEDULED, column::LANE];
         let columns = writer.folder().columns(&record, &names).expect("columns");
         let (mut start, mut latency, mut items) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut scheduled, mut lane) = (Vec::new(), Vec::new());
         for block in blocks.iter().filter(|block| block.phase == SamplePhase::Measured) {
-            for (from, took) in block.queries() {
-                start.push(from);
-                latency.push(took);
+            for query in block.queries() {
+                start.push(query.start_ns);
+                latency.push(query.latency_ns);
                 items.push(block.items_per_query);
+                scheduled.extend(query.scheduled_ns);
+                lane.push(u64::from(block.lane));
             }
         }
         if blocks.iter().all(SampleBlock::is_empty) {
             prop_assert!(columns.columns.is_empty());
         } else {
-            prop_assert_eq!(column(&columns, column::START), &ColumnData::U64(start));
+            prop_assert_eq!(column(&columns, column::START), &ColumnData::U64(start.clone()));
             prop_assert_eq!(column(&columns, column::LATENCY), &ColumnData::U64(latency));
             prop_assert_eq!(column(&columns, column::ITEMS), &ColumnData::U64(items));
+            prop_assert_eq!(column(&columns, column::LANE), &ColumnData::U64(lane));
+            let has = columns.columns.iter().any(|found| found.name == column::SCHEDULED);
+            let open = matches!(blocks[0].times, SampleTimes::Scheduled(_));
+            prop_assert_eq!(has, open || start.is_empty());
+            if open {
+                prop_assert_eq!(column(&columns, column::SCHEDULED), &ColumnData::U64(scheduled));
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ fn speed() {
     let (mut pushing, mut edge, mut pushed) = (Duration::ZERO, 0, 0);
     while pushed < count {
         let block = block(SamplePhase::Measured, edge, &block_latencies(&mut noise));
-        edge = *block.edges_ns.last().expect("an edge");
+        let last = block.queries().last().expect("a query");
+        edge = last.start_ns + last.latency_ns;
         let started = Instant::now();
         writer.samples(&block).expect("samples");
         pushing += started.elapsed();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use super::storage::{StoredDescription, StoredDevices, StoredModelInfo, StoredSessionInfo};
 use super::{
@@ -157,6 +157,16 @@ unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
     unsafe { handle.cast::<T>().as_mut() }.ok_or_else(|| invalid("the handle is null"))
 }
 
+/// What a handle stands for, where several threads may use it at once.
+///
+/// # Safety
+///
+/// `handle` is null, or a box of `T` that nobody changes.
+unsafe fn shared<'a, H, T>(handle: *mut H) -> Result<&'a T> {
+    // SAFETY: passed on.
+    unsafe { handle.cast::<T>().as_ref() }.ok_or_else(|| invalid("the handle is null"))
+}
+
 /// Ends a handle.
 ///
 /// # Safety
@@ -255,7 +265,8 @@ fn table<B: Backend>() -> abi::BackendApi {
 }
 
 // In what follows, "the contract" is that of `plugin_api.h`: arguments and handles are null or valid,
-// and are used by one thread at a time.
+// and are used by one thread at a time; those of models and tensors by several where the backend says
+// that it serves them, which `threads` lets it say only if its types allow it.
 
 unsafe extern "C" fn describe<B: Backend>(args: *mut abi::DescribeArgs) -> *mut abi::Error {
     guard(|| {
@@ -325,7 +336,7 @@ unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi:
         // SAFETY: the contract.
         let args = unsafe { arguments(args) }?;
         // SAFETY: the contract.
-        let loaded = unsafe { handle::<_, LoadedModel<M>>(args.model) }?;
+        let loaded = unsafe { shared::<_, LoadedModel<M>>(args.model) }?;
         // SAFETY: the contract.
         let (precision, shapes) = unsafe {
             (
@@ -470,7 +481,7 @@ unsafe extern "C" fn tensor_create<M: Model>(args: *mut abi::TensorCreateArgs) -
         // SAFETY: the contract.
         let args = unsafe { arguments(args) }?;
         // SAFETY: the contract.
-        let loaded = unsafe { handle::<_, LoadedModel<M>>(args.model) }?;
+        let loaded = unsafe { shared::<_, LoadedModel<M>>(args.model) }?;
         // SAFETY: the contract.
         let view = unsafe { View::new(args.view) }?;
         args.tensor = Box::into_raw(Box::new(loaded.model.tensor(&view)?)).cast();
@@ -485,7 +496,7 @@ unsafe extern "C" fn tensor_describe<M: Model>(
         // SAFETY: the contract.
         let args = unsafe { arguments(args) }?;
         // SAFETY: the contract.
-        let tensor = unsafe { handle::<_, M::Tensor>(args.tensor) }?;
+        let tensor = unsafe { shared::<_, M::Tensor>(args.tensor) }?;
         let shape = tensor.shape();
         args.dtype = tensor.dtype().to_abi();
         args.rank = shape.len() as u32;
@@ -499,7 +510,7 @@ unsafe extern "C" fn tensor_read<M: Model>(args: *mut abi::TensorReadArgs) -> *m
         // SAFETY: the contract.
         let args = unsafe { arguments(args) }?;
         // SAFETY: the contract.
-        let tensor = unsafe { handle::<_, M::Tensor>(args.tensor) }?;
+        let tensor = unsafe { shared::<_, M::Tensor>(args.tensor) }?;
         // SAFETY: the contract.
         let mut view = unsafe { ViewMut::new(args.view) }?;
         if (view.dtype(), view.shape()) != (tensor.dtype(), tensor.shape()) {
@@ -522,13 +533,26 @@ unsafe extern "C" fn tensor_destroy<M: Model>(
     guard(|| unsafe { end::<_, M::Tensor>(arguments(args)?.tensor) })
 }
 
+/// The table of the extension [`abi::EXTENSION_THREADS`], for
+/// [`Backend::extension`]. That `B` may offer it is in the types.
+#[must_use]
+pub fn threads<B: Backend>() -> NonNull<c_void>
+where
+    B::Model: Sync,
+    <B::Model as Model>::Tensor: Send + Sync,
+    <B::Model as Model>::Session: Send,
+{
+    static TABLE: abi::Threads = abi::Threads { struct_size: size_of::<abi::Threads>() };
+    NonNull::from(&TABLE).cast()
+}
+
 unsafe extern "C" fn get_extension<B: Backend>(
     backend: *mut abi::Backend,
     name: abi::String,
 ) -> *const c_void {
     let found = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the contract.
-        let instance = unsafe { handle::<_, Instance<B>>(backend) }.ok()?;
+        let instance = unsafe { shared::<_, Instance<B>>(backend) }.ok()?;
         // SAFETY: the contract.
         instance.backend.extension(unsafe { text(name, "the name") }.ok()?)
     }));

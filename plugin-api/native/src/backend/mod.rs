@@ -90,7 +90,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::NonNull;
 
-pub use glue::enter;
+pub use glue::{enter, threads};
 pub use options::Options;
 pub use view::{Element, HostTensor, View, ViewMut};
 

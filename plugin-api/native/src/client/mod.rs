@@ -8,7 +8,8 @@ were become an [`Error`] with the code [`ErrorCode::Contract`].
 
 Handles keep their parents alive, so they end in the right order however they are dropped: calls
 and tensors before their session and model, models before the backend. All of this stays on the
-thread that opened the backend, and the types are not `Send`.
+thread that opened the backend, and the types are not `Send`; only a backend that serves several
+threads lets a model be prepared on others, by [`Model::on_threads`].
 
 [`Call`] is what is timed. It has everything laid out beforehand, so [`Call::run`] is one indirect
 call without any allocation.
@@ -22,7 +23,7 @@ mod tensor;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
-use std::rc::Rc;
+use std::sync::Arc;
 
 pub use call::Call;
 pub use error::{Error, OpenError};
@@ -40,8 +41,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Calls a function of the table.
 macro_rules! invoke {
     ($functions:expr, $call:ident, $args:expr) => {{
-        // SAFETY: the arguments are filled in as the ABI wants, on the thread of the entry point,
-        // with handles of this backend that have not been ended.
+        // SAFETY: the arguments are filled in as the ABI wants, on the thread of the entry point or
+        // on one of a backend that serves several, with handles of this backend that have not been ended.
         let error = unsafe { ($functions.$call)($args) };
         if error.is_null() {
             Ok(())
@@ -123,7 +124,7 @@ impl Drop for BackendInner {
 
 /// An opened plugin.
 pub struct Backend {
-    inner: Rc<BackendInner>,
+    inner: Arc<BackendInner>,
 }
 
 /// What [`Backend::load`] is told.
@@ -200,7 +201,7 @@ impl Backend {
         }
         let functions = Functions::new(&api)?;
         let inner = BackendInner { functions, handle: api.backend, abi: version, host };
-        Ok(Self { inner: Rc::new(inner) })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// ABI major and minor version that the plugin was built for.
@@ -266,11 +267,11 @@ impl Backend {
         };
         invoke!(self.inner.functions, load, &raw mut args)?;
         // From here on the handle is unloaded whatever happens.
-        let inner = ModelInner { backend: Rc::clone(&self.inner), handle: args.model };
+        let inner = ModelInner { backend: Arc::clone(&self.inner), handle: args.model };
         // SAFETY: the call has filled it in, and it is valid until `unload`.
         let info = unsafe { foreign::model_info(args.info) }
             .map_err(|detail| Error::contract("load", detail))?;
-        Ok(Model { inner: Rc::new(inner), info: Rc::new(info) })
+        Ok(Model { inner: Arc::new(inner), info: Arc::new(info) })
     }
 
     /// The table of an extension; `None` where the backend does not offer it. What it points to is
@@ -285,8 +286,26 @@ impl Backend {
     }
 }
 
+/// A model of a backend that serves several threads.
+pub struct ModelOnThreads<'a>(&'a Model);
+
+// SAFETY: it is only made where the backend offers the extension, which allows what can be done
+// with a model on any thread, and several at once. Its handle ends after all of these.
+unsafe impl Send for ModelOnThreads<'_> {}
+// SAFETY: the same.
+unsafe impl Sync for ModelOnThreads<'_> {}
+
+impl ModelOnThreads<'_> {
+    /// The model, for the thread that asks. Sessions and tensors that are made of it stay on that
+    /// thread, and must be gone when the thread that opened the backend drops the model.
+    #[must_use]
+    pub fn here(&self) -> &Model {
+        self.0
+    }
+}
+
 struct ModelInner {
-    backend: Rc<BackendInner>,
+    backend: Arc<BackendInner>,
     handle: *mut abi::Model,
 }
 
@@ -301,8 +320,8 @@ impl Drop for ModelInner {
 
 /// A loaded model.
 pub struct Model {
-    inner: Rc<ModelInner>,
-    info: Rc<ModelInfo>,
+    inner: Arc<ModelInner>,
+    info: Arc<ModelInfo>,
 }
 
 impl Model {
@@ -310,6 +329,16 @@ impl Model {
     #[must_use]
     pub fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    /// The model for use on other threads; `None` where the backend serves one thread only.
+    #[must_use]
+    pub fn on_threads(&self) -> Option<ModelOnThreads<'_>> {
+        let BackendInner { functions, handle, .. } = &*self.inner.backend;
+        let name = abi::String::borrow(abi::EXTENSION_THREADS);
+        // SAFETY: the handle is alive and the name is valid during the call.
+        let table = unsafe { (functions.get_extension)(*handle, name) };
+        (!table.is_null()).then_some(ModelOnThreads(self))
     }
 
     /// Makes the model ready to run in a precision, with one concrete shape for each input.
@@ -332,9 +361,9 @@ impl Model {
             info: ptr::null(),
         };
         invoke!(self.inner.backend.functions, prepare, &raw mut args)?;
-        let inner = Rc::new(SessionInner {
-            model: Rc::clone(&self.inner),
-            info: Rc::clone(&self.info),
+        let inner = Arc::new(SessionInner {
+            model: Arc::clone(&self.inner),
+            info: Arc::clone(&self.info),
             handle: args.session,
             shapes: shapes.to_vec(),
             queued: false.into(),
@@ -355,8 +384,8 @@ impl Model {
 }
 
 struct SessionInner {
-    model: Rc<ModelInner>,
-    info: Rc<ModelInfo>,
+    model: Arc<ModelInner>,
+    info: Arc<ModelInfo>,
     handle: *mut abi::Session,
     shapes: Vec<Vec<i64>>,
     /// Whether something may be running that has not been waited for.
@@ -385,7 +414,7 @@ impl Drop for SessionInner {
 
 /// A model that is ready to run with given shapes.
 pub struct Session {
-    inner: Rc<SessionInner>,
+    inner: Arc<SessionInner>,
     used: Vec<(String, String)>,
 }
 
@@ -426,6 +455,12 @@ macro_rules! debug {
     };
 }
 debug!(Model: info, Session: used);
+
+impl fmt::Debug for ModelOnThreads<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
 
 impl fmt::Debug for Backend {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{Error, Model, ModelInner, Result, foreign, invoke};
 use crate::abi;
@@ -65,7 +65,7 @@ impl TensorData {
 
 /// A handle that ends with its last owner.
 pub(super) struct TensorInner {
-    pub(super) model: Rc<ModelInner>,
+    pub(super) model: Arc<ModelInner>,
     pub(super) handle: *mut abi::Tensor,
 }
 
@@ -78,7 +78,7 @@ impl Drop for TensorInner {
 /// A tensor on a model's device. Clones are the same tensor.
 #[derive(Clone)]
 pub struct Tensor {
-    pub(super) inner: Rc<TensorInner>,
+    pub(super) inner: Arc<TensorInner>,
     dtype: DataType,
     shape: Vec<i64>,
 }
@@ -91,10 +91,10 @@ impl std::fmt::Debug for Tensor {
 
 impl Tensor {
     /// Takes a handle over.
-    pub(super) fn adopt(model: &Rc<ModelInner>, handle: *mut abi::Tensor) -> Result<Self> {
-        let inner = TensorInner { model: Rc::clone(model), handle };
+    pub(super) fn adopt(model: &Arc<ModelInner>, handle: *mut abi::Tensor) -> Result<Self> {
+        let inner = TensorInner { model: Arc::clone(model), handle };
         let (dtype, shape) = describe(model, handle)?;
-        Ok(Self { inner: Rc::new(inner), dtype, shape })
+        Ok(Self { inner: Arc::new(inner), dtype, shape })
     }
 
     /// The element type that it has on the device, which may be narrower than what it was made of.

@@ -25,9 +25,13 @@ mod types;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use plugin_api::abi::EXTENSION_THREADS;
 use plugin_api::backend::{
     Backend, Description, Device, Dimension, Error, ErrorCode, Host, LoadRequest, Model, ModelInfo,
-    PrepareRequest, Result, Session, TensorInfo, View,
+    PrepareRequest, Result, Session, TensorInfo, View, threads,
 };
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
 
@@ -55,8 +59,12 @@ impl Backend for CpuBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
-            extensions: Vec::new(),
+            extensions: vec![EXTENSION_THREADS.into()],
         }
+    }
+
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        (name == EXTENSION_THREADS).then(threads::<Self>)
     }
 
     fn devices(&self) -> Result<Vec<Device>> {

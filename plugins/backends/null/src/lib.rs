@@ -8,9 +8,13 @@ ABI and the SDK: the least that any figure of another backend can contain.
 It has one device, `null:0`, one precision, `fp32`, and no options. Threads mean nothing to it.
 */
 
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use plugin_api::abi::EXTENSION_THREADS;
 use plugin_api::backend::{
     Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
-    LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, View,
+    LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, View, threads,
 };
 
 const DEVICE: &str = "null:0";
@@ -33,8 +37,12 @@ impl Backend for NullBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "none".into(),
             engine_version: String::new(),
-            extensions: Vec::new(),
+            extensions: vec![EXTENSION_THREADS.into()],
         }
+    }
+
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        (name == EXTENSION_THREADS).then(threads::<Self>)
     }
 
     fn devices(&self) -> Result<Vec<Device>> {

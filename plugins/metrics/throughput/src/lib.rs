@@ -1,9 +1,13 @@
 /*!
-Samples and queries per second of measured time.
+Samples and queries per second.
 
-Measured time is the sum of the queries' latencies. Between blocks of queries the harness pauses
-to send its samples out; those pauses are its own and are left out, so the figure is what the
-backend does while it is asked to do something.
+Of one client that waits for its queries, over measured time: the sum of the queries' latencies.
+Between blocks of queries the harness pauses to send its samples out; those pauses are its own and
+are left out, so the figure is what the backend does while it is asked to do something.
+
+Of an open loop, where queries arrive by a schedule, and of several clients, over the time from the
+first query's end to the last one's: what was achieved, in *n* - 1 gaps between *n* ends. The attribute
+`offered-queries` is the rate at which queries arrived, over the gaps of the schedule.
 */
 
 use plugin_guest::{
@@ -13,6 +17,9 @@ use plugin_guest::{
 /// The columns that are read.
 const LATENCY: &str = "latency";
 const ITEMS: &str = "items";
+const START: &str = "start";
+const SCHEDULED: &str = "scheduled";
+const LANE: &str = "lane";
 
 /// The metric.
 pub struct Throughput;
@@ -25,7 +32,7 @@ impl Metric for Throughput {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[LATENCY, ITEMS]
+        &[LATENCY, ITEMS, START, SCHEDULED, LANE]
     }
 
     fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
@@ -39,6 +46,13 @@ impl Metric for Throughput {
                 latencies.len(),
                 items.len()
             )));
+        }
+        let scheduled = columns.unsigned(SCHEDULED).ok();
+        let begun = columns.unsigned(START).ok().filter(|_| {
+            columns.unsigned(LANE).is_ok_and(|lanes| lanes.iter().any(|lane| *lane > 0))
+        });
+        if let Some(began) = scheduled.or(begun) {
+            return Ok(by_ends(began, scheduled, latencies, items));
         }
         let time = latencies.and_then(|latencies| {
             if latencies.is_empty() {
@@ -66,6 +80,55 @@ impl Metric for Throughput {
 }
 
 plugin_guest::export_metric!(Throughput);
+
+/// Rates over the time between ends. `began` is what latencies count from.
+fn by_ends(
+    began: &[u64],
+    scheduled: Option<&[u64]>,
+    latencies: Result<&[u64], Gap>,
+    items: Result<&[u64], Gap>,
+) -> Vec<Measurement> {
+    let span = latencies.and_then(|latencies| {
+        let ends = || began.iter().zip(latencies).map(|(began, took)| began.saturating_add(*took));
+        // Which of several queries that end first and last does not matter.
+        let first = ends().enumerate().min_by_key(|(_, end)| *end);
+        match first.zip(ends().max()) {
+            Some(((first, from), to)) if latencies.len() > 1 && to > from => {
+                Ok((first, u128::from(to - from), latencies.len()))
+            }
+            Some(_) if latencies.len() > 1 => {
+                Err(Gap::not_measured("the queries took no time that the clock could tell"))
+            }
+            _ => Err(Gap::not_measured("a rate needs two queries")),
+        }
+    });
+    let queries = span.clone().map(|(_, time, queries)| rate(queries as u128 - 1, time));
+    // The first query's samples belong to no gap.
+    let samples = span.clone().and_then(|(first, time, _)| {
+        let items = items?;
+        Ok(rate(total(items) - u128::from(items.get(first).copied().unwrap_or(0)), time))
+    });
+    let bounds = scheduled.and_then(|times| times.iter().min().zip(times.iter().max()));
+    let offered = bounds
+        .map(|(from, to)| u128::from(to - from))
+        .filter(|span| *span > 0)
+        .map(|span| rate(began.len() as u128 - 1, span));
+    let higher = |name: &str, value| {
+        let mut measurement =
+            Measurement::new(format!("throughput.{name}"), value, "1/s", Direction::Higher);
+        if let Ok((_, time, queries)) = span {
+            measurement = measurement
+                .with_attribute("measured-ns", time.to_string())
+                .with_attribute("queries", queries.to_string())
+                .with_attribute("over", "the time from the first query's end to the last one's");
+        }
+        if let Some(offered) = offered {
+            measurement = measurement.with_attribute("offered-queries", offered.to_string());
+        }
+        measurement
+    };
+    vec![higher("samples", samples), higher("queries", queries)]
+}
 
 fn total(values: &[u64]) -> u128 {
     values.iter().map(|&value| u128::from(value)).sum()
@@ -125,6 +188,34 @@ mod tests {
         assert_eq!(reasons(&[(LATENCY, vec![0]), (ITEMS, vec![1])]), [zero.clone(), zero]);
         let items = Err("the case has no column `items`".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![10])]), [items, Ok(1e8)]);
+    }
+
+    #[test]
+    fn an_open_loop_achieves_what_ends_and_is_offered_what_is_scheduled() {
+        let columns = [
+            (LATENCY, vec![500_000_000, 1_500_000_000, 1_500_000_000]),
+            (ITEMS, vec![8, 8, 8]),
+            (SCHEDULED, vec![1_000_000_000, 1_500_000_000, 2_000_000_000]),
+            (START, vec![1_000_000_000, 2_000_000_000, 2_500_000_000]),
+        ];
+        let found = compute(&columns).unwrap();
+        assert_eq!(found[0].value, Ok(8.0));
+        assert_eq!(found[1].value, Ok(1.0));
+        assert_eq!(found[1].attributes["offered-queries"], "2");
+        let one = columns.map(|(name, values)| (name, values[..1].to_vec()));
+        assert!(compute(&one).unwrap().iter().all(|found| found.value.is_err()));
+    }
+
+    #[test]
+    fn several_clients_are_counted_over_the_same_time() {
+        let columns = [
+            (LATENCY, vec![10, 10, 10, 10]),
+            (ITEMS, vec![1; 4]),
+            (START, vec![0, 10, 0, 10]),
+            (LANE, vec![0, 0, 1, 1]),
+        ];
+        // Four ends in 10 ns, of which the first is no gap.
+        assert_eq!(compute(&columns).unwrap()[0].value, Ok(3e8));
     }
 
     #[test]

@@ -134,7 +134,9 @@ impl<'a, 'o> Group<'a, 'o> {
                 });
                 let simulated = first.used.get("simulated");
                 let simulated = simulated.map(|how| format!("its figures are simulated: {how}"));
-                let ruled_out = failed.or(simulated);
+                let invalid = configuration.cases.iter().find(|case| case.valid == Some(false));
+                let invalid = invalid.map(|case| format!("{} is invalid", case.load()));
+                let ruled_out = failed.or(simulated).or(invalid);
                 Candidate::new(
                     label,
                     configuration,

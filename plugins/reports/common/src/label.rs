@@ -15,7 +15,7 @@ const COORDINATES: [Coordinate; 8] = [
     |case| Some(format!("batch {}", case.batch)),
     |case| case.sequence_length.map(|length| format!("sequence {length}")),
     |case| Some(case.mode.clone()),
-    |case| Some(case.scenario.clone()),
+    |case| Some(case.load()),
 ];
 
 const BACKEND: usize = 1;

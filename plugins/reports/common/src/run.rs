@@ -53,6 +53,12 @@ pub struct Case {
     pub mode: String,
     /// How queries are issued.
     pub scenario: String,
+    /// Queries per second that were asked for, in an open loop.
+    pub rate: Option<f64>,
+    /// Clients of a closed loop.
+    pub clients: Option<i64>,
+    /// Whether the result is valid, where the host judged it.
+    pub valid: Option<bool>,
     /// How it ended.
     pub outcome: Outcome,
     /// SHA-256 of the model file.
@@ -90,6 +96,17 @@ pub struct Case {
 }
 
 impl Case {
+    /// The scenario with what it is issued at or by: `server at 500/s`, `closed-loop of 4 clients`.
+    #[must_use]
+    pub fn load(&self) -> String {
+        match (self.rate, self.clients) {
+            (Some(rate), _) => format!("{} at {}", self.scenario, crate::humanise(rate, "1/s")),
+            (None, Some(1)) => format!("{} of 1 client", self.scenario),
+            (None, Some(clients)) => format!("{} of {clients} clients", self.scenario),
+            (None, None) => self.scenario.clone(),
+        }
+    }
+
     /// What it was measured under: the settings, the clock, and what the backend says it used.
     #[must_use]
     pub fn conditions(&self) -> BTreeMap<String, String> {
@@ -422,6 +439,12 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
     };
     let whole = |column: &str| optional(view, column, |column| row.optional_integer(column));
     let text = |column: &str| optional(view, column, |column| row.optional_text(column));
+    let real = |column: &str| optional(view, column, |column| row.optional_real(column));
+    // Where the rate was searched, the one that was found.
+    let rate = match real("rate")? {
+        None => real("asked_rate")?,
+        rate => rate,
+    };
     let resolution = whole("clock_resolution_ns")?;
     let mut stages = Vec::new();
     for (column, name) in [
@@ -442,6 +465,9 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         sequence_length: row.optional_integer("sequence_length")?,
         mode: row.text("mode")?.to_owned(),
         scenario: row.text("scenario")?.to_owned(),
+        rate,
+        clients: whole("clients")?,
+        valid: optional(view, "valid", |column| row.optional_boolean(column))?,
         outcome,
         model_sha256: owned(row.optional_text("model_sha256")?),
         device_name: owned(row.optional_text("device_name")?),

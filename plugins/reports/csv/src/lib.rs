@@ -15,7 +15,7 @@ pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-const HEADER: [&str; 19] = [
+const HEADER: [&str; 22] = [
     "run_id",
     "case_id",
     "model",
@@ -26,7 +26,10 @@ const HEADER: [&str; 19] = [
     "sequence_length",
     "mode",
     "scenario",
+    "rate",
+    "clients",
     "outcome",
+    "valid",
     "metric",
     "value",
     "unit",
@@ -83,7 +86,7 @@ fn text(text: &str) -> String {
     format!("{guard}{}", visible(text))
 }
 
-fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 11] {
+fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 14] {
     [
         text(&run.id),
         text(&case.id),
@@ -95,7 +98,10 @@ fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 11] {
         case.sequence_length.map(|length| length.to_string()).unwrap_or_default(),
         text(&case.mode),
         text(&case.scenario),
+        case.rate.map(|rate| rate.to_string()).unwrap_or_default(),
+        case.clients.map(|clients| clients.to_string()).unwrap_or_default(),
         outcome.to_owned(),
+        case.valid.map(|valid| valid.to_string()).unwrap_or_default(),
     ]
 }
 

@@ -187,7 +187,7 @@ const COORDINATES: [Coordinate; 8] = [
     ("batch", |case| case.batch.to_string()),
     ("sequence", |case| case.sequence_length.map_or("—".to_owned(), |it| it.to_string())),
     ("mode", |case| case.mode.clone()),
-    ("scenario", |case| case.scenario.clone()),
+    ("scenario", |case| case.load()),
 ];
 
 fn numeric(coordinate: &str) -> bool {

@@ -120,12 +120,18 @@ pub struct CaseEntry<'a> {
     pub mode: &'a str,
     /// How queries were issued.
     pub scenario: &'a str,
+    /// Queries per second that were asked for, in an open loop.
+    pub rate: Option<f64>,
+    /// Clients of a closed loop.
+    pub clients: Option<i64>,
     /// Threads that the backend was allowed.
     pub threads: Option<i64>,
     /// `finished`, `failed` or `gap`.
     pub outcome: &'static str,
     /// Why it did not finish.
     pub reason: Option<GapEntry<'a>>,
+    /// Whether the result is valid; `warnings` say why it is not.
+    pub valid: Option<bool>,
     /// Measured queries.
     pub queries: Option<i64>,
     /// How long the case took in all.
@@ -288,9 +294,12 @@ fn case(case: &Case) -> CaseEntry<'_> {
         sequence_length: case.sequence_length,
         mode: &case.mode,
         scenario: &case.scenario,
+        rate: case.rate,
+        clients: case.clients,
         threads: case.threads,
         outcome,
         reason,
+        valid: case.valid,
         queries: case.queries,
         elapsed_ns: case.elapsed_ns,
         peak_memory_bytes: case.peak_memory_bytes,

@@ -1,0 +1,18 @@
+-- Schema version 2: the load of a case, and whether its result is valid.
+
+ALTER TABLE benchmark_cases ADD COLUMN rate DOUBLE;
+ALTER TABLE benchmark_cases ADD COLUMN clients INTEGER;
+ALTER TABLE benchmark_cases ADD COLUMN valid BOOLEAN;
+ALTER TABLE benchmark_cases ADD COLUMN verdict VARCHAR;
+ALTER TABLE benchmark_cases ADD COLUMN asked_rate DOUBLE;
+ALTER TABLE benchmark_cases ADD COLUMN offered_rate DOUBLE;
+ALTER TABLE benchmark_cases ADD COLUMN achieved_rate DOUBLE;
+ALTER TABLE benchmark_cases ADD COLUMN unserved BIGINT;
+ALTER TABLE benchmark_cases ADD COLUMN lateness_p50_ns BIGINT;
+ALTER TABLE benchmark_cases ADD COLUMN lateness_p99_ns BIGINT;
+ALTER TABLE benchmark_cases ADD COLUMN lateness_max_ns BIGINT;
+ALTER TABLE benchmark_cases ADD COLUMN search VARCHAR;
+ALTER TABLE benchmark_cases ADD COLUMN warm_up VARCHAR;
+
+-- It has more columns now, and is made anew with the next import.
+DROP VIEW IF EXISTS raw_benchmark_data;

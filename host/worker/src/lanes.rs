@@ -1,0 +1,60 @@
+//! Several targets of one model, for clients and servers on threads of their own.
+
+use host_record::{CaseSpec, Failure, Phase};
+use plugin_api::client::{Error, Model, ModelOnThreads, TensorData};
+
+use crate::backend::BackendTarget;
+use crate::examples::Examples;
+
+/// What each lane makes its target of.
+pub(crate) struct Lanes<'a> {
+    model: ModelOnThreads<'a>,
+    precision: &'static str,
+    shapes: Vec<Vec<i64>>,
+    batches: Vec<Vec<TensorData>>,
+}
+
+impl<'a> Lanes<'a> {
+    /// # Errors
+    ///
+    /// Where the backend serves one thread only, or an input cannot be read.
+    pub(crate) fn new(
+        model: &'a Model,
+        case: &CaseSpec,
+        examples: &mut Examples,
+    ) -> Result<Self, Failure> {
+        let model = model.on_threads().ok_or_else(|| Failure::Backend {
+            phase: Phase::Prepare,
+            code: "unsupported".into(),
+            message: "it serves one thread only, so it cannot answer several clients at once: \
+                      it does not offer the extension `tare/threads/1`"
+                .into(),
+            details: String::new(),
+        })?;
+        let shapes = examples.shapes();
+        let batches = (0..examples.resident_batches()).map(|index| examples.batch(index));
+        let batches = batches.collect::<Result<_, _>>()?;
+        Ok(Self { model, precision: case.key.precision.name(), shapes, batches })
+    }
+
+    /// Makes a lane's target, on the thread that calls this. Each begins with another input.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says.
+    pub(crate) fn target(&self, lane: u32) -> Result<BackendTarget, Error> {
+        let model = self.model.here();
+        let session = model.prepare(self.precision, &self.shapes)?;
+        let count = self.batches.len();
+        let calls = (0..count).map(|index| {
+            let batch = &self.batches[(index + lane as usize) % count];
+            let inputs = batch.iter().map(|data| model.tensor(data.view()));
+            session.call(inputs.collect::<Result<_, _>>()?)
+        });
+        let calls = calls.collect::<Result<_, _>>()?;
+        let mut target = BackendTarget::new(session, calls);
+        // What a first run does once is not to be in anybody's latency.
+        target.first_run()?;
+        Ok(target)
+    }
+}

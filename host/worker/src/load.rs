@@ -1,0 +1,635 @@
+//! The load of a case: what one query is, when queries are issued, when there are enough, and
+//! whether the result is valid.
+
+use std::io;
+use std::num::NonZeroU32;
+
+use host_measure::{
+    self as measure, Block, Bracket, Crew, KeepUp, MaxRate, MeasureError, Meter, Observer,
+    Requirement, Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate,
+};
+use host_record::protocol::Message;
+use host_record::{
+    CaseSpec, Confidence, EarlyStopping, Failure, Find, InvalidKind, InvalidReason, Lateness, Pace,
+    Phase, Probe, Rate, RateSearch, RuleSet, SampleBlock, SamplePhase, SampleTimes, Scenario,
+    ScheduledTimes, SearchEnd, Share, SteadyClass, Verdict, WarmUp, WarmUpFacts,
+};
+use host_statistics::{
+    Quantile, STEADY_STATE_TOLERANCE, correlated_estimates, median, order_statistics,
+    over_limit_allowed, queries_needed, steady_state,
+};
+
+use crate::backend::BackendTarget;
+use crate::connection::Connection;
+use crate::examples::Examples;
+use crate::failure::{self, Stop};
+use crate::measurement::went_back;
+use crate::platform::{self, Activity};
+use crate::warnings::Thinned;
+
+/// A warm-up whose end is looked for takes at least this long: clocks of processors and caches
+/// settle in tens of milliseconds, and a shorter look would not see it.
+const SHORTEST_WARM_UP_NS: u64 = 500_000_000;
+
+/// One measurement of a search is this long, unless the case itself is shorter or the percentile
+/// needs more queries.
+const PROBE_NS: u64 = 2_000_000_000;
+
+/// Where a search begins and ends, as shares of the rate that one query after the other would
+/// have: below the first a queue is too rare to matter, and above the second no backend that
+/// takes one query at a time can keep up.
+const SEARCHED: (f64, f64) = (0.125, 4.0);
+
+/// Memory for latencies where something is computed from all of them: 8 MiB.
+const MANY: usize = 1 << 20;
+
+/// The percentile that is limited where nothing else is said: that of MLPerf for servers.
+const USUAL_PERCENTILE: f64 = 0.99;
+
+/// What runs the loop, and where its samples go.
+pub(crate) struct Stage<'a, L> {
+    pub(crate) connection: &'a mut Connection,
+    pub(crate) runner: L,
+}
+
+/// What runs the loop.
+pub(crate) trait Runner {
+    /// Runs it, as [`Meter::run`] and [`Crew::run`] do.
+    fn run<O: Observer>(
+        &mut self,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        observer: &mut O,
+    ) -> Result<Summary, MeasureError<plugin_api::client::Error, O::Error>>;
+}
+
+/// One target on this thread.
+pub(crate) struct Alone<'a, 'clock> {
+    pub(crate) meter: &'a mut Meter<'clock, SystemClock>,
+    pub(crate) target: &'a mut BackendTarget,
+}
+
+impl Runner for Alone<'_, '_> {
+    fn run<O: Observer>(
+        &mut self,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        observer: &mut O,
+    ) -> Result<Summary, MeasureError<plugin_api::client::Error, O::Error>> {
+        self.meter.run(self.target, scenario, rule, observer)
+    }
+}
+
+/// Several targets, each on a thread of its own.
+impl Runner for &mut Crew<'_, SystemClock, plugin_api::client::Error> {
+    fn run<O: Observer>(
+        &mut self,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        observer: &mut O,
+    ) -> Result<Summary, MeasureError<plugin_api::client::Error, O::Error>> {
+        Crew::run(self, scenario, rule, observer)
+    }
+}
+
+/// What is asked of the target, and how much work one query is.
+#[derive(Debug)]
+pub(crate) struct Load<'a> {
+    case: &'a CaseSpec,
+    /// `None` where the rate is searched.
+    scenario: Option<measure::Scenario>,
+    items_per_query: u64,
+}
+
+/// What measuring came to.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) summary: Summary,
+    pub(crate) rule: StopRule,
+    pub(crate) latencies: Thinned,
+    pub(crate) verdict: Verdict,
+    pub(crate) warm_up: Option<WarmUpFacts>,
+    pub(crate) search: Option<RateSearch>,
+    pub(crate) before: Activity,
+    pub(crate) after: Activity,
+}
+
+impl<'a> Load<'a> {
+    /// The load of a case.
+    ///
+    /// # Errors
+    ///
+    /// Where the case does not say how much it is.
+    pub(crate) fn new(case: &'a CaseSpec, examples: &Examples) -> Result<Self, Failure> {
+        let batch = u64::from(case.key.batch);
+        let batches = |samples: u64| samples.div_ceil(batch).max(1);
+        let (scenario, items_per_query) = match case.key.scenario {
+            Scenario::SingleStream => (Some(measure::Scenario::SingleStream), batch),
+            Scenario::MultiStream => {
+                let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
+                let batches = batches(case.measure.multi_stream_samples.unwrap_or(usual));
+                (Some(measure::Scenario::MultiStream { batches }), batches.saturating_mul(batch))
+            }
+            Scenario::Offline => {
+                let batches = examples.offline_batches(case.measure.offline_samples);
+                // Examples that only fill up the last batch of the data set are no work that was asked.
+                let whole = batches.saturating_mul(batch);
+                let items_per_query = match case.measure.offline_samples {
+                    Some(_) => whole,
+                    None => examples.count.unwrap_or(whole),
+                };
+                (Some(measure::Scenario::Offline { batches }), items_per_query)
+            }
+            Scenario::Server | Scenario::ConstantRate => {
+                let scenario = case.key.rate.map(|rate| open(case, rate, case.seed)).transpose()?;
+                if scenario.is_none() && case.measure.find.is_none() {
+                    return Err(failure::input("the case has no rate, and none is to be found"));
+                }
+                (scenario, batch)
+            }
+            Scenario::ClosedLoop => (Some(measure::Scenario::ClosedLoop), batch),
+        };
+        Ok(Self { case, scenario, items_per_query })
+    }
+
+    /// How many threads ask at once.
+    pub(crate) fn lanes(&self) -> NonZeroU32 {
+        self.case.key.clients.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Warms up, searches, measures.
+    pub(crate) fn run(
+        &mut self,
+        stage: &mut Stage<'_, impl Runner>,
+        first_run_ns: u64,
+    ) -> Result<Measured, Stop> {
+        let (latencies, warm_up) = self.warm_up(stage)?;
+        let search = self.find(stage, &latencies, first_run_ns)?;
+        self.measure(stage, warm_up, search)
+    }
+
+    /// Warms up. The latencies are of the last queries, thinned.
+    fn warm_up(
+        &self,
+        stage: &mut Stage<'_, impl Runner>,
+    ) -> Result<(Thinned, Option<WarmUpFacts>), Stop> {
+        stage.connection.enter(Phase::WarmUp)?;
+        let settings = &self.case.measure;
+        let rule = match settings.warm_up {
+            WarmUp::Iterations(queries) => {
+                StopRule { minimum_ns: 0, minimum_queries: queries, maximum_ns: u64::MAX }
+            }
+            WarmUp::Nanoseconds(time) => {
+                StopRule { minimum_ns: time, minimum_queries: 0, maximum_ns: u64::MAX }
+            }
+            WarmUp::Auto => StopRule {
+                minimum_ns: SHORTEST_WARM_UP_NS.min(settings.maximum_duration_ns),
+                minimum_queries: host_statistics::STEADY_STATE_VALUES as u64,
+                maximum_ns: settings.maximum_duration_ns,
+            },
+        };
+        let judge = match settings.warm_up {
+            WarmUp::Auto => Judge::Steady { class: None, steady: false },
+            _ => Judge::None,
+        };
+        // Other arrivals than those of the measurement; where the rate is still to be found, one
+        // query after the other.
+        let scenario = match (self.case.key.rate, self.scenario) {
+            (Some(rate), Some(_)) => open(self.case, rate, self.case.seed ^ 1)?,
+            (_, Some(scenario)) => scenario,
+            (_, None) => measure::Scenario::SingleStream,
+        };
+        let mut sink = self.sink(SamplePhase::WarmUp, judge, Thinned::CAPACITY);
+        let summary = sink.run(stage, scenario, &rule)?;
+        let facts = match sink.judge {
+            Judge::Steady { class, steady } => Some(WarmUpFacts {
+                class,
+                queries: summary.queries,
+                elapsed_ns: summary.elapsed_ns,
+                steady,
+            }),
+            _ => None,
+        };
+        Ok((sink.latencies, facts))
+    }
+
+    /// Searches the rate, where that is asked for, and goes on with what was found. `typical_ns` is
+    /// what one query takes.
+    fn find(
+        &mut self,
+        stage: &mut Stage<'_, impl Runner>,
+        warm_up: &Thinned,
+        first_run_ns: u64,
+    ) -> Result<Option<RateSearch>, Stop> {
+        let settings = &self.case.measure;
+        let (None, Some(Find::MaxRate), Some(limit)) =
+            (self.scenario, settings.find, settings.latency_limit)
+        else {
+            return Ok(None);
+        };
+        stage.connection.enter(Phase::Search)?;
+        let percentile = self.percentile();
+        let typical_ns = median(warm_up.kept()).unwrap_or(first_run_ns as f64).max(1.0);
+        let capacity = 1e9 / typical_ns;
+        let bound = |share: f64| rate((capacity * share).clamp(1e-9, 1e9));
+        let search = Search::new(bound(SEARCHED.0)?, bound(SEARCHED.1)?, limit.at_most_ns);
+        let mut probes = Vec::new();
+        let mut seed = self.case.seed ^ 2;
+        let found = find_max_rate(&search, |at| {
+            seed = seed.wrapping_add(1);
+            let (probe, seen) = self.probe(stage, at, percentile, seed)?;
+            probes.push(probe);
+            Ok::<_, Stop>(seen)
+        })?;
+        let (end, bracket) = match found {
+            MaxRate::Found(bracket) => (SearchEnd::Found, bracket),
+            MaxRate::Unsettled(bracket) => (SearchEnd::Unsettled, bracket),
+            MaxRate::NotEvenLowest => {
+                let bracket = Bracket { fine: None, too_much: Some(search.lowest) };
+                (SearchEnd::NotEvenLowest, bracket)
+            }
+            MaxRate::FineAtHighest => {
+                let bracket = Bracket { fine: Some(search.highest), too_much: None };
+                (SearchEnd::FineAtHighest, bracket)
+            }
+        };
+        // What is reported is measured anew: at the highest rate that was fine, and where none was
+        // at the lowest, as evidence.
+        let chosen = record_rate(bracket.fine.unwrap_or(search.lowest))?;
+        self.scenario = Some(open(self.case, chosen, self.case.seed)?);
+        Ok(Some(RateSearch {
+            end,
+            fine: bracket.fine.map(record_rate).transpose()?,
+            too_much: bracket.too_much.map(record_rate).transpose()?,
+            probes,
+        }))
+    }
+
+    fn probe(
+        &self,
+        stage: &mut Stage<'_, impl Runner>,
+        at: measure::Rate,
+        percentile: Quantile,
+        seed: u64,
+    ) -> Result<(Probe, Seen), Stop> {
+        let settings = &self.case.measure;
+        // Five queries beyond the percentile, so that one stall does not decide.
+        let minimum_queries = (5.0 / (1.0 - percentile.probability())).ceil();
+        let minimum_ns = settings.minimum_duration_ns.min(PROBE_NS);
+        // A queue that grows makes the loop longer than its schedule; twice as long is enough to know.
+        let schedule_ns = (minimum_queries * 1e9 / at.get()).max(minimum_ns as f64);
+        let rule = StopRule {
+            minimum_ns,
+            minimum_queries: minimum_queries as u64,
+            maximum_ns: (2.0 * schedule_ns) as u64,
+        };
+        let rate = record_rate(at)?;
+        let mut sink = self.sink(SamplePhase::Search, Judge::None, MANY);
+        let summary = sink.run(stage, open(self.case, rate, seed)?, &rule)?;
+        let kept_up = summary.pace.is_some_and(|pace| {
+            let slow = pace.offered_per_second.zip(pace.achieved_per_second);
+            let share = KeepUp::default().achieved;
+            pace.unserved == 0 && slow.is_none_or(|(offered, achieved)| achieved >= share * offered)
+        });
+        let rank = percentile.rank(sink.latencies.kept().len());
+        let latency_ns =
+            (kept_up && rank > 0).then(|| order_statistics(sink.latencies.kept(), &[rank])[0]);
+        let seen = latency_ns.map_or(Seen::CouldNotKeepUp, Seen::Latency);
+        Ok((Probe { rate, queries: summary.queries, latency_ns }, seen))
+    }
+
+    /// Measures.
+    fn measure(
+        &self,
+        stage: &mut Stage<'_, impl Runner>,
+        warm_up: Option<WarmUpFacts>,
+        search: Option<RateSearch>,
+    ) -> Result<Measured, Stop> {
+        stage.connection.enter(Phase::Measure)?;
+        let settings = &self.case.measure;
+        let rule = StopRule {
+            minimum_ns: settings.minimum_duration_ns,
+            minimum_queries: settings.minimum_queries.max(1),
+            maximum_ns: settings.maximum_duration_ns,
+        };
+        let scenario = self.scenario.ok_or_else(|| failure::input("the case has no rate"))?;
+        let judge = settings.confidence.map_or(Judge::None, Judge::Narrow);
+        let capacity = match (settings.confidence, settings.rules) {
+            (None, None) => Thinned::CAPACITY,
+            _ => MANY,
+        };
+        let mut sink = self.sink(SamplePhase::Measured, judge, capacity);
+        let before = platform::activity();
+        let summary = sink.run(stage, scenario, &rule)?;
+        let after = platform::activity();
+        let verdict = self.judge(&summary, &sink, search.as_ref());
+        let latencies = sink.latencies;
+        Ok(Measured { summary, rule, latencies, verdict, warm_up, search, before, after })
+    }
+
+    fn sink(&self, phase: SamplePhase, judge: Judge, capacity: usize) -> Sink {
+        Sink {
+            phase,
+            items_per_query: self.items_per_query,
+            latencies: Thinned::new(capacity),
+            judge,
+            limit_ns: self.case.measure.latency_limit.map(|limit| limit.at_most_ns),
+            over_limit: 0,
+        }
+    }
+
+    /// The rules, where they know the scenario.
+    fn rules(&self) -> Option<Rules> {
+        let scenario = self.scenario.unwrap_or(measure::Scenario::SingleStream);
+        match self.case.measure.rules? {
+            RuleSet::MlPerf => match self.case.key.scenario {
+                // Searched rates are those of servers.
+                Scenario::Server if self.scenario.is_none() => {
+                    let rate = measure::Rate::per_second(1.0).ok()?;
+                    Rules::mlperf(measure::Scenario::Server { rate, seed: 0 })
+                }
+                _ => Rules::mlperf(scenario),
+            },
+        }
+    }
+
+    /// The percentile that a limit on the latency is about.
+    fn percentile(&self) -> Quantile {
+        let stated = self.case.measure.latency_limit.and_then(|limit| limit.percentile);
+        let ruled = self.rules().and_then(|rules| match rules.requirement {
+            Requirement::Percentile { percentile, .. } => Some(percentile),
+            _ => None,
+        });
+        quantile(stated.map(Share::get).or(ruled).unwrap_or(USUAL_PERCENTILE))
+    }
+
+    fn judge(&self, summary: &Summary, sink: &Sink, search: Option<&RateSearch>) -> Verdict {
+        let settings = &self.case.measure;
+        let percentile = self.percentile();
+        let mut reasons = Vec::new();
+        let limited = settings.latency_limit.is_some();
+        let rules = match (settings.rules, self.rules()) {
+            (Some(_), Some(mut rules)) => {
+                if let Requirement::Percentile { percentile: ruled, .. } = &mut rules.requirement {
+                    *ruled = percentile.probability();
+                }
+                rules
+            }
+            (ruled, _) => {
+                if let Some(ruled) = ruled {
+                    let evidence = format!("{ruled} has no rules for {}.", self.case.key.scenario);
+                    reasons.push(InvalidReason { kind: InvalidKind::NoRules, evidence });
+                }
+                // A limit of the user's own is judged by the percentile itself.
+                let requirement = if limited {
+                    let percentile = percentile.probability();
+                    Requirement::Percentile { percentile, confidence: 0.99, queries: 0 }
+                } else {
+                    Requirement::Nothing
+                };
+                Rules { requirement, ..Rules::default() }
+            }
+        };
+        let evidence = measure::Evidence {
+            timed_ns: summary.timed_ns,
+            queries: summary.queries,
+            samples: summary.queries.saturating_mul(self.items_per_query),
+            over_limit: limited.then_some(sink.over_limit),
+            // Without rules, too few queries are doubtful and not invalid: a warning says so.
+            cut_short: settings.rules.is_some() && !summary.enough,
+            pace: summary.pace,
+        };
+        let needed =
+            |percentile, confidence, over| queries_needed(quantile(percentile), over, confidence);
+        let mut early_stopping = None;
+        match rules.judge(&evidence, needed) {
+            measure::Verdict::Valid(measure::Basis::Count) => {}
+            measure::Verdict::Valid(measure::Basis::EarlyStopping) => {
+                let confidence = match rules.requirement {
+                    Requirement::Percentile { confidence, .. } => confidence,
+                    _ => USUAL_PERCENTILE,
+                };
+                early_stopping = Some(early(summary, sink, percentile, confidence, limited));
+            }
+            measure::Verdict::Invalid(found) => {
+                reasons.extend(found.iter().map(reason));
+            }
+        }
+        if let Some(search) = search {
+            let unfinished = match search.end {
+                SearchEnd::Found => None,
+                SearchEnd::Unsettled => Some("The search ran out of measurements"),
+                SearchEnd::NotEvenLowest => Some("Even the lowest rate that was tried is too much"),
+                SearchEnd::FineAtHighest => Some("The highest rate that was tried is still fine"),
+            };
+            reasons.extend(unfinished.map(|what| InvalidReason {
+                kind: InvalidKind::NotFound,
+                evidence: format!("{what}, after {} measurements.", search.probes.len()),
+            }));
+        }
+        Verdict { rules: settings.rules, reasons, early_stopping }
+    }
+}
+
+/// The open loop of a case at a rate.
+fn open(case: &CaseSpec, at: Rate, seed: u64) -> Result<measure::Scenario, Failure> {
+    let rate = rate(at.get())?;
+    Ok(match case.key.scenario {
+        Scenario::ConstantRate => measure::Scenario::ConstantRate { rate },
+        _ => measure::Scenario::Server { rate, seed },
+    })
+}
+
+fn rate(queries_per_second: f64) -> Result<measure::Rate, Failure> {
+    measure::Rate::per_second(queries_per_second).map_err(|error| failure::input(error.to_string()))
+}
+
+fn record_rate(rate: measure::Rate) -> Result<Rate, Failure> {
+    Rate::per_second(rate.get()).map_err(failure::input)
+}
+
+/// A share of at most eight decimal places as a fraction.
+fn quantile(share: f64) -> Quantile {
+    const WHOLE: u32 = 100_000_000;
+    let part = (share * f64::from(WHOLE)).round().clamp(1.0, f64::from(WHOLE - 1));
+    Quantile::new(part as u32, WHOLE).unwrap_or(Quantile::P99)
+}
+
+/// What early stopping says. Where all latencies were kept, the estimate is exact.
+fn early(
+    summary: &Summary,
+    sink: &Sink,
+    percentile: Quantile,
+    confidence: f64,
+    limited: bool,
+) -> EarlyStopping {
+    let queries = summary.queries;
+    let over = if limited { sink.over_limit } else { 1 };
+    let minimum = queries_needed(percentile, over, confidence);
+    let latencies = sink.latencies.kept();
+    let estimate_ns = over_limit_allowed(percentile, queries, confidence)
+        .filter(|_| !limited && latencies.len() as u64 == queries)
+        .and_then(|allowed| latencies.len().checked_sub(allowed.max(1) as usize))
+        .map(|below| order_statistics(latencies, &[below + 1])[0]);
+    EarlyStopping { queries, minimum, estimate_ns }
+}
+
+fn reason(found: &measure::Reason) -> InvalidReason {
+    use measure::Reason;
+    let kind = match found {
+        Reason::CutShort => InvalidKind::CutShort,
+        Reason::TooShort { .. } => InvalidKind::TooShort,
+        Reason::TooFewQueries { .. } => InvalidKind::TooFewQueries,
+        Reason::TooFewSamples { .. } => InvalidKind::TooFewSamples,
+        Reason::OverLimit { .. } => InvalidKind::OverLimit,
+        Reason::Late { .. } => InvalidKind::Late,
+        Reason::TooSlow { .. } => InvalidKind::TooSlow,
+        Reason::Unserved { .. } => InvalidKind::Unserved,
+    };
+    let text = found.to_string();
+    let mut characters = text.chars();
+    let evidence = match characters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), characters.as_str()),
+        None => text,
+    };
+    InvalidReason { kind, evidence }
+}
+
+/// How an open loop was kept up, as it is recorded.
+pub(crate) fn pace(summary: &Summary) -> Option<Pace> {
+    let pace = summary.pace?;
+    Some(Pace {
+        asked: Rate::per_second(pace.asked.get()).ok()?,
+        offered_per_second: pace.offered_per_second,
+        achieved_per_second: pace.achieved_per_second,
+        unserved: pace.unserved,
+        lateness: pace.lateness.map(|late| Lateness {
+            median_ns: late.median_ns,
+            p99_ns: late.p99_ns,
+            maximum_ns: late.maximum_ns,
+        }),
+    })
+}
+
+/// When there are enough queries, beyond what the rule counts.
+#[derive(Debug, Clone, Copy)]
+enum Judge {
+    None,
+    /// Once the latencies are steady.
+    Steady {
+        class: Option<SteadyClass>,
+        steady: bool,
+    },
+    /// Once an interval is narrow.
+    Narrow(Confidence),
+}
+
+/// Takes blocks, and sends them on.
+struct Sink {
+    phase: SamplePhase,
+    items_per_query: u64,
+    latencies: Thinned,
+    judge: Judge,
+    limit_ns: Option<u64>,
+    over_limit: u64,
+}
+
+impl Sink {
+    fn run(
+        &mut self,
+        stage: &mut Stage<'_, impl Runner>,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+    ) -> Result<Summary, Stop> {
+        let phase = match self.phase {
+            SamplePhase::WarmUp => Phase::WarmUp,
+            SamplePhase::Search => Phase::Search,
+            SamplePhase::Measured => Phase::Measure,
+        };
+        let Stage { connection, runner } = stage;
+        let mut sending = Sending { sink: self, connection };
+        runner.run(scenario, rule, &mut sending).map_err(|error| match error {
+            MeasureError::Target(error) => failure::backend(phase)(error).into(),
+            MeasureError::Sink(error) => error.into(),
+            MeasureError::ClockWentBack { before_ns, after_ns } => {
+                went_back(before_ns, after_ns).into()
+            }
+        })
+    }
+
+    fn is_enough(&mut self) -> bool {
+        let latencies = self.latencies.kept();
+        match &mut self.judge {
+            Judge::None => true,
+            Judge::Steady { class, steady } => {
+                let Ok(found) = steady_state(latencies, STEADY_STATE_TOLERANCE) else {
+                    return false;
+                };
+                *class = Some(match found.class {
+                    host_statistics::SteadyClass::Flat => SteadyClass::Flat,
+                    host_statistics::SteadyClass::WarmUp => SteadyClass::WarmUp,
+                    host_statistics::SteadyClass::SlowDown => SteadyClass::SlowDown,
+                    host_statistics::SteadyClass::NoSteadyState => SteadyClass::NoSteadyState,
+                });
+                // It has to last for as long as all that came before.
+                *steady = found.steady_from().is_some_and(|from| from <= latencies.len() / 2);
+                *steady
+            }
+            Judge::Narrow(Confidence { level, half_width, percentile }) => {
+                let quantiles = [quantile(percentile.get())];
+                let found = correlated_estimates(latencies, &quantiles, level.get());
+                found.into_iter().flatten().next().is_some_and(|estimate| {
+                    let half = (estimate.high - estimate.low) as f64 / 2.0;
+                    half <= half_width.get() * estimate.value as f64
+                })
+            }
+        }
+    }
+}
+
+struct Sending<'a> {
+    sink: &'a mut Sink,
+    connection: &'a mut Connection,
+}
+
+impl Observer for Sending<'_> {
+    type Error = io::Error;
+
+    fn block(&mut self, block: Block<'_>) -> io::Result<()> {
+        if block.times.is_empty() {
+            // The loop is waiting for a scheduled time.
+            return self.connection.send(&Message::Progress);
+        }
+        let sink = &mut *self.sink;
+        if let Some(limit) = sink.limit_ns {
+            sink.over_limit +=
+                block.times.latencies().filter(|latency| *latency > limit).count() as u64;
+        }
+        sink.latencies.extend(block.times.latencies());
+        let times = match block.times {
+            Times::Chain(edges) => SampleTimes::Chain(edges.to_vec()),
+            Times::Scheduled(queries) => {
+                let times = queries.iter().map(|query| ScheduledTimes {
+                    scheduled_ns: query.scheduled_ns,
+                    begun_ns: query.begun_ns,
+                    ended_ns: query.ended_ns,
+                });
+                SampleTimes::Scheduled(times.collect())
+            }
+        };
+        self.connection.send(&Message::Samples(SampleBlock {
+            phase: sink.phase,
+            items_per_query: sink.items_per_query,
+            lane: block.lane,
+            times,
+        }))
+    }
+
+    fn judges(&self) -> bool {
+        !matches!(self.sink.judge, Judge::None)
+    }
+
+    fn enough(&mut self, _: &Summary) -> bool {
+        self.sink.is_enough()
+    }
+}
