@@ -75,7 +75,10 @@ impl Observer for Progress<'_> {
 
     fn case_finished(&mut self, record: &CaseRecord) {
         self.done += 1;
-        let place = format!("{}/{} {}", self.done, self.total, self.common.rest(&record.key));
+        let mut place = format!("{}/{} {}", self.done, self.total, self.common.rest(&record.key));
+        if record.processes() > 1 {
+            place.push_str(&format!(", process {} of {}", record.process + 1, record.processes()));
+        }
         match &record.outcome {
             Outcome::Finished(_) => {
                 let took = units::duration(record.elapsed_ns as f64);

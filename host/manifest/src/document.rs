@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Find, Mode, Precision, Rate, RuleSet, Scenario, WarmUp};
+use host_record::{Find, Mode, Order, Precision, Rate, RuleSet, Scenario, WarmUp};
 use semver::VersionReq;
 
 use crate::experiment::DeviceChoice;
@@ -204,6 +204,12 @@ table! {
         /// `max-rate` searches, in `server` and `constant-rate`, the highest rate at which the
         /// latency keeps to `latency-limit`, and measures the case at it.
         "find" find: Find, optional;
+        /// In how many processes, one after the other, each case is measured. What differs from
+        /// process to process is then part of the intervals.
+        "processes" processes: NonZeroU32, default "1";
+        /// `interleaved` runs the processes in rounds: the first of each case, then the second of
+        /// each, so that a drift of the machine falls on all cases alike.
+        "order" order: Order, default "\"planned\"";
         /// A case that makes no progress for this long is ended.
         "timeout" timeout: Nanoseconds, default "\"60s\"";
         /// A case that uses more memory than this is ended. When absent: the memory that is

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use host_record::{InputSource, MeasureSettings, Mode, Precision, Rate, Scenario};
+use host_record::{InputSource, MeasureSettings, Mode, Order, Precision, Rate, Scenario};
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +30,8 @@ pub struct Experiment {
     pub matrix: Matrix,
     /// How each case is measured.
     pub measure: MeasureSettings,
+    /// In which order the processes of cases are run.
+    pub order: Order,
     /// Metrics to compute; never empty.
     pub metrics: Vec<PluginUse>,
     /// Reports to write; never empty.

@@ -9,7 +9,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use host_record::{
-    Confidence, Find, InputSource, LatencyLimit, MeasureSettings, RuleSet, Scenario, SyntheticInput,
+    Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Order, RuleSet, Scenario,
+    SyntheticInput,
 };
 use semver::VersionReq;
 use serde_json::Map;
@@ -109,6 +110,13 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
             backends: resolved_backends.into_iter().collect::<Option<_>>()?,
             matrix: matrix?,
             measure: measure?,
+            order: manifest
+                .measure
+                .as_ref()?
+                .get_ref()
+                .order
+                .as_ref()
+                .map(|order| *order.get_ref())?,
             metrics: resolved_metrics?,
             reports: reports?,
             recommenders: recommenders.into_iter().collect::<Option<_>>()?,
@@ -602,9 +610,22 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         latency_percentile,
         rules,
         find,
+        processes,
+        order,
         timeout,
         memory_limit,
     } = table;
+    if let (Some(processes), Some(order)) = (processes, order)
+        && *order.get_ref() == Order::Interleaved
+        && processes.get_ref().get() == 1
+    {
+        reader.error(
+            order.span(),
+            "cases of one process each have nothing to interleave",
+            "for nothing",
+            "add `processes = 5`, or remove it".to_owned(),
+        );
+    }
     let rules = value(rules);
     for (key, time) in
         [("duration", duration), ("timeout", timeout), ("latency-limit", latency_limit)]
@@ -692,6 +713,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         latency_limit,
         rules,
         find: value(find),
+        processes: processes.as_ref()?.get_ref().get(),
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
     })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Find, Mode, Precision, Rate, RuleSet, Scenario, Share, WarmUp};
+use host_record::{Find, Mode, Order, Precision, Rate, RuleSet, Scenario, Share, WarmUp};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
 use toml::de::DeValue;
@@ -313,6 +313,7 @@ names! {
     Scenario "a scenario";
     RuleSet "a set of rules";
     Find "what can be searched";
+    Order "an order";
 }
 
 /// The number in `node`, made into something that takes only some.

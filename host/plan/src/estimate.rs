@@ -21,14 +21,19 @@ impl Estimate {
             WarmUp::Iterations(count) => (0, format!("{count} warm-up queries of unknown time")),
         };
         let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
-        let total_ns = u128::from(cases) * case_ns;
+        let processes = measure.processes.max(1);
+        let total_ns = u128::from(cases) * u128::from(processes) * case_ns;
         let nanoseconds = u32::try_from(total_ns % 1_000_000_000).unwrap_or_default();
         let seconds = u64::try_from(total_ns / 1_000_000_000).unwrap_or(u64::MAX);
         let plural = if cases == 1 { "" } else { "s" };
+        let in_processes = match processes {
+            1 => String::new(),
+            count => format!("{count} processes × "),
+        };
         Self {
             at_least: Duration::new(seconds, nanoseconds),
             basis: format!(
-                "{cases} case{plural} × ({warm_up} + {} of measuring); starting, loading, \
+                "{cases} case{plural} × {in_processes}({warm_up} + {} of measuring); starting, loading, \
                  preparing and collecting outputs come on top, and more measuring where {} queries \
                  take longer",
                 shown(measure.minimum_duration_ns),

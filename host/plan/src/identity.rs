@@ -7,7 +7,7 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
   the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, confidence, and where the scenario has them the samples
+- `measure`: warm-up, durations, queries, processes, confidence, and where the scenario has them the samples
   per query and what is searched, but neither time-out, memory limit, rules nor a limit that only
   judges, which do not change the work;
 - `model`: the SHA-256 of the model file;
@@ -104,6 +104,9 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     }
     if let (Scenario::MultiStream, Some(samples)) = (scenario, measure.multi_stream_samples) {
         part["multi-stream-samples"] = samples.into();
+    }
+    if measure.processes != 1 {
+        part["processes"] = measure.processes.into();
     }
     if let Some(confidence) = measure.confidence {
         part["confidence"] = json!(confidence);

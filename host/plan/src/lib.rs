@@ -25,7 +25,7 @@ mod facts;
 mod identity;
 
 use host_manifest::{Backend, Experiment, Model};
-use host_record::{CaseKey, CaseSpec, Gap, GapKind, InputSource, MeasureSettings, Scenario};
+use host_record::{CaseKey, CaseSpec, Gap, GapKind, InputSource, MeasureSettings, Order, Scenario};
 
 use crate::axes::{Coordinates, Found, Values};
 use crate::cells::Cells;
@@ -211,6 +211,7 @@ pub struct Plan {
     /// The canonical text of `measure`, for each scenario.
     measure_identity: Vec<(Scenario, String)>,
     seed: u64,
+    order: Order,
     count: Count,
 }
 
@@ -246,6 +247,7 @@ impl Plan {
                 .map(|scenario| (*scenario, identity::measure_part(&experiment.measure, *scenario)))
                 .collect(),
             seed: experiment.seed,
+            order: experiment.order,
             count: Count::default(),
         };
         for cell in plan.cells.iter() {
@@ -279,6 +281,32 @@ impl Plan {
         (0..)
             .zip(self.cells.iter())
             .map(move |(index, cell)| self.item(index, &self.values.coordinates(cell), &mut text))
+    }
+
+    /// In how many processes each case is measured.
+    #[must_use]
+    pub fn processes_of_each(&self) -> u32 {
+        self.measure.processes.max(1)
+    }
+
+    /// What is to be run, in order: each case once for each of its processes, and each gap once.
+    pub fn processes(&self) -> Box<dyn Iterator<Item = PlannedCase> + '_> {
+        let count = self.processes_of_each();
+        let of_process = |item: PlannedCase, process: u32| match item {
+            PlannedCase::Case(mut case) => {
+                case.process = process;
+                Some(PlannedCase::Case(case))
+            }
+            gap @ PlannedCase::Gap { .. } => (process == 0).then_some(gap),
+        };
+        match self.order {
+            Order::Planned => Box::new(self.items().flat_map(move |item| {
+                (0..count).filter_map(move |process| of_process(item.clone(), process))
+            })),
+            Order::Interleaved => Box::new((0..count).flat_map(move |process| {
+                self.items().filter_map(move |item| of_process(item, process))
+            })),
+        }
     }
 
     fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
@@ -317,6 +345,7 @@ impl Plan {
             inputs: model.inputs.clone(),
             measure: self.measure.clone(),
             seed: self.seed,
+            process: 0,
         }))
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use host_manifest::{Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, parse};
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
-    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, PluginIdentity,
+    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PluginIdentity,
     Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
@@ -132,6 +132,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     timeout_ns: 1,
                     ..MeasureSettings::default()
                 },
+                order: Order::Planned,
                 metrics: vec![],
                 reports: vec![],
                 recommenders: vec![],

@@ -310,3 +310,22 @@ fn only_the_scenarios_that_take_a_load_are_multiplied_by_it() {
     );
     assert_snapshot!(show(&found.unwrap()), @"0 a · cpu · cpu:0 · fp32 · batch 1 · server");
 }
+
+#[test]
+fn processes_come_case_by_case_or_in_rounds() {
+    let order = |order: &str| {
+        let matrix = format!(
+            "model = \"a\"\nprecision = [\"fp32\", \"fp16\"]\nbackend = \"cpu\"\nbatch = [1, 8]\n\
+             [measure]\nprocesses = 2\norder = \"{order}\""
+        );
+        let plan = plan(&matrix, laptop()).unwrap();
+        assert_eq!(plan.processes_of_each(), 2);
+        let shown = plan.processes().map(|item| match item {
+            PlannedCase::Case(case) => format!("{}.{}", case.index, case.process),
+            PlannedCase::Gap { index, .. } => format!("gap {index}"),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(order("planned"), "0.0, 0.1, 1.0, 1.1, gap 2, gap 3");
+    assert_eq!(order("interleaved"), "0.0, 1.0, gap 2, gap 3, 0.1, 1.1");
+}

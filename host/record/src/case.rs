@@ -366,6 +366,17 @@ names! {
 }
 
 names! {
+    /// In which order the processes of cases are run.
+    Order {
+        /// All processes of a case, then those of the next.
+        Planned = "planned",
+        /// In rounds: the first process of each case, then the second of each, so that a drift of
+        /// the machine falls on all cases alike.
+        Interleaved = "interleaved",
+    }
+}
+
+names! {
     /// What is searched, where a case is not measured at a given load.
     Find {
         /// The highest rate of queries at which the latency keeps to its limit.
@@ -405,12 +416,24 @@ pub struct MeasureSettings {
     /// What is searched in the open-loop scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find: Option<Find>,
+    /// In how many processes, one after the other, the case is measured.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub processes: u32,
     /// A worker that makes no progress for this long, in nanoseconds, is ended.
     pub timeout_ns: u64,
     /// A worker whose resident memory exceeds this, in bytes, is ended. `None`: what the machine
     /// has available when the case starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// What a manifest without `[measure]` gets.
@@ -427,6 +450,7 @@ impl Default for MeasureSettings {
             latency_limit: None,
             rules: None,
             find: None,
+            processes: 1,
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
         }
@@ -525,4 +549,15 @@ pub struct CaseSpec {
     pub measure: MeasureSettings,
     /// Seed for whatever is random in this case.
     pub seed: u64,
+    /// Which of its processes is to measure it, from 0.
+    #[serde(default, skip_serializing_if = "crate::outcome::is_first")]
+    pub process: u32,
+}
+
+impl CaseSpec {
+    /// What the files of this process of the case are named by.
+    #[must_use]
+    pub fn part(&self) -> String {
+        crate::outcome::part(&self.id, self.process)
+    }
 }

@@ -13,6 +13,8 @@ pub mod column {
     pub const SCHEDULED: &str = "scheduled";
     /// `u64`, 1: which client or server made each measured query.
     pub const LANE: &str = "lane";
+    /// `u64`, 1: which process made each measured query, where there are several.
+    pub const PROCESS: &str = "process";
     /// `u64`, 1: samples in each measured query.
     pub const ITEMS: &str = "items";
     /// `f32`, 1: the model's first output for each example of the data set, flattened; the
@@ -20,7 +22,8 @@ pub mod column {
     pub const OUTPUT: &str = "output";
     /// `s64`, 1: class label of each example of the data set.
     pub const LABEL: &str = "label";
-    /// `u64`, B, one row: the worker's highest resident memory.
+    /// `u64`, B, one row: the worker's highest resident memory; of several processes, the highest of
+    /// all. The other columns of one row are then the first process's.
     pub const PEAK_MEMORY: &str = "peak-memory";
     /// `u64`, B, one row: the worker's resident memory before the plugin was opened.
     pub const BASELINE_MEMORY: &str = "baseline-memory";
@@ -39,6 +42,7 @@ pub mod column {
         START,
         SCHEDULED,
         LANE,
+        PROCESS,
         ITEMS,
         OUTPUT,
         LABEL,

@@ -16,6 +16,7 @@ mod columns;
 mod environment;
 mod load;
 mod outcome;
+mod processes;
 pub mod protocol;
 mod recorder;
 mod results;
@@ -25,7 +26,7 @@ mod warning;
 
 pub use case::{
     CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
-    Mode, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share, SyntheticInput, WarmUp,
+    Mode, Order, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share, SyntheticInput, WarmUp,
 };
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use environment::{ClockFacts, Environment, Processor};
@@ -33,7 +34,8 @@ pub use load::{
     EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
     SteadyClass, Verdict, WarmUpFacts,
 };
-pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport};
+pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
+pub use processes::Processes;
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use sample::{

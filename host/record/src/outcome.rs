@@ -270,6 +270,9 @@ pub struct CaseRecord {
     /// The case as planned; absent for a gap, which has no plugin or device to name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<CaseSpec>,
+    /// Which of the case's processes this is about, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: u32,
     /// When the case started, RFC 3339 in UTC.
     pub started_at: String,
     /// How long it took in all, in nanoseconds.
@@ -282,4 +285,36 @@ pub struct CaseRecord {
     /// The machine when the case started; absent for a gap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
+    /// Reports of the case's further processes, where they have been put together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<WorkerReport>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(crate) fn is_first(process: &u32) -> bool {
+    *process == 0
+}
+
+impl CaseRecord {
+    /// In how many processes the case is measured.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        self.spec.as_ref().map_or(1, |spec| spec.measure.processes)
+    }
+
+    /// What its files are named by: see [`CaseSpec::part`].
+    #[must_use]
+    pub fn part(&self) -> String {
+        part(&self.case_id, self.process)
+    }
+}
+
+/// What the files of one process of a case are named by: the case's id, and behind a dot the
+/// process unless it is the first.
+#[must_use]
+pub fn part(case_id: &str, process: u32) -> String {
+    match process {
+        0 => case_id.to_owned(),
+        _ => format!("{case_id}.{process}"),
+    }
 }

@@ -1,5 +1,6 @@
 //! The run itself: one case after another.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ pub struct Runner {
 /// What a run came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunSummary {
-    /// Cases measured to the end.
+    /// Processes of cases measured to the end.
     pub finished: u64,
     /// Cases that failed.
     pub failed: u64,
@@ -128,7 +129,14 @@ impl Runner {
     ) -> Result<RunSummary, RunError> {
         let git_commit = self.repository.as_deref().and_then(machine::git_commit);
         let mut summary = RunSummary::default();
+        // A case of which one process did not finish is over.
+        let mut over = HashSet::new();
         for item in items {
+            if let PlannedCase::Case(case) = &item
+                && over.contains(&case.id)
+            {
+                continue;
+            }
             if interrupt.is_interrupted() {
                 summary.interrupted = true;
                 break;
@@ -146,6 +154,9 @@ impl Runner {
                 break;
             };
             recorder.case_finished(&record).map_err(recorder_error)?;
+            if !matches!(record.outcome, Outcome::Finished(_)) && record.processes() > 1 {
+                over.insert(record.case_id.clone());
+            }
             match &record.outcome {
                 Outcome::Finished(_) => summary.finished += 1,
                 Outcome::Failed { failure } => {
@@ -222,12 +233,14 @@ impl Runner {
             record_version: RECORD_VERSION,
             case_id: case.id.clone(),
             key: case.key.clone(),
+            process: case.process,
             spec: Some(case),
             started_at,
             elapsed_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             outcome,
             standard_error,
             environment: Some(environment),
+            further: Vec::new(),
         }))
     }
 }
@@ -251,11 +264,13 @@ fn gap_record(case_id: String, key: host_record::CaseKey, gap: Gap) -> CaseRecor
         case_id,
         key,
         spec: None,
+        process: 0,
         started_at: jiff::Timestamp::now().to_string(),
         elapsed_ns: 0,
         outcome: Outcome::Gap { gap },
         standard_error: String::new(),
         environment: None,
+        further: Vec::new(),
     }
 }
 

@@ -652,3 +652,22 @@ fn warming_up_can_end_by_itself_and_measuring_when_an_interval_is_narrow() {
     assert_eq!(queries(&memory.samples, SamplePhase::WarmUp) as u64, facts.queries);
     assert!(queries(&memory.samples, SamplePhase::Measured) >= 20);
 }
+
+#[test]
+fn a_case_of_which_one_process_fails_is_over() {
+    let in_process = |mut case: CaseSpec, process| {
+        case.measure.processes = 3;
+        case.process = process;
+        case
+    };
+    let cases = (0..3).map(|process| in_process(null(), process)).collect();
+    let (summary, memory) = run(&runner(), cases);
+    assert_eq!(summary.finished, 3);
+    let processes: Vec<_> = memory.records.iter().map(|record| record.process).collect();
+    assert_eq!(processes, [0, 1, 2]);
+
+    let broken = fault(&[("fault", "error"), ("fault-phase", "load")]);
+    let cases = (0..3).map(|process| in_process(broken.clone(), process)).collect();
+    let (summary, memory) = run(&runner(), cases);
+    assert_eq!((summary.failed, memory.records.len()), (1, 1), "{summary:?}");
+}

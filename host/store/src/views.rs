@@ -77,7 +77,7 @@ impl RunViews {
         );
         let outputs = match parquet_files(&path, CaseFile::Outputs, &lost)? {
             Some(files) => format!(
-                "SELECT parse_filename(filename, true) AS case_id, example::BIGINT AS example, \
+                "SELECT split_part(parse_filename(filename), '.', 1) AS case_id, example::BIGINT AS example, \
                  output::VARCHAR AS output, values FROM read_parquet({files}, filename = true)"
             ),
             None => "SELECT NULL::VARCHAR AS case_id, NULL::BIGINT AS example, \
@@ -158,8 +158,10 @@ impl RunViews {
                 if without_samples.contains(&*record.case_id) {
                     continue;
                 }
-                let Some(samples) = self.folder.samples(&record.case_id)? else { continue };
-                let latencies = samples.read(SampleColumn::Latency)?;
+                let mut latencies = Vec::new();
+                for samples in self.folder.samples(&record)? {
+                    latencies.extend(samples.read(SampleColumn::Latency)?);
+                }
                 for (quantile, latency) in distribution::quantiles(&latencies) {
                     quantiles
                         .append_row(params![record.case_id, quantile, latency])

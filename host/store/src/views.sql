@@ -17,7 +17,8 @@ SELECT case_id, case_index, model, backend, device, precision, batch, sequence_l
        model_sha256, device_name, threads, queries, elapsed_ns, peak_memory_bytes, clock_read_ns,
        loop_ns, open_ns, load_ns, prepare_ns, first_run_ns, baseline_memory_bytes, clock_source,
        clock_resolution_ns, used, measure, rate, clients, valid, verdict, asked_rate, offered_rate,
-       achieved_rate, unserved, lateness_p50_ns, lateness_p99_ns, lateness_max_ns, search, warm_up
+       achieved_rate, unserved, lateness_p50_ns, lateness_p99_ns, lateness_max_ns, search, warm_up,
+       processes
 FROM main.benchmark_cases
 ORDER BY case_index NULLS LAST, case_id;
 

@@ -156,6 +156,7 @@ mod tests {
                 ..MeasureSettings::default()
             },
             seed: 0,
+            process: 0,
         }
     }
 

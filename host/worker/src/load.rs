@@ -5,8 +5,8 @@ use std::io;
 use std::num::NonZeroU32;
 
 use host_measure::{
-    self as measure, Block, Bracket, Crew, KeepUp, MaxRate, MeasureError, Meter, Observer,
-    Requirement, Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate,
+    self as measure, Block, Bracket, Crew, MaxRate, MeasureError, Meter, Observer, Requirement,
+    Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -34,6 +34,11 @@ const SHORTEST_WARM_UP_NS: u64 = 500_000_000;
 /// One measurement of a search is this long, unless the case itself is shorter or the percentile
 /// needs more queries.
 const PROBE_NS: u64 = 2_000_000_000;
+
+/// Part of the offered rate that has to be achieved for a measurement of a search to count. They are
+/// short, so that the latencies of the first and the last query alone can make a few per cent; a queue
+/// that grows more slowly than this shows in the latencies, and in the measurement of what is found.
+const PROBE_KEEPS_UP: f64 = 0.9;
 
 /// Where a search begins and ends, as shares of the rate that one query after the other would
 /// have: below the first a queue is too rare to matter, and above the second no backend that
@@ -141,7 +146,8 @@ impl<'a> Load<'a> {
                 (Some(measure::Scenario::Offline { batches }), items_per_query)
             }
             Scenario::Server | Scenario::ConstantRate => {
-                let scenario = case.key.rate.map(|rate| open(case, rate, case.seed)).transpose()?;
+                let scenario =
+                    case.key.rate.map(|rate| open(case, rate, seed(case))).transpose()?;
                 if scenario.is_none() && case.measure.find.is_none() {
                     return Err(failure::input("the case has no rate, and none is to be found"));
                 }
@@ -195,7 +201,7 @@ impl<'a> Load<'a> {
         // Other arrivals than those of the measurement; where the rate is still to be found, one
         // query after the other.
         let scenario = match (self.case.key.rate, self.scenario) {
-            (Some(rate), Some(_)) => open(self.case, rate, self.case.seed ^ 1)?,
+            (Some(rate), Some(_)) => open(self.case, rate, seed(self.case) ^ 1)?,
             (_, Some(scenario)) => scenario,
             (_, None) => measure::Scenario::SingleStream,
         };
@@ -234,10 +240,10 @@ impl<'a> Load<'a> {
         let bound = |share: f64| rate((capacity * share).clamp(1e-9, 1e9));
         let search = Search::new(bound(SEARCHED.0)?, bound(SEARCHED.1)?, limit.at_most_ns);
         let mut probes = Vec::new();
-        let mut seed = self.case.seed ^ 2;
+        let mut probe_seed = seed(self.case) ^ 2;
         let found = find_max_rate(&search, |at| {
-            seed = seed.wrapping_add(1);
-            let (probe, seen) = self.probe(stage, at, percentile, seed)?;
+            probe_seed = probe_seed.wrapping_add(1);
+            let (probe, seen) = self.probe(stage, at, percentile, probe_seed)?;
             probes.push(probe);
             Ok::<_, Stop>(seen)
         })?;
@@ -256,7 +262,7 @@ impl<'a> Load<'a> {
         // What is reported is measured anew: at the highest rate that was fine, and where none was
         // at the lowest, as evidence.
         let chosen = record_rate(bracket.fine.unwrap_or(search.lowest))?;
-        self.scenario = Some(open(self.case, chosen, self.case.seed)?);
+        self.scenario = Some(open(self.case, chosen, seed(self.case))?);
         Ok(Some(RateSearch {
             end,
             fine: bracket.fine.map(record_rate).transpose()?,
@@ -288,7 +294,7 @@ impl<'a> Load<'a> {
         let summary = sink.run(stage, open(self.case, rate, seed)?, &rule)?;
         let kept_up = summary.pace.is_some_and(|pace| {
             let slow = pace.offered_per_second.zip(pace.achieved_per_second);
-            let share = KeepUp::default().achieved;
+            let share = PROBE_KEEPS_UP;
             pace.unserved == 0 && slow.is_none_or(|(offered, achieved)| achieved >= share * offered)
         });
         let rank = percentile.rank(sink.latencies.kept().len());
@@ -429,6 +435,11 @@ impl<'a> Load<'a> {
         }
         Verdict { rules: settings.rules, reasons, early_stopping }
     }
+}
+
+/// Seed of a process's arrivals: each has its own.
+fn seed(case: &CaseSpec) -> u64 {
+    case.seed ^ (u64::from(case.process) << 32)
 }
 
 /// The open loop of a case at a rate.

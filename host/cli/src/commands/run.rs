@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use host_plan::Plan;
+use host_plan::{Plan, PlannedCase};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
 use host_run::{DescribeError, Interrupt, RunSummary, Runner, machine};
 use host_store::{
@@ -343,16 +343,23 @@ impl Begun {
     }
 
     fn measure(&mut self, interrupt: &Interrupt, printer: &Printer) -> Result<RunSummary> {
-        let done: BTreeSet<String> = self
+        let processes = |item: &PlannedCase| match item {
+            PlannedCase::Case(case) => case.process,
+            PlannedCase::Gap { .. } => 0,
+        };
+        let done: BTreeSet<(String, u32)> = self
             .plan
-            .items()
-            .map(|item| item.id().to_owned())
-            .filter(|id| self.writer.is_recorded(id))
+            .processes()
+            .map(|item| (item.id().to_owned(), processes(&item)))
+            .filter(|(id, process)| self.writer.is_recorded(id, *process))
             .collect();
         let common = Common::of(self.plan.items().map(|item| item.key().clone()));
-        let total = self.plan.count().total();
-        let mut progress = Progress::new(printer, common, total, self.writer.counts().cases());
-        let items = self.plan.items().filter(|item| !done.contains(item.id()));
+        let count = self.plan.count();
+        let total = count.cases * u64::from(self.plan.processes_of_each()) + count.gaps;
+        let mut progress = Progress::new(printer, common, total, done.len() as u64);
+        let items = self.plan.processes().filter(|item| {
+            done.is_empty() || !done.contains(&(item.id().to_owned(), processes(item)))
+        });
         let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
         let summary = self.runner.run(items, &mut keeper, &mut progress, interrupt);
         progress.clear();

@@ -60,6 +60,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
             ..MeasureSettings::default()
         },
         seed: 7,
+        process: 0,
     }
 }
 

@@ -90,6 +90,7 @@ const CASE: &[&str] = &[
     "lateness_max_ns",
     "search",
     "warm_up",
+    "processes",
 ];
 
 const RESULT: &[&str] = &[
@@ -164,13 +165,14 @@ pub(crate) fn import(
                     indices.get(&record.case_id).copied()
                 }
             };
-            let samples = match folder.samples(&record.case_id) {
-                _ if without_samples.contains(&*record.case_id) => None,
+            let samples = match folder.samples(&record) {
+                _ if without_samples.contains(&*record.case_id) => Vec::new(),
                 // What a failed case left is evidence, and promised to nobody.
-                Err(StoreError::Parquet { .. }) if !is_finished(&record) => None,
+                Err(StoreError::Parquet { .. }) if !is_finished(&record) => Vec::new(),
                 samples => samples?,
             };
-            let queries = samples.map(|samples| samples.len() as u64);
+            let measured = samples.iter().map(|samples| samples.len() as u64).sum();
+            let queries = (!samples.is_empty()).then_some(measured);
             append_case(&mut cases, run_id, &record, index, queries).map_err(failed())?;
             if let Outcome::Finished(report) = &record.outcome {
                 for warning in &report.warnings {
@@ -354,6 +356,7 @@ fn append_case(
         &late.map(|late| late.maximum_ns),
         &report.and_then(|report| report.search.as_ref()).map(json_text),
         &report.and_then(|report| report.warm_up.as_ref()).map(json_text),
+        &record.processes(),
     ];
     cases.append_row(values)
 }

@@ -320,14 +320,17 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> Stri
     if !has_samples {
         return "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS phase, \
                 NULL::BIGINT AS start_ns, NULL::BIGINT AS latency_ns, NULL::BIGINT AS items, \
-                NULL::BIGINT AS scheduled_ns, NULL::INTEGER AS lane WHERE false"
+                NULL::BIGINT AS scheduled_ns, NULL::INTEGER AS lane, \
+                NULL::INTEGER AS process WHERE false"
             .into();
     }
     format!(
-        "SELECT {run_id} AS run_id, parse_filename(filename, true) AS case_id, \
+        "SELECT {run_id} AS run_id, split_part(parse_filename(filename), '.', 1) AS case_id, \
          phase::VARCHAR AS phase, start_ns::BIGINT AS start_ns, latency_ns::BIGINT AS latency_ns, \
          items::BIGINT AS items, scheduled_ns::BIGINT AS scheduled_ns, \
-         coalesce(lane, 0)::INTEGER AS lane \
+         coalesce(lane, 0)::INTEGER AS lane, \
+         coalesce(try_cast(split_part(parse_filename(filename), '.', 2) AS INTEGER), 0) \
+         AS process \
          FROM read_parquet({files}, filename = true, union_by_name = true)"
     )
 }

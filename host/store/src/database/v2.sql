@@ -13,6 +13,7 @@ ALTER TABLE benchmark_cases ADD COLUMN lateness_p99_ns BIGINT;
 ALTER TABLE benchmark_cases ADD COLUMN lateness_max_ns BIGINT;
 ALTER TABLE benchmark_cases ADD COLUMN search VARCHAR;
 ALTER TABLE benchmark_cases ADD COLUMN warm_up VARCHAR;
+ALTER TABLE benchmark_cases ADD COLUMN processes INTEGER;
 
 -- It has more columns now, and is made anew with the next import.
 DROP VIEW IF EXISTS raw_benchmark_data;

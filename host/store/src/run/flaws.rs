@@ -96,11 +96,11 @@ impl CaseFile {
         }
     }
 
-    fn path(self, layout: &Layout, case_id: &str) -> PathBuf {
+    fn path(self, layout: &Layout, part: &str) -> PathBuf {
         match self {
-            Self::Samples => layout.samples(case_id),
-            Self::Outputs => layout.outputs(case_id),
-            Self::Labels => layout.labels(case_id),
+            Self::Samples => layout.samples(part),
+            Self::Outputs => layout.outputs(part),
+            Self::Labels => layout.labels(part),
         }
     }
 }
@@ -172,10 +172,10 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files that a case has now.
-    pub(super) fn of(layout: &Layout, case_id: &str) -> Result<Self, StoreError> {
+    /// The files that a process of a case has now.
+    pub(super) fn of(layout: &Layout, part: &str) -> Result<Self, StoreError> {
         let length = |file: CaseFile| {
-            let path = file.path(layout, case_id);
+            let path = file.path(layout, part);
             match fs::metadata(&path) {
                 Ok(metadata) => Ok(Some(metadata.len())),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -214,6 +214,8 @@ pub(super) struct JournalLine<'record> {
 struct Entry {
     record_version: u32,
     case_id: String,
+    #[serde(default)]
+    process: u32,
     key: CaseKey,
     started_at: String,
     outcome: Ended,
@@ -302,7 +304,7 @@ impl RunFolder {
                 continue;
             }
             for file in CaseFile::ALL {
-                let path = file.path(layout, &entry.case_id);
+                let path = file.path(layout, &host_record::part(&entry.case_id, entry.process));
                 if let Some(loss) = loss(file, &path, entry.files) {
                     let (case_id, key) = (entry.case_id.clone(), entry.key.clone());
                     let file = LostFile { case_id, key, file, path, loss };

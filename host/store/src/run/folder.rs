@@ -5,7 +5,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use host_record::{CaseColumns, CaseRecord, Column, ColumnData, Outcome, WorkerReport, column};
+use host_record::{
+    CaseColumns, CaseRecord, Column, ColumnData, Outcome, Processes, WorkerReport, column, part,
+};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
@@ -223,11 +225,9 @@ impl RunFolder {
         let case_id = record.case_id.clone();
         let mut columns = Vec::new();
         if let Outcome::Finished(report) = &record.outcome {
-            let samples = SampleReader::open(&self.layout.samples(&case_id))?;
+            let samples = self.samples(record)?;
             for name in names {
-                if let Some(data) =
-                    self.column(&case_id, report, samples.as_ref(), name.as_ref())?
-                {
+                if let Some(data) = self.column(&case_id, report, &samples, name.as_ref())? {
                     columns.push(data);
                 }
             }
@@ -239,16 +239,29 @@ impl RunFolder {
         &self,
         case_id: &str,
         report: &WorkerReport,
-        samples: Option<&SampleReader>,
+        samples: &[SampleReader],
         name: &str,
     ) -> Result<Option<Column>, StoreError> {
         let sampled = |column| {
-            let values = samples.map(|samples| samples.read(column)).transpose()?;
-            Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
+            let mut all: Option<Vec<u64>> = None;
+            for samples in samples {
+                let values = samples.read(column)?;
+                match &mut all {
+                    Some(all) => all.extend(values),
+                    none => *none = Some(values),
+                }
+            }
+            Ok::<_, StoreError>(all.map(|values| (1, ColumnData::U64(values))))
         };
         let sampled_if_there = |column| {
-            let values = samples.map(|samples| samples.read_if_there(column)).transpose()?;
-            Ok::<_, StoreError>(values.flatten().map(|values| (1, ColumnData::U64(values))))
+            let there = samples.iter().all(|samples| samples.has(column));
+            if there { sampled(column) } else { Ok(None) }
+        };
+        let process = || {
+            let numbered = (0_u64..)
+                .zip(samples)
+                .flat_map(|(process, samples)| std::iter::repeat_n(process, samples.len()));
+            (samples.len() > 1).then(|| (1, ColumnData::U64(numbered.collect())))
         };
         let single = |value: Option<u64>| value.map(|value| (1, ColumnData::U64(vec![value])));
         let timings = &report.timings;
@@ -258,6 +271,7 @@ impl RunFolder {
             column::ITEMS => ("1", sampled(SampleColumn::Items)?),
             column::SCHEDULED => ("ns", sampled_if_there(SampleColumn::Scheduled)?),
             column::LANE => ("1", sampled_if_there(SampleColumn::Lane)?),
+            column::PROCESS => ("1", process()),
             column::OUTPUT => {
                 let output = outputs::read_first_output(&self.layout.outputs(case_id))?;
                 ("1", output.map(|(width, values)| (width, ColumnData::F32(values))))
@@ -277,9 +291,15 @@ impl RunFolder {
         Ok(found.map(|(width, data)| Column { name: name.into(), unit: unit.into(), width, data }))
     }
 
-    /// The samples of a case; `None` where it has none.
-    pub(crate) fn samples(&self, case_id: &str) -> Result<Option<SampleReader>, StoreError> {
-        SampleReader::open(&self.layout.samples(case_id))
+    /// The samples of a case, process by process; a process without a file of them is left out.
+    pub(crate) fn samples(&self, record: &CaseRecord) -> Result<Vec<SampleReader>, StoreError> {
+        let processes = 1 + record.further.len() as u32;
+        let open = |process| {
+            // A record of several processes is the first's; any other is its own.
+            let process = if processes > 1 { process } else { record.process };
+            SampleReader::open(&self.layout.samples(&part(&record.case_id, process))).transpose()
+        };
+        (0..processes).filter_map(open).collect()
     }
 }
 
@@ -309,28 +329,63 @@ fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
     attributes
 }
 
-/// The recorded cases of a run, read from its journal one at a time.
+/// The cases of a run that are over, read from its journal one at a time, each with all of its
+/// processes.
 ///
 /// Labels are not among them: [`RunFolder::columns`] reads those. A case recorded twice is an
 /// error. After the last record, [`Records::torn`] tells whether a crash cut the journal short.
 #[derive(Debug)]
 pub struct Records {
+    lines: JournalRecords,
+    processes: Processes,
+}
+
+impl Records {
+    fn open(layout: &Layout) -> Result<Self, StoreError> {
+        Ok(Self { lines: JournalRecords::open(layout)?, processes: Processes::default() })
+    }
+
+    /// The torn last line, once it has been met.
+    #[must_use]
+    pub fn torn(&self) -> Option<&TornLine> {
+        self.lines.torn()
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<CaseRecord, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.lines.next()? {
+                Ok(record) => {
+                    if let Some(case) = self.processes.add(record) {
+                        return Some(Ok(case));
+                    }
+                }
+                error => return Some(error),
+            }
+        }
+    }
+}
+
+/// The lines of a journal: one for each process of a case.
+#[derive(Debug)]
+pub(super) struct JournalRecords {
     lines: Lines<CaseRecord>,
     layout: Layout,
     seen: HashMap<String, u64>,
     with_standard_error: HashSet<String>,
 }
 
-impl Records {
+impl JournalRecords {
     pub(super) fn open(layout: &Layout) -> Result<Self, StoreError> {
         let lines = Lines::open(layout.journal())?;
         let with_standard_error = stems(&layout.root.join("stderr"))?;
         Ok(Self { lines, layout: layout.clone(), seen: HashMap::new(), with_standard_error })
     }
 
-    /// The torn last line, once it has been met.
-    #[must_use]
-    pub fn torn(&self) -> Option<&TornLine> {
+    pub(super) fn torn(&self) -> Option<&TornLine> {
         self.lines.torn()
     }
 
@@ -339,7 +394,7 @@ impl Records {
     }
 }
 
-impl Iterator for Records {
+impl Iterator for JournalRecords {
     type Item = Result<CaseRecord, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -348,16 +403,17 @@ impl Iterator for Records {
             Err(error) => return Some(Err(error)),
         };
         let line = self.lines.line();
-        if let Some(earlier) = self.seen.insert(record.case_id.clone(), line) {
-            let detail = format!("case `{}` is already on line {earlier}", record.case_id);
+        let part = record.part();
+        if let Some(earlier) = self.seen.insert(part.clone(), line) {
+            let detail = format!("case `{part}` is already on line {earlier}");
             return Some(Err(StoreError::Malformed {
                 path: self.lines.path().to_owned(),
                 line,
                 detail,
             }));
         }
-        if self.with_standard_error.contains(&record.case_id) {
-            let path = self.layout.standard_error(&record.case_id);
+        if self.with_standard_error.contains(&part) {
+            let path = self.layout.standard_error(&part);
             match fs::read(&path) {
                 Ok(text) => record.standard_error = String::from_utf8_lossy(&text).into_owned(),
                 Err(error) => return Some(Err(StoreError::io("read", &path)(error))),
@@ -367,7 +423,7 @@ impl Iterator for Records {
     }
 }
 
-/// Names of a folder's files up to the first dot; a folder that does not exist has none.
+/// Names of a folder's files without their endings; a folder that does not exist has none.
 pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -378,7 +434,8 @@ pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
         .map(|entry| {
             let entry = entry.map_err(StoreError::io("read", folder))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            Ok(name.split('.').next().unwrap_or_default().to_owned())
+            let whole = name.strip_suffix(".partial").unwrap_or(&name);
+            Ok(whole.rsplit_once('.').map_or(whole, |(stem, _)| stem).to_owned())
         })
         .collect()
 }

@@ -71,30 +71,25 @@ impl Layout {
         self.root.join("reports")
     }
 
-    pub(crate) fn samples(&self, case_id: &str) -> PathBuf {
-        self.root.join("samples").join(format!("{case_id}.parquet"))
+    pub(crate) fn samples(&self, part: &str) -> PathBuf {
+        self.root.join("samples").join(format!("{part}.parquet"))
     }
 
-    pub(crate) fn outputs(&self, case_id: &str) -> PathBuf {
-        self.root.join("outputs").join(format!("{case_id}.parquet"))
+    pub(crate) fn outputs(&self, part: &str) -> PathBuf {
+        self.root.join("outputs").join(format!("{part}.parquet"))
     }
 
-    pub(crate) fn labels(&self, case_id: &str) -> PathBuf {
-        self.root.join("labels").join(format!("{case_id}.parquet"))
+    pub(crate) fn labels(&self, part: &str) -> PathBuf {
+        self.root.join("labels").join(format!("{part}.parquet"))
     }
 
-    pub(crate) fn standard_error(&self, case_id: &str) -> PathBuf {
-        self.root.join("stderr").join(format!("{case_id}.txt"))
+    pub(crate) fn standard_error(&self, part: &str) -> PathBuf {
+        self.root.join("stderr").join(format!("{part}.txt"))
     }
 
-    /// The files that belong to one case.
-    pub(crate) fn case_files(&self, case_id: &str) -> [PathBuf; 4] {
-        [
-            self.samples(case_id),
-            self.outputs(case_id),
-            self.labels(case_id),
-            self.standard_error(case_id),
-        ]
+    /// The files that belong to one process of a case, which are named by its part.
+    pub(crate) fn case_files(&self, part: &str) -> [PathBuf; 4] {
+        [self.samples(part), self.outputs(part), self.labels(part), self.standard_error(part)]
     }
 }
 

@@ -267,17 +267,13 @@ impl SampleReader {
         self.read_all(column).map_err(StoreError::parquet(&self.path))
     }
 
-    /// A column of the measured queries; `None` where not every query has it.
-    pub(crate) fn read_if_there(
-        &self,
-        column: SampleColumn,
-    ) -> Result<Option<Vec<u64>>, StoreError> {
-        let whole = |group: &usize| {
+    /// Whether every measured query has this column.
+    pub(crate) fn has(&self, column: SampleColumn) -> bool {
+        self.measured.iter().all(|group| {
             let columns = self.file.metadata().row_group(*group).columns();
             let found = columns.iter().find(|found| found.column_path().string() == column.name());
             found.and_then(|found| found.statistics()?.null_count_opt()) == Some(0)
-        };
-        self.measured.iter().all(whole).then(|| self.read(column)).transpose()
+        })
     }
 
     fn read_all(&self, column: SampleColumn) -> parquet::errors::Result<Vec<u64>> {

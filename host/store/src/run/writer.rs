@@ -6,11 +6,12 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use host_record::{
-    CaseRecord, CaseSpec, Outcome, OutputBlock, RECORD_VERSION, Recorder, SampleBlock,
+    CaseRecord, CaseSpec, Outcome, OutputBlock, Processes, RECORD_VERSION, Recorder, SampleBlock,
+    part,
 };
 
 use super::flaws::{Files, JournalLine, Loss, LostFile, forget};
-use super::folder::{Records, RunFolder, stems, write_json};
+use super::folder::{JournalRecords, RunFolder, stems, write_json};
 use super::header::{
     Counts, PlanLine, RecommendationRecord, ResultRecord, RunFinished, now, rfc3339,
 };
@@ -29,8 +30,7 @@ use crate::error::StoreError;
 pub struct RunWriter {
     folder: RunFolder,
     journal: Appender,
-    recorded: HashSet<String>,
-    counts: Counts,
+    recorded: Recorded,
     torn: Option<TornLine>,
     current: Option<Current>,
     results: Option<Appender>,
@@ -39,9 +39,34 @@ pub struct RunWriter {
     _lock: File,
 }
 
+/// What is in the journal.
+#[derive(Debug, Default)]
+struct Recorded {
+    /// Processes of cases.
+    parts: HashSet<String>,
+    /// Cases that are over.
+    cases: HashSet<String>,
+    counts: Counts,
+    processes: Processes,
+}
+
+impl Recorded {
+    fn add(&mut self, record: CaseRecord) {
+        self.parts.insert(record.part());
+        if let Some(case) = self.processes.add(record) {
+            self.counts.add(&case.outcome);
+            self.cases.insert(case.case_id);
+        }
+    }
+
+    fn has(&self, case_id: &str, process: u32) -> bool {
+        self.cases.contains(case_id) || self.parts.contains(&part(case_id, process))
+    }
+}
+
 #[derive(Debug)]
 struct Current {
-    case_id: String,
+    part: String,
     samples: SampleWriter,
     outputs: OutputWriter,
 }
@@ -67,11 +92,10 @@ impl RunWriter {
                 }
             }
         }
-        let (journal, recorded, counts, torn) = journal(&folder.layout)?;
+        let (journal, recorded, torn) = journal(&folder.layout)?;
         Ok(Self {
             journal,
             recorded,
-            counts,
             torn,
             current: None,
             results: None,
@@ -102,16 +126,22 @@ impl RunWriter {
         &self.folder
     }
 
-    /// Whether the case is in the journal.
+    /// Whether a process of a case is in the journal, or the case is over without it.
     #[must_use]
-    pub fn is_recorded(&self, case_id: &str) -> bool {
-        self.recorded.contains(case_id)
+    pub fn is_recorded(&self, case_id: &str, process: u32) -> bool {
+        self.recorded.has(case_id, process)
     }
 
-    /// How the recorded cases ended.
+    /// How the cases that are over ended.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.recorded.counts
+    }
+
+    /// Number of lines of the journal: processes of cases, and gaps.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.recorded.parts.len() as u64
     }
 
     /// The line of the journal that a crash had cut short, and that was cut off on resuming.
@@ -181,7 +211,7 @@ impl RunWriter {
         let finished = RunFinished {
             record_version: RECORD_VERSION,
             finished_at: rfc3339(now()),
-            counts: self.counts,
+            counts: self.recorded.counts,
         };
         write_json(&self.folder.layout.finished(), &finished)?;
         Ok(finished)
@@ -211,10 +241,11 @@ impl RunWriter {
         self.results = None;
         forget(&layout.results(), |case_id| cases.contains(case_id))?;
         forget(&layout.journal(), |case_id| cases.contains(case_id))?;
-        for case_id in &cases {
-            self.drop_case(case_id)?;
+        let of_lost = |part: &&String| cases.contains(part.split('.').next().unwrap_or_default());
+        for part in self.recorded.parts.iter().filter(of_lost) {
+            self.drop_part(part)?;
         }
-        (self.journal, self.recorded, self.counts, _) = journal(layout)?;
+        (self.journal, self.recorded, _) = journal(layout)?;
         Ok(lost)
     }
 
@@ -228,21 +259,21 @@ impl RunWriter {
         fs::remove_dir_all(root).map_err(StoreError::io("remove", root))
     }
 
-    /// Removes what belongs to no recorded case.
+    /// Removes what belongs to no recorded process of a case.
     pub(super) fn drop_leftovers(&self) -> Result<(), StoreError> {
         for name in CASE_FOLDERS {
-            for case_id in stems(&self.folder.path().join(name))? {
-                if !self.is_recorded(&case_id) {
-                    tracing::info!(%case_id, "dropping what an unfinished case left behind");
-                    self.drop_case(&case_id)?;
+            for part in stems(&self.folder.path().join(name))? {
+                if !self.recorded.parts.contains(&part) {
+                    tracing::info!(%part, "dropping what an unfinished case left behind");
+                    self.drop_part(&part)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn drop_case(&self, case_id: &str) -> Result<(), StoreError> {
-        for path in self.folder.layout.case_files(case_id) {
+    fn drop_part(&self, part: &str) -> Result<(), StoreError> {
+        for path in self.folder.layout.case_files(part) {
             for path in [partial(&path), path] {
                 match fs::remove_file(&path) {
                     Ok(()) => {}
@@ -257,18 +288,18 @@ impl RunWriter {
     /// Drops the case in progress, which did not end.
     fn abandon(&mut self) -> Result<(), StoreError> {
         match self.current.take() {
-            Some(current) => self.drop_case(&current.case_id),
+            Some(current) => self.drop_part(&current.part),
             None => Ok(()),
         }
     }
 
-    fn check_new(&self, case_id: &str) -> Result<(), StoreError> {
+    fn check_new(&self, case_id: &str, process: u32) -> Result<(), StoreError> {
         let wrong = |detail| Err(StoreError::OutOfOrder { case_id: case_id.into(), detail });
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if case_id.is_empty() || case_id.len() > 64 || !case_id.bytes().all(plain) {
             return wrong("an id is up to 64 letters, digits, `-` and `_`, since it names files");
         }
-        if self.is_recorded(case_id) {
+        if self.is_recorded(case_id, process) {
             return wrong("it is already in the journal");
         }
         Ok(())
@@ -287,13 +318,14 @@ impl Recorder for RunWriter {
 
     fn case_started(&mut self, case: &CaseSpec) -> Result<(), StoreError> {
         self.abandon()?;
-        self.check_new(&case.id)?;
-        self.drop_case(&case.id)?;
+        self.check_new(&case.id, case.process)?;
+        let part = case.part();
+        self.drop_part(&part)?;
         let layout = &self.folder.layout;
         self.current = Some(Current {
-            case_id: case.id.clone(),
-            samples: SampleWriter::new(layout.samples(&case.id)),
-            outputs: OutputWriter::new(layout.outputs(&case.id)),
+            samples: SampleWriter::new(layout.samples(&part)),
+            outputs: OutputWriter::new(layout.outputs(&part)),
+            part,
         });
         Ok(())
     }
@@ -307,9 +339,9 @@ impl Recorder for RunWriter {
     }
 
     fn case_finished(&mut self, record: &CaseRecord) -> Result<(), StoreError> {
-        let case_id = record.case_id.as_str();
-        self.check_new(case_id)?;
-        if let Some(current) = self.current.take_if(|current| current.case_id == case_id) {
+        self.check_new(&record.case_id, record.process)?;
+        let part = record.part();
+        if let Some(current) = self.current.take_if(|current| current.part == part) {
             current.samples.finish()?;
             current.outputs.finish()?;
         } else {
@@ -321,41 +353,36 @@ impl Recorder for RunWriter {
         if let Outcome::Finished(report) = &mut record.outcome {
             let labels = std::mem::take(&mut report.labels);
             if !labels.is_empty() {
-                write_labels(&self.folder.layout.labels(case_id), &labels)?;
+                write_labels(&self.folder.layout.labels(&part), &labels)?;
             }
         }
         let standard_error = std::mem::take(&mut record.standard_error);
         if !standard_error.is_empty() {
-            let path = self.folder.layout.standard_error(case_id);
+            let path = self.folder.layout.standard_error(&part);
             make_folder(path.parent().unwrap_or(Path::new(".")))?;
             write_whole(&path, standard_error.as_bytes())?;
         }
 
         let files = match &record.outcome {
             Outcome::Gap { .. } => None,
-            _ => Some(Files::of(&self.folder.layout, case_id)?),
+            _ => Some(Files::of(&self.folder.layout, &part)?),
         };
         self.journal.append(&JournalLine { record: &record, files })?;
         self.journal.sync()?;
-        self.counts.add(&record.outcome);
-        self.recorded.insert(record.case_id);
+        self.recorded.add(record);
         Ok(())
     }
 }
 
 /// Opens the journal for appending, and says what is in it.
-fn journal(
-    layout: &Layout,
-) -> Result<(Appender, HashSet<String>, Counts, Option<TornLine>), StoreError> {
-    let mut records = Records::open(layout)?;
-    let (mut recorded, mut counts) = (HashSet::new(), Counts::default());
-    for record in records.by_ref() {
-        let record = record?;
-        counts.add(&record.outcome);
-        recorded.insert(record.case_id);
+fn journal(layout: &Layout) -> Result<(Appender, Recorded, Option<TornLine>), StoreError> {
+    let mut lines = JournalRecords::open(layout)?;
+    let mut recorded = Recorded::default();
+    for record in lines.by_ref() {
+        recorded.add(record?);
     }
-    let journal = Appender::open(layout.journal(), records.complete_bytes())?;
-    Ok((journal, recorded, counts, records.torn().cloned()))
+    let journal = Appender::open(layout.journal(), lines.complete_bytes())?;
+    Ok((journal, recorded, lines.torn().cloned()))
 }
 
 /// Opens a file of lines for appending when it is first needed.

@@ -85,6 +85,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
             ..MeasureSettings::default()
         },
         seed: u64::MAX - index,
+        process: 0,
     }
 }
 
@@ -122,6 +123,8 @@ pub(crate) fn record(spec: &CaseSpec, outcome: Outcome) -> CaseRecord {
         outcome,
         standard_error: String::new(),
         environment: None,
+        process: spec.process,
+        further: Vec::new(),
     }
 }
 

@@ -622,7 +622,7 @@ fn exports_can_be_read_by_others() {
     assert_eq!(text.lines().count(), 1 + 4006);
     assert_eq!(
         text.lines().next(),
-        Some("run_id,case_id,phase,start_ns,latency_ns,items,scheduled_ns,lane")
+        Some("run_id,case_id,phase,start_ns,latency_ns,items,scheduled_ns,lane,process")
     );
 
     export(writer.folder(), "outputs", ExportFormat::JsonLines, &to("o.jsonl")).expect("an export");

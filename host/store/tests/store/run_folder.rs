@@ -51,8 +51,9 @@ fn a_case_is_read_as_it_was_written() {
     assert_eq!(columns.attributes["scenario"], "single-stream");
     assert!(!columns.attributes.contains_key("sequence-length"));
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
-    // The report has no time for preparing, and a closed loop no schedule: there are no such columns.
-    let absent = [column::PREPARE_TIME, column::SCHEDULED];
+    // The report has no time for preparing, a closed loop no
+    // schedule, and one process no number: there are no such columns.
+    let absent = [column::PREPARE_TIME, column::SCHEDULED, column::PROCESS];
     let have: Vec<_> = column::ALL.iter().copied().filter(|name| !absent.contains(name)).collect();
     assert_eq!(names, have);
     assert_eq!(*column(&columns, column::LATENCY), ColumnData::U64(latencies(0, 2500)));
@@ -268,7 +269,7 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
     let found = folder.find("latest").expect("the run");
     let mut writer = RunFolder::open_to_resume(&found).expect("a resumed run");
     assert_eq!(writer.torn().expect("a torn line").line, 2);
-    assert!(writer.is_recorded(&spec(0).id) && !writer.is_recorded(&spec(1).id));
+    assert!(writer.is_recorded(&spec(0).id, 0) && !writer.is_recorded(&spec(1).id, 0));
     let left: Vec<_> = fs::read_dir(path.join("samples"))
         .expect("samples")
         .map(|entry| entry.expect("an entry").file_name())
@@ -390,7 +391,7 @@ fn killed_while_writing() {
         let path = ResultsFolder::new(results.path()).find("latest").expect("the run");
         let mut writer = RunFolder::open_to_resume(&path).expect("a resumed run");
         for id in &promised {
-            assert!(writer.is_recorded(id), "case {id} was promised");
+            assert!(writer.is_recorded(id, 0), "case {id} was promised");
         }
         let records = records(writer.folder());
         for (index, record) in records.iter().enumerate() {
@@ -511,11 +512,11 @@ fn a_resumed_run_forgets_cases_that_have_lost_files() {
     fs::remove_file(path.join("samples/0000000000000001.parquet")).expect("a lost file");
 
     let mut writer = RunFolder::open_to_resume(&path).expect("a resumed run");
-    assert!(writer.is_recorded(&spec(1).id), "nothing is forgotten unasked");
+    assert!(writer.is_recorded(&spec(1).id, 0), "nothing is forgotten unasked");
     let forgotten = writer.forget_lost().expect("a look at the files");
     assert_eq!(forgotten.iter().map(|lost| &lost.case_id).collect::<Vec<_>>(), [&spec(1).id]);
     assert_eq!(writer.forget_lost().expect("a second look"), []);
-    let known: Vec<_> = (0..3).map(|index| writer.is_recorded(&spec(index).id)).collect();
+    let known: Vec<_> = (0..3).map(|index| writer.is_recorded(&spec(index).id, 0)).collect();
     assert_eq!(known, [true, false, true]);
     assert_eq!(writer.counts().finished, 2);
     assert_eq!(lines("journal.jsonl"), [&*journal[0], &*journal[2]], "the others are untouched");
@@ -547,7 +548,7 @@ fn a_file_that_may_be_whole_is_not_measured_again() {
     assert_eq!(lost(writer.folder()), [(0, CaseFile::Samples, "refused")]);
     let error = writer.forget_lost().expect_err("a file that cannot be read");
     assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
-    assert!(writer.is_recorded(&spec(0).id) && file.is_symlink());
+    assert!(writer.is_recorded(&spec(0).id, 0) && file.is_symlink());
 }
 
 /// A disk that takes no byte more: the operating system refuses every write.
@@ -624,4 +625,68 @@ fn a_run_without_its_manifest_is_damaged_and_one_that_is_discarded_is_gone() {
     assert!(matches!(error, StoreError::Malformed { .. }), "{error:?}");
     writer.discard().expect("an empty place");
     assert!(!path.exists());
+}
+
+#[test]
+fn a_case_of_several_processes_is_one_case_once_all_have_ended() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    write_plan(&writer, 2, 0);
+    let of_process = |index, process| {
+        let mut case = spec(index);
+        case.measure.processes = 2;
+        case.process = process;
+        case
+    };
+    let measure = |writer: &mut host_store::RunWriter, case: &host_record::CaseSpec, took: u64| {
+        writer.case_started(case).expect("a started case");
+        writer.samples(&block(SamplePhase::Measured, 0, &[took, took])).expect("samples");
+        let outcome = Outcome::Finished(Box::new(report()));
+        writer.case_finished(&record(case, outcome)).expect("a finished case");
+    };
+    // In rounds, and interrupted before the last one of the first case.
+    measure(&mut writer, &of_process(0, 0), 10);
+    measure(&mut writer, &of_process(1, 0), 20);
+    measure(&mut writer, &of_process(1, 1), 21);
+    writer.case_started(&of_process(0, 1)).expect("a started case");
+    assert_eq!(writer.counts(), Counts { finished: 1, failed: 0, gaps: 0 });
+    let path = writer.folder().path().to_owned();
+    drop(writer);
+
+    let mut writer = RunFolder::open_to_resume(&path).expect("a run");
+    let known = [(0, 0), (0, 1), (1, 0), (1, 1)]
+        .map(|(index, process)| writer.is_recorded(&spec(index).id, process));
+    assert_eq!(known, [true, false, true, true]);
+    let only = records(writer.folder());
+    assert_eq!(only.len(), 1, "a case is shown when all its processes have ended");
+    assert_eq!((only[0].case_id.clone(), only[0].further.len()), (spec(1).id, 1));
+
+    measure(&mut writer, &of_process(0, 1), 11);
+    writer.finish().expect("a finished run");
+    let folder = writer.folder();
+    let records = records(folder);
+    let ids: Vec<_> = records.iter().map(|record| record.case_id.as_str()).collect();
+    assert_eq!(ids, [&*spec(1).id, &*spec(0).id]);
+    let columns =
+        folder.columns(&records[1], &[column::LATENCY, column::PROCESS]).expect("columns");
+    assert_eq!(*column(&columns, column::LATENCY), ColumnData::U64(vec![10, 10, 11, 11]));
+    assert_eq!(*column(&columns, column::PROCESS), ColumnData::U64(vec![0, 0, 1, 1]));
+
+    let views = host_store::RunViews::open(folder).expect("views");
+    let rows = views
+        .query(
+            "SELECT case_id, process, count(*) FROM raw_benchmark_data GROUP BY ALL ORDER BY ALL",
+        )
+        .expect("an answer")
+        .rows;
+    let expected = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(index, process)| {
+        vec![
+            host_record::Cell::Text(spec(index).id),
+            host_record::Cell::Integer(process),
+            host_record::Cell::Integer(2),
+        ]
+    });
+    assert_eq!(rows, expected);
+    let cases = views.query("SELECT case_id, queries, processes FROM cases").expect("an answer");
+    assert_eq!(cases.rows[0][1..], [4, 2].map(host_record::Cell::Integer));
 }

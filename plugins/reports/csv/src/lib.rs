@@ -141,16 +141,16 @@ mod tests {
     #[test]
     fn values_are_rows() {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
-        insta::assert_snapshot!(text, @r"
-        run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,outcome,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p50,115996,ns,lower,113234,118712,,
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p90,130436,ns,lower,127471,135002,,
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p99,174228,ns,lower,174228,183282,,
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,latency.p99.9,240049,ns,lower,240049,260390,,
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,throughput.samples,8620.986930583815,1/s,higher,,,,
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,memory.peak,38210000,B,lower,,,,
-        20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,finished,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,
-        ");
+        insta::assert_snapshot!(text, @r#"
+    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p50,115996,ns,lower,113234,118712,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p90,130436,ns,lower,127471,135002,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p99,174228,ns,lower,174228,183282,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p99.9,240049,ns,lower,240049,260390,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,throughput.samples,8620.986930583815,1/s,higher,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,memory.peak,38210000,B,lower,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,
+    "#);
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             for row in reader.records() {
                 let row = row.expect("valid CSV");
                 assert_eq!(row[2], format!("'{model}"));
-                let number = &row[12];
+                let number = &row[15];
                 assert!(number.is_empty() || number.parse::<f64>().is_ok(), "{number}");
             }
         }
@@ -184,13 +184,13 @@ mod tests {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("valid CSV");
         for outcome in ["failed", "gap"] {
-            let missing: Vec<_> = rows.iter().filter(|row| &row[10] == outcome).collect();
+            let missing: Vec<_> = rows.iter().filter(|row| &row[12] == outcome).collect();
             assert_eq!(missing.len(), 2);
-            assert!(missing.iter().all(|row| row[12].is_empty() && !row[18].is_empty()));
+            assert!(missing.iter().all(|row| row[15].is_empty() && !row[21].is_empty()));
         }
         let gaps: Vec<_> =
-            rows.iter().filter(|row| &row[10] == "finished" && row[12].is_empty()).collect();
+            rows.iter().filter(|row| &row[12] == "finished" && row[15].is_empty()).collect();
         assert!(!gaps.is_empty());
-        assert!(gaps.iter().all(|row| !row[11].is_empty() && !row[18].is_empty()));
+        assert!(gaps.iter().all(|row| !row[14].is_empty() && !row[21].is_empty()));
     }
 }

@@ -1,0 +1,141 @@
+//! Cases that are measured in several processes.
+
+use std::collections::HashMap;
+
+use crate::outcome::{CaseRecord, Outcome};
+
+/// Puts the records of a case's processes together.
+///
+/// A case is over when each of its processes has ended, or one of them did not finish. Until then
+/// its records wait.
+#[derive(Debug, Default)]
+pub struct Processes {
+    waiting: HashMap<String, Vec<CaseRecord>>,
+}
+
+impl Processes {
+    /// Takes the record of a process; gives that of the case where it is over.
+    pub fn add(&mut self, record: CaseRecord) -> Option<CaseRecord> {
+        let count = record.processes();
+        if count <= 1 {
+            return Some(record);
+        }
+        let is_finished = matches!(record.outcome, Outcome::Finished(_));
+        let case_id = record.case_id.clone();
+        let known = self.waiting.entry(case_id.clone()).or_default();
+        known.push(record);
+        if is_finished && known.len() < count as usize {
+            return None;
+        }
+        self.waiting.remove(&case_id).and_then(merge)
+    }
+}
+
+/// The record of a case. It is that of its first process, with the reports of the others, all
+/// warnings and reasons of invalidity, and the highest memory; or that of the process that did not
+/// finish.
+fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
+    let unfinished =
+        records.iter().position(|record| !matches!(record.outcome, Outcome::Finished(_)));
+    if let Some(position) = unfinished {
+        return Some(records.swap_remove(position));
+    }
+    records.sort_by_key(|record| record.process);
+    let mut records = records.into_iter();
+    let mut merged = records.next()?;
+    let Outcome::Finished(report) = &mut merged.outcome else { return Some(merged) };
+    for record in records {
+        let Outcome::Finished(further) = record.outcome else { continue };
+        merged.elapsed_ns = merged.elapsed_ns.saturating_add(record.elapsed_ns);
+        if merged.standard_error.is_empty() {
+            merged.standard_error = record.standard_error;
+        }
+        report.peak_memory_bytes = report.peak_memory_bytes.max(further.peak_memory_bytes);
+        let told = |evidence: &str| format!("In process {}: {evidence}", record.process + 1);
+        report.warnings.extend(further.warnings.iter().cloned().map(|mut warning| {
+            warning.evidence = told(&warning.evidence);
+            warning
+        }));
+        if let (Some(verdict), Some(other)) = (&mut report.verdict, &further.verdict) {
+            verdict.reasons.extend(other.reasons.iter().cloned().map(|mut reason| {
+                reason.evidence = told(&reason.evidence);
+                reason
+            }));
+        }
+        merged.further.push(*further);
+    }
+    Some(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Failure, Phase, Warning, WarningKind, WorkerReport};
+
+    fn record(process: u32, outcome: Outcome) -> CaseRecord {
+        let spec = serde_json::json!({
+            "id": "c", "index": 0,
+            "key": {
+                "model": "m", "backend": "b", "device": "d", "precision": "fp32", "batch": 1,
+                "mode": "inference", "scenario": "single-stream"
+            },
+            "model-path": "m", "model-sha256": "", "plugin-library": "l", "threads": null,
+            "plugin": { "id": "b", "version": "1.0.0", "sha256": "" },
+            "device": {
+                "id": "d", "kind": "cpu", "name": "", "memory-bytes": null, "precisions": []
+            },
+            "inputs": { "synthetic": {} },
+            "measure": {
+                "warm-up": { "iterations": 1 }, "minimum-duration-ns": 1,
+                "maximum-duration-ns": 1, "minimum-queries": 1, "timeout-ns": 1, "processes": 3
+            },
+            "seed": 0
+        });
+        let spec: crate::CaseSpec = serde_json::from_value(spec).expect("a case");
+        CaseRecord {
+            record_version: 1,
+            case_id: spec.id.clone(),
+            key: spec.key.clone(),
+            spec: Some(spec),
+            process,
+            started_at: String::new(),
+            elapsed_ns: 10,
+            outcome,
+            standard_error: String::new(),
+            environment: None,
+            further: Vec::new(),
+        }
+    }
+
+    fn finished(process: u32, peak: u64) -> CaseRecord {
+        let report = WorkerReport {
+            peak_memory_bytes: Some(peak),
+            warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted.".into() }],
+            ..WorkerReport::default()
+        };
+        record(process, Outcome::Finished(Box::new(report)))
+    }
+
+    #[test]
+    fn a_case_is_over_when_all_its_processes_are() {
+        let mut processes = Processes::default();
+        assert_eq!(processes.add(finished(1, 7)), None);
+        assert_eq!(processes.add(finished(0, 5)), None);
+        let case = processes.add(finished(2, 6)).expect("the last one");
+        assert_eq!((case.process, case.elapsed_ns, case.further.len()), (0, 30, 2));
+        let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
+        assert_eq!(report.peak_memory_bytes, Some(7));
+        let told: Vec<_> =
+            report.warnings.iter().map(|warning| warning.evidence.as_str()).collect();
+        assert_eq!(told, ["It drifted.", "In process 2: It drifted.", "In process 3: It drifted."]);
+    }
+
+    #[test]
+    fn one_that_fails_ends_its_case() {
+        let mut processes = Processes::default();
+        processes.add(finished(0, 5));
+        let failure = Failure::TimedOut { phase: Phase::Load, limit_ns: 1 };
+        let failed = record(1, Outcome::Failed { failure });
+        assert_eq!(processes.add(failed.clone()), Some(failed));
+    }
+}
