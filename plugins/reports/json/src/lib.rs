@@ -366,130 +366,133 @@ mod tests {
         case["latency-quantiles"] = Value::Null;
         case["latency-histogram"] = Value::Null;
         insta::assert_snapshot!(serde_json::to_string_pretty(case).expect("JSON"), @r#"
+    {
+      "backend": "cpu",
+      "batch": 1,
+      "clients": null,
+      "clock": "CLOCK_MONOTONIC",
+      "clock-read-ns": 24.0,
+      "clock-resolution-ns": 1,
+      "device": "cpu:0",
+      "device-name": "Example CPU 8-Core Processor",
+      "elapsed-ns": 1402000000,
+      "id": "5eed000000000000",
+      "latency-histogram": null,
+      "latency-quantiles": null,
+      "loop-ns": 31.5,
+      "mode": "inference",
+      "model": "digits",
+      "model-sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
+      "outcome": "finished",
+      "peak-memory-bytes": 38210000,
+      "precision": "fp32",
+      "queries": 10619,
+      "rate": null,
+      "reason": null,
+      "results": [
         {
-          "backend": "cpu",
-          "batch": 1,
-          "clock": "CLOCK_MONOTONIC",
-          "clock-read-ns": 24.0,
-          "clock-resolution-ns": 1,
-          "device": "cpu:0",
-          "device-name": "Example CPU 8-Core Processor",
-          "elapsed-ns": 1402000000,
-          "id": "5eed000000000000",
-          "latency-histogram": null,
-          "latency-quantiles": null,
-          "loop-ns": 31.5,
-          "mode": "inference",
-          "model": "digits",
-          "model-sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
-          "outcome": "finished",
-          "peak-memory-bytes": 38210000,
-          "precision": "fp32",
-          "queries": 10619,
-          "reason": null,
-          "results": [
-            {
-              "attributes": {},
-              "direction": "lower",
-              "gap": null,
-              "interval": [
-                113234.0,
-                118712.0
-              ],
-              "metric": "latency.p50",
-              "unit": "ns",
-              "value": 115996.0
-            },
-            {
-              "attributes": {},
-              "direction": "lower",
-              "gap": null,
-              "interval": [
-                127471.0,
-                135002.0
-              ],
-              "metric": "latency.p90",
-              "unit": "ns",
-              "value": 130436.0
-            },
-            {
-              "attributes": {},
-              "direction": "lower",
-              "gap": null,
-              "interval": [
-                174228.0,
-                183282.0
-              ],
-              "metric": "latency.p99",
-              "unit": "ns",
-              "value": 174228.0
-            },
-            {
-              "attributes": {},
-              "direction": "lower",
-              "gap": null,
-              "interval": [
-                240049.0,
-                260390.0
-              ],
-              "metric": "latency.p99.9",
-              "unit": "ns",
-              "value": 240049.0
-            },
-            {
-              "attributes": {},
-              "direction": "higher",
-              "gap": null,
-              "interval": null,
-              "metric": "throughput.samples",
-              "unit": "1/s",
-              "value": 8620.986930583815
-            },
-            {
-              "attributes": {},
-              "direction": "lower",
-              "gap": null,
-              "interval": null,
-              "metric": "memory.peak",
-              "unit": "B",
-              "value": 38210000.0
-            },
-            {
-              "attributes": {},
-              "direction": "higher",
-              "gap": null,
-              "interval": [
-                0.9723,
-                0.9805
-              ],
-              "metric": "accuracy.top1",
-              "unit": "1",
-              "value": 0.9766
-            }
+          "attributes": {},
+          "direction": "lower",
+          "gap": null,
+          "interval": [
+            113234.0,
+            118712.0
           ],
-          "scenario": "single-stream",
-          "sequence-length": null,
-          "settings": {
-            "maximum duration": "60.0 s",
-            "minimum duration": "1.00 s",
-            "minimum queries": "100",
-            "timeout": "60.0 s",
-            "warm up": "200 ms"
-          },
-          "stages-ns": {
-            "first run": 350300,
-            "load the model": 6400000,
-            "open the plugin": 1800000,
-            "prepare it": 2100000
-          },
-          "threads": 1,
-          "used": {
-            "engine": "made-up 1.0",
-            "threads": "1"
-          },
-          "warnings": []
+          "metric": "latency.p50",
+          "unit": "ns",
+          "value": 115996.0
+        },
+        {
+          "attributes": {},
+          "direction": "lower",
+          "gap": null,
+          "interval": [
+            127471.0,
+            135002.0
+          ],
+          "metric": "latency.p90",
+          "unit": "ns",
+          "value": 130436.0
+        },
+        {
+          "attributes": {},
+          "direction": "lower",
+          "gap": null,
+          "interval": [
+            174228.0,
+            183282.0
+          ],
+          "metric": "latency.p99",
+          "unit": "ns",
+          "value": 174228.0
+        },
+        {
+          "attributes": {},
+          "direction": "lower",
+          "gap": null,
+          "interval": [
+            240049.0,
+            260390.0
+          ],
+          "metric": "latency.p99.9",
+          "unit": "ns",
+          "value": 240049.0
+        },
+        {
+          "attributes": {},
+          "direction": "higher",
+          "gap": null,
+          "interval": null,
+          "metric": "throughput.samples",
+          "unit": "1/s",
+          "value": 8620.986930583815
+        },
+        {
+          "attributes": {},
+          "direction": "lower",
+          "gap": null,
+          "interval": null,
+          "metric": "memory.peak",
+          "unit": "B",
+          "value": 38210000.0
+        },
+        {
+          "attributes": {},
+          "direction": "higher",
+          "gap": null,
+          "interval": [
+            0.9723,
+            0.9805
+          ],
+          "metric": "accuracy.top1",
+          "unit": "1",
+          "value": 0.9766
         }
-        "#);
+      ],
+      "scenario": "single-stream",
+      "sequence-length": null,
+      "settings": {
+        "maximum duration": "60.0 s",
+        "minimum duration": "1.00 s",
+        "minimum queries": "100",
+        "timeout": "60.0 s",
+        "warm up": "200 ms"
+      },
+      "stages-ns": {
+        "first run": 350300,
+        "load the model": 6400000,
+        "open the plugin": 1800000,
+        "prepare it": 2100000
+      },
+      "threads": 1,
+      "used": {
+        "engine": "made-up 1.0",
+        "threads": "1"
+      },
+      "valid": null,
+      "warnings": []
+    }
+    "#);
     }
 
     #[test]
