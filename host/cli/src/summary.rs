@@ -3,12 +3,12 @@ What a run came to: the table at the end of `host run` and of `host results show
 machines. It is read back from the run folder, so that what is shown is what is kept.
 */
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, Recommendation, Table, Warning,
+    CaseKey, CaseRecord, Cell, MetricValue, Outcome, Recommendation, Table, Warning, WarningKind,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -305,8 +305,13 @@ impl Summary {
         for kind in kinds {
             let of_kind: Vec<_> =
                 warnings.iter().filter(|(_, warning)| warning.kind == kind).collect();
-            let cases = units::count(of_kind.len() as u64, "case", "cases");
-            let _ = writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning"));
+            let mut cases: Vec<_> = of_kind.iter().map(|(case, _)| &case.record.case_id).collect();
+            cases.dedup();
+            let cases = units::count(cases.len() as u64, "case", "cases");
+            let _ = match kind {
+                WarningKind::Invalid => writeln!(text, "{}  {cases}", palette.bad(kind)),
+                _ => writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning")),
+            };
             for (case, warning) in of_kind.iter().take(EVIDENCE) {
                 let said = format!("{}: {}", common.rest(&case.record.key), warning.evidence);
                 let _ = writeln!(text, "{}", wrapped(&visible::excerpt(&said), width, "  "));
@@ -352,6 +357,9 @@ impl Case {
     /// Words for the table's last column.
     fn notes(&self) -> Vec<&'static str> {
         let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
+        // Of several processes, each may say the same.
+        let mut seen = BTreeSet::new();
+        notes.retain(|note| seen.insert(*note));
         if !self.errors.is_empty() {
             notes.push("metric failed");
         }

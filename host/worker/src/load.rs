@@ -25,7 +25,7 @@ use crate::examples::Examples;
 use crate::failure::{self, Stop};
 use crate::measurement::went_back;
 use crate::platform::{self, Activity};
-use crate::warnings::Thinned;
+use crate::warnings::{Thinned, time};
 
 /// A warm-up whose end is looked for takes at least this long: clocks of processors and caches
 /// settle in tens of milliseconds, and a shorter look would not see it.
@@ -422,11 +422,20 @@ impl<'a> Load<'a> {
             }
         }
         if let Some(search) = search {
+            let shown = |rate: Option<Rate>| {
+                rate.map_or(String::new(), |rate| format!("{:.1}/s", rate.get()))
+            };
             let unfinished = match search.end {
                 SearchEnd::Found => None,
-                SearchEnd::Unsettled => Some("The search ran out of measurements"),
-                SearchEnd::NotEvenLowest => Some("Even the lowest rate that was tried is too much"),
-                SearchEnd::FineAtHighest => Some("The highest rate that was tried is still fine"),
+                SearchEnd::Unsettled => Some("The search ran out of measurements".to_owned()),
+                SearchEnd::NotEvenLowest => {
+                    let rate = shown(search.too_much);
+                    Some(format!("Even the lowest rate that was tried, {rate}, is too much"))
+                }
+                SearchEnd::FineAtHighest => {
+                    let rate = shown(search.fine);
+                    Some(format!("The highest rate that was tried, {rate}, is still fine"))
+                }
             };
             reasons.extend(unfinished.map(|what| InvalidReason {
                 kind: InvalidKind::NotFound,
@@ -487,21 +496,49 @@ fn early(
 
 fn reason(found: &measure::Reason) -> InvalidReason {
     use measure::Reason;
-    let kind = match found {
-        Reason::CutShort => InvalidKind::CutShort,
-        Reason::TooShort { .. } => InvalidKind::TooShort,
-        Reason::TooFewQueries { .. } => InvalidKind::TooFewQueries,
-        Reason::TooFewSamples { .. } => InvalidKind::TooFewSamples,
-        Reason::OverLimit { .. } => InvalidKind::OverLimit,
-        Reason::Late { .. } => InvalidKind::Late,
-        Reason::TooSlow { .. } => InvalidKind::TooSlow,
-        Reason::Unserved { .. } => InvalidKind::Unserved,
-    };
-    let text = found.to_string();
-    let mut characters = text.chars();
-    let evidence = match characters.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), characters.as_str()),
-        None => text,
+    let shown = |nanoseconds: u64| time(nanoseconds as f64);
+    let (kind, evidence) = match *found {
+        Reason::CutShort => {
+            let evidence = "The maximum duration was over before there was enough.".to_owned();
+            (InvalidKind::CutShort, evidence)
+        }
+        Reason::TooShort { timed_ns, minimum_ns } => (
+            InvalidKind::TooShort,
+            format!("{} were measured, and not {}.", shown(timed_ns), shown(minimum_ns)),
+        ),
+        Reason::TooFewQueries { queries, minimum } => {
+            (InvalidKind::TooFewQueries, format!("{queries} queries were made, and not {minimum}."))
+        }
+        Reason::TooFewSamples { samples, minimum } => (
+            InvalidKind::TooFewSamples,
+            format!("{samples} samples were measured, and not {minimum}."),
+        ),
+        Reason::OverLimit { over, queries, allowed } => (
+            InvalidKind::OverLimit,
+            format!(
+                "{over} of {queries} queries were over the limit on their latency, and not {allowed}."
+            ),
+        ),
+        Reason::Late { p99_ns, bound_ns } => (
+            InvalidKind::Late,
+            format!(
+                "The load was not kept up: its generator was {} late (99th percentile), more than {}.",
+                shown(p99_ns),
+                shown(bound_ns)
+            ),
+        ),
+        Reason::TooSlow { offered, achieved, bound } => (
+            InvalidKind::TooSlow,
+            format!(
+                "The load was not kept up: {achieved:.1} of {offered:.1} queries per second ended, \
+                 less than {:.0} %.",
+                100.0 * bound
+            ),
+        ),
+        Reason::Unserved { queries } => (
+            InvalidKind::Unserved,
+            format!("The load was not kept up: {queries} queries were due and never begun."),
+        ),
     };
     InvalidReason { kind, evidence }
 }

@@ -250,7 +250,7 @@ impl Evidence<'_> {
 }
 
 /// A time for reading.
-fn time(nanoseconds: f64) -> String {
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
         ns if ns < 1e6 => format!("{:.2} µs", ns / 1e3),
