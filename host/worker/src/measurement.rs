@@ -15,6 +15,7 @@ use host_record::{
     CaseSpec, ClockFacts, Failure, Phase, Quantity, SampleBlock, SamplePhase, Timings, Warning,
     WarningKind, WorkerReport,
 };
+use host_statistics::median;
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
 use crate::backend::BackendTarget;
@@ -23,7 +24,7 @@ use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
 use crate::library::Library;
 use crate::warnings::{Evidence, Thinned};
-use crate::{hash, outputs, platform};
+use crate::{early, hash, outputs, platform};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -110,6 +111,8 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let after = platform::activity();
     // Before the outputs are collected, which needs memory of its own.
     let peak_memory_bytes = platform::peak_memory();
+    let typical_ns = median(latencies.kept()).unwrap_or(0.0);
+    let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
     drop(target);
 
     let evidence = Evidence {
@@ -118,11 +121,13 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         rule,
         summary,
         latencies: latencies.kept(),
+        stride: latencies.stride(),
         before,
         after,
         used: &used,
     };
     let mut warnings = evidence.warnings();
+    warnings.extend(early::warning(&runs, typical_ns));
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;
