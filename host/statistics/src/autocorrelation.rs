@@ -113,31 +113,32 @@ impl Memory {
 
     /// What a series whose normal scores these are is worth for the fraction of it that lies above
     /// the quantile at `probability`, if it is Gaussian but for a monotone transformation.
-    ///
-    /// The correlation of "above or not" is then ∫ exp(−*z*² / (1 + sin θ)) dθ / (2π *p* (1 − *p*)) from
-    /// 0 to arcsin ρ (R. L. Plackett, "A Reduction Formula for Normal Multivariate Integrals",
-    /// *Biometrika* 41(3/4), 1954, with *r* = sin θ).
     pub(crate) fn size_above(&self, probability: f64) -> f64 {
-        const STEPS: u32 = 16;
-
-        let limit = normal_quantile(probability);
-        let scale = std::f64::consts::TAU * probability * (1.0 - probability);
-        let above = |correlation: f64| {
-            if correlation >= 1.0 {
-                return 1.0;
-            }
-            let angle = correlation.max(-1.0).asin();
-            let height = |step: u32| {
-                let sine = (angle * (f64::from(step) + 0.5) / f64::from(STEPS)).sin();
-                (-limit * limit / (1.0 + sine)).exp()
-            };
-            (0..STEPS).map(height).sum::<f64>() * angle / f64::from(STEPS) / scale
-        };
+        let above = |&correlation: &f64| correlation_above(correlation, probability);
         let Some((first, later)) = self.correlations.split_first() else { return self.count };
-        let sum: f64 = later.iter().map(|&correlation| above(correlation)).sum();
-        let time = self.width as f64 * (above(*first) + 2.0 * sum);
-        (self.count / time).clamp(1.0, self.count)
+        let time = above(first) + 2.0 * later.iter().map(above).sum::<f64>();
+        (self.count / (self.width as f64 * time)).clamp(1.0, self.count)
     }
+}
+
+/// The correlation of "above the quantile at `probability` or not" of two normal deviates with this
+/// correlation: ∫ exp(−*z*² / (1 + sin θ)) dθ / (2π *p* (1 − *p*)) from 0 to arcsin ρ (R. L. Plackett,
+/// "A Reduction Formula for Normal Multivariate Integrals", *Biometrika* 41(3/4), 1954, with *r* =
+/// sin θ).
+fn correlation_above(correlation: f64, probability: f64) -> f64 {
+    const STEPS: u32 = 16;
+
+    if correlation >= 1.0 {
+        return 1.0;
+    }
+    let limit = normal_quantile(probability);
+    let step = correlation.max(-1.0).asin() / f64::from(STEPS);
+    let height = |index: u32| {
+        let sine = (step * (f64::from(index) + 0.5)).sin();
+        (-limit * limit / (1.0 + sine)).exp()
+    };
+    let scale = std::f64::consts::TAU * probability * (1.0 - probability);
+    (0..STEPS).map(height).sum::<f64>() * step / scale
 }
 
 /// The series less its mean.
@@ -188,4 +189,28 @@ fn correlation_time(series: &[f64], squares: f64) -> Option<(f64, Vec<f64>)> {
         correlations.extend(pair.map(|one| one * last / both));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by Simpson's rule on ∫ φ(*x*) Φ((ρ *x* − *z*) / √(1 − ρ²)) d*x* from *z* on, another way to the
+    /// chance that both are above.
+    #[test]
+    fn normal_deviates_above_a_limit_are_correlated_as_another_integral_says() {
+        let expected = [
+            (0.5, 0.5, 0.333333),
+            (0.5, 0.9, 0.248906),
+            (0.9, 0.99, 0.537344),
+            (0.2, 0.9, 0.079958),
+            (-0.3, 0.9, -0.077786),
+        ];
+        for (correlation, probability, expected) in expected {
+            let found = correlation_above(correlation, probability);
+            assert!((found - expected).abs() < 1e-4, "{correlation} {probability}: {found}");
+        }
+        assert_eq!(correlation_above(0.0, 0.9), 0.0);
+        assert_eq!(correlation_above(1.0, 0.9), 1.0);
+    }
 }

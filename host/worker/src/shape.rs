@@ -5,7 +5,8 @@
 
 use host_record::{Warning, WarningKind};
 use host_statistics::{
-    OutlierClass, Quantile, SteadyClass, SteadyState, TukeyFences, median, steady_state,
+    OutlierClass, Quantile, Segment, SteadyClass, SteadyState, TukeyFences, drift, median,
+    steady_state,
 };
 
 use crate::warnings::time;
@@ -66,12 +67,17 @@ impl Shape<'_> {
         })
     }
 
-    /// One change point that parts two levels, the later one slower. More of them are a drift, which has
-    /// a test of its own.
+    /// One change point that parts two levels, the later one slower. More of them, or levels that change by
+    /// half of the step between them, are a drift, which has a test of its own.
     fn throttled(&self, found: &SteadyState) -> Option<Warning> {
         let [before, after] = found.segments.as_slice() else { return None };
         let (fast, slow) = (before.level, after.level);
-        if fast >= slow || !self.matters(fast, slow) {
+        let is_level = |segment: &Segment| {
+            // Too short a segment does not tell.
+            let drift = drift(&self.latencies[segment.range.clone()]).unwrap_or(0.0);
+            (drift * segment.level).abs() < 0.5 * (slow - fast)
+        };
+        if fast >= slow || !self.matters(fast, slow) || !is_level(before) || !is_level(after) {
             return None;
         }
         Some(Warning {
@@ -264,6 +270,18 @@ mod tests {
         for latencies in harmless {
             assert_eq!(said(&latencies), Vec::<String>::new());
         }
+    }
+
+    /// A slope that scatters so much that it is cut only once.
+    #[test]
+    fn a_slope_is_no_step() {
+        let mut unit = units(3);
+        let rising: Vec<u64> = (0..300)
+            .map(|index| (1e6 * (1.0 + f64::from(index) / 300.0) * (1.0 + 0.7 * unit())) as u64)
+            .collect();
+        let segments = steady_state(&rising, MATTERS).expect("enough").segments;
+        assert_eq!(segments.len(), 2, "{segments:?}");
+        assert_eq!(said(&rising), Vec::<String>::new());
     }
 
     #[test]

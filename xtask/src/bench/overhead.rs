@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::machine::{Machine, load};
 use super::{example, number, write};
 use crate::layout;
-use crate::shell::{At, Failed, cargo, command, root, say};
+use crate::shell::{Failed, cargo, command, root, say};
 
 /// The Python package, whose figures are compared with.
 const LOADGEN: &str = "mlcommons-loadgen==6.0.17";

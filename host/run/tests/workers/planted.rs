@@ -1,6 +1,6 @@
 //! Faults of a device's pace, planted, and what the host says of them.
 //!
-//! A machine that is busy with other work can hide a fault or add one. So each is looked at up to five
+//! A machine that is busy with other work can hide a fault or add one. So each is looked at up to eight
 //! times, and must be told for what it is, and for nothing else, in one of them.
 
 use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
@@ -35,8 +35,8 @@ fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<Warning
 #[track_caller]
 fn expect(name: &str, runs: &str, classes: &[SteadyClass], kinds: &[WarningKind]) {
     let mut seen = Vec::new();
-    for _ in 0..5 {
-        let (class, found) = told(name, "1000", runs);
+    for _ in 0..8 {
+        let (class, found) = told(name, "2000", runs);
         if classes.contains(&class) && found == kinds {
             return;
         }

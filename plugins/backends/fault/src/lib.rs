@@ -40,7 +40,7 @@ The pace of the device, `run` only, with its time as long as it says above but f
 | `drift` | a run takes longer than the one before it: twice as long after `fault-runs` |
 | `warm-up` | three times as long at first; half of what is left of that goes in each eighth of `fault-runs` |
 | `bimodal` | three in ten runs, drawn at random from a fixed seed, take twice as long |
-| `throttle` | half as long again from run `fault-runs` on |
+| `throttle` | twice as long from run `fault-runs` on |
 | `stall` | every `fault-runs`-th run takes ten times as long |
 
 Some faults cannot be had from a backend that is written with the SDK: an entry point that refuses or
@@ -130,7 +130,7 @@ impl Fault {
             Self::Drift => 1.0 + part,
             Self::WarmUp => 1.0 + 2.0 * (-8.0 * part).exp2(),
             Self::Bimodal if mixed(index) % 10 < 3 => 2.0,
-            Self::Throttle if index >= runs => 1.5,
+            Self::Throttle if index >= runs => 2.0,
             Self::Stall if index % runs == runs - 1 => 10.0,
             _ => 1.0,
         }
@@ -391,9 +391,11 @@ impl Tensor for FaultTensor {
     }
 }
 
-/// Waits to the microsecond: the end of a wait is spun, since a sleeper is woken late.
+/// Waits to the microsecond where the machine is quiet: the end of a wait is spun, since a sleeper is woken
+/// late. It is short, since a busy machine takes the processor from those who spin and gives it to those who
+/// wake up.
 fn wait_until(instant: Instant) {
-    const SPIN: Duration = Duration::from_millis(1);
+    const SPIN: Duration = Duration::from_micros(100);
     loop {
         let left = instant.saturating_duration_since(Instant::now());
         if left.is_zero() {
