@@ -3,9 +3,16 @@ What the tool itself costs, measured in one run on one machine.
 
 Each figure comes from a program that belongs to the room it measures and prints one line of JSON;
 this module runs them, one after the other, and prints a table beside the numbers to beat. Nothing
-here is asserted: machines are shared and noisy.
+here is asserted: machines are shared and noisy. Three benches are proofs: each prints a page of its own
+and writes it to `docs/reference/`.
 */
 
+mod machine;
+mod overhead;
+mod repeatability;
+mod statistics;
+
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +22,7 @@ use serde_json::Value;
 
 use crate::layout::{self, Profile};
 use crate::setup;
-use crate::shell::{At, Failed, cargo, command, print, root, say};
+use crate::shell::{At, Failed, cargo, command, print, relative, root, say};
 
 /// A measured figure beside the number to beat.
 struct Row {
@@ -25,10 +32,14 @@ struct Row {
 }
 
 pub(crate) fn bench(only: Option<&str>) -> Result<(), Failed> {
+    if let Some((_, prove)) = PROOFS.iter().find(|(name, _)| only == Some(name)) {
+        return prove();
+    }
     let wanted: Vec<_> =
         BENCHES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
     if wanted.is_empty() {
-        let names: Vec<_> = BENCHES.iter().map(|(name, _)| *name).collect();
+        let benches = BENCHES.iter().map(|(name, _)| *name);
+        let names: Vec<_> = PROOFS.iter().map(|(name, _)| *name).chain(benches).collect();
         let (name, names) = (only.unwrap_or_default(), names.join(", "));
         return Err(Failed::new(format!("there is no bench `{name}`; there are {names}")));
     }
@@ -55,13 +66,30 @@ pub(crate) fn bench(only: Option<&str>) -> Result<(), Failed> {
 type Bench = fn(&Path) -> Result<Row, Failed>;
 
 const BENCHES: &[(&str, Bench)] =
-    &[("overhead", overhead), ("start", start), ("plan", plan), ("guest", guest)];
+    &[("loop", measuring_loop), ("start", start), ("plan", plan), ("guest", guest)];
+
+type Proof = fn() -> Result<(), Failed>;
+
+const PROOFS: &[(&str, Proof)] = &[
+    ("overhead", overhead::prove),
+    ("statistics", statistics::prove),
+    ("repeatability", repeatability::prove),
+];
+
+/// Prints a page and writes it to `docs/reference/`.
+fn write(name: &str, page: &str) -> Result<(), Failed> {
+    print(page);
+    let path = root().join("docs/reference").join(name).with_extension("md");
+    std::fs::write(&path, page).at(&path)?;
+    say(&format!("bench: wrote {}", relative(&path)));
+    Ok(())
+}
 
 /// Runs an example of a package, built for release, and reads the line of JSON that it prints.
-fn example(package: &str, name: &str, argument: Option<&Path>) -> Result<Value, Failed> {
+fn example(package: &str, name: &str, arguments: &[impl AsRef<OsStr>]) -> Result<Value, Failed> {
     let line =
         cargo().args(["run", "--quiet", "--release", "--package", package, "--example", name]);
-    let text = line.arg("--").args(argument).read()?;
+    let text = line.arg("--").args(arguments).read()?;
     serde_json::from_str(&text).map_err(|error| Failed::new(format!("{package} {name}: {error}")))
 }
 
@@ -69,10 +97,10 @@ fn number(value: &Value, name: &str) -> Result<f64, Failed> {
     value[name].as_f64().ok_or_else(|| Failed::new(format!("the bench gave no `{name}`: {value}")))
 }
 
-fn overhead(built: &Path) -> Result<Row, Failed> {
+fn measuring_loop(built: &Path) -> Result<Row, Failed> {
     say("bench: the measuring loop with the null backend, beside a bare loop that reads the clock");
     let library = built.join("plugins/null/libbackend_null.so");
-    let value = example("host-worker", "overhead", Some(&library))?;
+    let value = example("host-worker", "overhead", &[library])?;
     let (bare, query) = (number(&value, "bare_ns")?, number(&value, "query_ns")?);
     let iteration = number(&value, "iteration_ns")?;
     Ok(Row {
@@ -89,7 +117,7 @@ fn overhead(built: &Path) -> Result<Row, Failed> {
 
 fn plan(_built: &Path) -> Result<Row, Failed> {
     say("bench: planning a million cases");
-    let value = example("host-plan", "million", None)?;
+    let value = example("host-plan", "million", &[""; 0])?;
     Ok(Row {
         what: format!("planning {} cases", number(&value, "cases")?),
         measured: format!(
@@ -103,7 +131,7 @@ fn plan(_built: &Path) -> Result<Row, Failed> {
 
 fn guest(built: &Path) -> Result<Row, Failed> {
     say("bench: the latency metric over 10⁷ samples, in the sandbox and natively");
-    let value = example("host-wasm", "latency_metric", Some(&built.join("plugins/latency.wasm")))?;
+    let value = example("host-wasm", "latency_metric", &[built.join("plugins/latency.wasm")])?;
     let (native, guest) = (number(&value, "native_seconds")?, number(&value, "guest_seconds")?);
     Ok(Row {
         what: "WASM latency metric over 10⁷ samples, over the same code native".into(),

@@ -31,7 +31,8 @@ Tasks:
   test [FILTER …]     The whole test suite, or the tests whose names match
   lint                Formatting, clippy, dependency licences and advisories
   generate [--check]  Write the generated files anew, or check that they are up to date
-  bench [NAME]        Measure the tool itself: overhead, start, plan, guest
+  bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into
+                      a page of docs/reference: overhead, statistics, repeatability
   package FOLDER      Copy the built tool, with its plugins, into a folder of its own
 ";
 

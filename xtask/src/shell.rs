@@ -135,6 +135,13 @@ impl Program {
         }
     }
 
+    /// Runs it to its end and says whether it went well; what it prints is of no interest.
+    pub(crate) fn quietly(mut self) -> bool {
+        let status =
+            self.0.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+
     /// Runs it to its end and gives what it printed on standard output.
     pub(crate) fn read(mut self) -> Result<String, Failed> {
         let line = self.line();

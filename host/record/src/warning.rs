@@ -22,6 +22,16 @@ names! {
         NoSteadyState = "no-steady-state",
         /// Latencies drifted between the first and the last part of the measurement.
         Drift = "drift",
+        /// The first of the measured queries belong to the warm-up.
+        WarmingUp = "warming-up",
+        /// From some query on all were slower, as on a machine that lowers its clocks.
+        Throttled = "throttled",
+        /// Queries take one of two times, so that no single number tells what one takes.
+        Bimodal = "bimodal",
+        /// Queries stall at regular distances.
+        Stalls = "stalls",
+        /// `run` returned before the work was done, so that latencies do not contain it.
+        ReturnedEarly = "returned-early",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
         /// The backend used something else than it was asked for.

@@ -4,6 +4,8 @@
 //! tests.
 
 mod common;
+#[path = "workers/planted.rs"]
+mod planted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,6 @@
 //! How much a value says about the next one, and how much less a series is therefore worth.
 
+use crate::distribution::normal_quantile;
 use crate::select::Value;
 
 /// Autocorrelations of a series at the lags 0 to `lags`, as far as the series is longer than the
@@ -39,23 +40,105 @@ const LAGS: usize = 128;
 /// however long the correlation lasts. A drifting series is worth a handful of values.
 #[must_use]
 pub fn effective_size<T: Value>(values: &[T]) -> f64 {
-    let count = values.len() as f64;
-    let mut series = deviations(values.iter().map(|value| value.to_f64()).collect());
-    let squares = product(&series, 0);
-    if squares <= 0.0 {
-        return count;
-    }
-    let variance = squares / count;
-    loop {
-        let length = series.len() as f64;
-        if let Some(time) = correlation_time(&series) {
-            // The variance of the mean, from this series and as that of independent values.
-            let of_mean = product(&series, 0) / length * time / length;
-            return (variance / of_mean).clamp(1.0, count);
+    Memory::of(values).size
+}
+
+/// How long a series remembers.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    count: f64,
+    /// The [`effective_size`].
+    pub(crate) size: f64,
+    /// Neighbours that were averaged into one.
+    width: usize,
+    /// Lags, of averages, at which Geyer's sum ended; 0 where there was nothing to sum.
+    lags: usize,
+    /// Autocovariances of the averages at the lags before that over the variance of the values, with
+    /// the mean's own variance put back. The first is 1 where nothing was averaged.
+    correlations: Vec<f64>,
+}
+
+impl Memory {
+    pub(crate) fn of<T: Value>(values: &[T]) -> Self {
+        let count = values.len() as f64;
+        let mut series = deviations(values.iter().map(|value| value.to_f64()).collect());
+        let variance = product(&series, 0) / count;
+        let mut width = 1;
+        loop {
+            let length = series.len() as f64;
+            let squares = product(&series, 0);
+            if squares <= 0.0 {
+                return Self { count, size: count, width, lags: 0, correlations: Vec::new() };
+            }
+            if let Some((time, pairs)) = correlation_time(&series, squares) {
+                // The variance of the mean, from this series and as that of independent values.
+                let of_mean = squares / length * time / length;
+                let size = (variance / of_mean).clamp(1.0, count);
+                let lags = pairs.len();
+                let (scale, mean) = (squares / length / variance, 1.0 / size);
+                let put_back = |correlation: f64| (correlation * scale + mean) / (1.0 + mean);
+                let correlations = pairs.into_iter().map(put_back).collect();
+                return Self { count, size, width, lags, correlations };
+            }
+            series =
+                series.chunks(2).map(|pair| pair.iter().sum::<f64>() / pair.len() as f64).collect();
+            width *= 2;
         }
-        series =
-            series.chunks(2).map(|pair| pair.iter().sum::<f64>() / pair.len() as f64).collect();
     }
+
+    /// Degrees of freedom of the variance that [`Self::size`] stands for: infinite where nothing was
+    /// found to be correlated beyond the next value.
+    ///
+    /// A sum of *m* autocorrelations has the variance 4 *m* / *n* in units of its own square (M. S.
+    /// Bartlett, *Journal of the Royal Statistical Society*, Supplement 8(1), 1946), and a variance that
+    /// is uncertain by the part *v* is one of 2 / *v* degrees of freedom. Lags 0 and 1 are not counted.
+    pub(crate) fn freedom(&self) -> f64 {
+        self.count / (2 * self.width * self.lags.saturating_sub(2)) as f64
+    }
+
+    /// The least number of independent values that the series is worth for its mean: of
+    /// [`Self::size`] and of what it would be for a first-order autoregression, whose coefficient is
+    /// too small by (1 + 3 *r*) / *n* when it is read from so many values (F. H. C. Marriott and J. A.
+    /// Pope, "Bias in the Estimation of Autocorrelations", *Biometrika* 41(3/4), 1954).
+    pub(crate) fn least_size(&self) -> f64 {
+        let &[_, next, ..] = self.correlations.as_slice() else { return self.size };
+        if self.width > 1 {
+            return self.size;
+        }
+        // The mean's own variance is what is missing in another way here.
+        let found = next * (1.0 + 1.0 / self.size) - 1.0 / self.size;
+        let coefficient = (found + (1.0 + 3.0 * found) / self.count).clamp(0.0, 0.999);
+        self.size.min(self.count * (1.0 - coefficient) / (1.0 + coefficient))
+    }
+
+    /// What a series whose normal scores these are is worth for the fraction of it that lies above
+    /// the quantile at `probability`, if it is Gaussian but for a monotone transformation.
+    pub(crate) fn size_above(&self, probability: f64) -> f64 {
+        let above = |&correlation: &f64| correlation_above(correlation, probability);
+        let Some((first, later)) = self.correlations.split_first() else { return self.count };
+        let time = above(first) + 2.0 * later.iter().map(above).sum::<f64>();
+        (self.count / (self.width as f64 * time)).clamp(1.0, self.count)
+    }
+}
+
+/// The correlation of "above the quantile at `probability` or not" of two normal deviates with this
+/// correlation: ∫ exp(−*z*² / (1 + sin θ)) dθ / (2π *p* (1 − *p*)) from 0 to arcsin ρ (R. L. Plackett,
+/// "A Reduction Formula for Normal Multivariate Integrals", *Biometrika* 41(3/4), 1954, with *r* =
+/// sin θ).
+fn correlation_above(correlation: f64, probability: f64) -> f64 {
+    const STEPS: u32 = 16;
+
+    if correlation >= 1.0 {
+        return 1.0;
+    }
+    let limit = normal_quantile(probability);
+    let step = correlation.max(-1.0).asin() / f64::from(STEPS);
+    let height = |index: u32| {
+        let sine = (step * (f64::from(index) + 0.5)).sin();
+        (-limit * limit / (1.0 + sine)).exp()
+    };
+    let scale = std::f64::consts::TAU * probability * (1.0 - probability);
+    (0..STEPS).map(height).sum::<f64>() * step / scale
 }
 
 /// The series less its mean.
@@ -83,26 +166,51 @@ fn product(series: &[f64], lag: usize) -> f64 {
     lanes.iter().sum::<f64>() + later_rest.iter().zip(rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
-/// The integrated autocorrelation time τ, at least that of two alternating values; `None` where the
-/// sum has not ended within the lags that are looked at.
-fn correlation_time(series: &[f64]) -> Option<f64> {
-    let squares = product(series, 0);
-    if squares <= 0.0 {
-        return Some(1.0);
-    }
+/// The integrated autocorrelation time τ, at least that of two alternating values, and the
+/// autocorrelations that it is the sum of; `None` where the sum has not ended within the lags that are
+/// looked at.
+fn correlation_time(series: &[f64], squares: f64) -> Option<(f64, Vec<f64>)> {
     let correlation =
         |lag: usize| if lag < series.len() { product(series, lag) / squares } else { 0.0 };
+    let mut correlations = Vec::new();
     let mut sum = 0.0_f64;
     let mut last = f64::INFINITY;
     for lag in (0..LAGS).step_by(2) {
-        let pair = correlation(lag) + correlation(lag + 1);
-        if pair <= 0.0 {
+        let pair = [correlation(lag), correlation(lag + 1)];
+        let both = pair[0] + pair[1];
+        if both <= 0.0 {
             // Each of the 2 lag − 1 terms, of both signs, is too small by the variance of the mean.
             let bias = (2 * lag.max(1) - 1) as f64 / series.len() as f64;
-            return Some((2.0 * sum - 1.0).max(f64::MIN_POSITIVE) / (1.0 - bias).max(0.1));
+            let time = (2.0 * sum - 1.0).max(f64::MIN_POSITIVE) / (1.0 - bias).max(0.1);
+            return Some((time, correlations));
         }
-        last = pair.min(last);
+        last = both.min(last);
         sum += last;
+        correlations.extend(pair.map(|one| one * last / both));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by Simpson's rule on ∫ φ(*x*) Φ((ρ *x* − *z*) / √(1 − ρ²)) d*x* from *z* on, another way to the
+    /// chance that both are above.
+    #[test]
+    fn normal_deviates_above_a_limit_are_correlated_as_another_integral_says() {
+        let expected = [
+            (0.5, 0.5, 0.333333),
+            (0.5, 0.9, 0.248906),
+            (0.9, 0.99, 0.537344),
+            (0.2, 0.9, 0.079958),
+            (-0.3, 0.9, -0.077786),
+        ];
+        for (correlation, probability, expected) in expected {
+            let found = correlation_above(correlation, probability);
+            assert!((found - expected).abs() < 1e-4, "{correlation} {probability}: {found}");
+        }
+        assert_eq!(correlation_above(0.0, 0.9), 0.0);
+        assert_eq!(correlation_above(1.0, 0.9), 1.0);
+    }
 }

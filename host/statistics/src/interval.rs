@@ -1,9 +1,10 @@
 //! Intervals where values may be correlated.
 
-use crate::autocorrelation::effective_size;
-use crate::distribution::student_quantile;
+use crate::autocorrelation::Memory;
+use crate::distribution::{normal_quantile, student_quantile};
 use crate::moments::moments;
 use crate::quantile::{Estimate, Quantile, TooFew};
+use crate::ranks::normal_scores;
 use crate::select::{Value, order_statistics};
 
 /// An interval, with the estimate that it belongs to.
@@ -18,14 +19,17 @@ pub struct Interval {
 }
 
 /// The mean of a series in the order in which it was measured, with its two-sided interval at
-/// `confidence`: mean ± *t* · *s* / √*m*, where *m* is the [`effective_size`] and *t* the quantile
-/// of Student's distribution with *m* − 1 degrees of freedom.
+/// `confidence`: mean ± *t* · *s* / √*m*, where *m* is the number of independent values that the
+/// series is worth and *t* the quantile of Student's distribution.
 ///
-/// For independent values *m* is their number, and this is the textbook's interval. For correlated
-/// ones *s* / √*m* is the standard error of the mean by the definition of the effective size (C. J.
-/// Geyer, "Practical Markov Chain Monte Carlo", *Statistical Science* 7(4), 1992). The mean of a
-/// skewed distribution is approximately normal only for many values: the interval of the mean of a
-/// few lognormal latencies misses more often than it says.
+/// For independent values *m* is their number *n*, *t* has *n* − 1 degrees of freedom, and this is the
+/// textbook's interval. For correlated ones *m* is the [`effective_size`](crate::effective_size) or,
+/// where that is less, what a first-order autoregression with the same correlation of neighbours is
+/// worth, of which the bias for short series is known. *t* has fewer degrees of freedom the more
+/// autocorrelations *m* had to be read from. Neither matters for long series.
+///
+/// The mean of a skewed distribution is approximately normal only for many values: the interval of the
+/// mean of a few lognormal latencies misses more often than it says.
 ///
 /// # Errors
 ///
@@ -36,11 +40,13 @@ pub struct Interval {
 /// If `confidence` is not strictly between 0 and 1.
 pub fn mean_interval<T: Value>(values: &[T], confidence: f64) -> Result<Interval, TooFew> {
     assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
-    let size = effective_size(values);
+    let memory = Memory::of(values);
+    let size = memory.least_size();
     let too_few = TooFew { needs: 2, has: size as usize };
     let (Some(found), true) = (moments(values), size >= 2.0) else { return Err(too_few) };
     let deviation = found.deviation.ok_or(too_few)?;
-    let half = student_quantile(0.5 + confidence / 2.0, size - 1.0) * deviation / size.sqrt();
+    let freedom = (size - 1.0).min(memory.freedom());
+    let half = student(0.5 + confidence / 2.0, freedom) * deviation / size.sqrt();
     Ok(Interval { value: found.mean, low: found.mean - half, high: found.mean + half })
 }
 
@@ -79,9 +85,18 @@ impl Quantile {
 /// demands.
 ///
 /// What counts for a quantile is not how the values are correlated but how it is that they lie
-/// above it: the [`effective_size`] is that of the series of "above or not", as Heidelberger and
-/// Lewis have it ([`Quantile::effective_interval_ranks`]). Stalls that come in bursts widen the
-/// interval of p99 and leave the median's alone.
+/// above it: the [`effective_size`](crate::effective_size) is that of the series of "above or not", as
+/// Heidelberger and Lewis have it ([`Quantile::effective_interval_ranks`]). Stalls that come in bursts
+/// widen the interval of p99 and leave the median's alone.
+///
+/// Two things guard short series, of which few values lie above a high quantile: where those few
+/// happen to look independent, the interval would be stated just when it misses.
+///
+/// - Up to 65,536 values, the size is no more than what it would be if the series were Gaussian but for
+///   a monotone transformation, with the autocorrelations of its normal scores. Longer series say it
+///   themselves.
+/// - The size is divided by the square of how much wider Student's *t* is than the normal distribution,
+///   with fewer degrees of freedom the more autocorrelations it was read from.
 ///
 /// # Panics
 ///
@@ -91,15 +106,26 @@ pub fn correlated_estimates<T: Value>(
     quantiles: &[Quantile],
     confidence: f64,
 ) -> Vec<Result<Estimate<T>, TooFew>> {
+    /// More are not put in order, which would cost more than it tells.
+    const MOST_RANKED: usize = 1 << 16;
+
     let count = values.len();
+    let carried = |quantile: &Quantile| count >= quantile.minimum_count(confidence);
+    let scores = (count <= MOST_RANKED && quantiles.iter().any(carried))
+        .then(|| Memory::of(&normal_scores(values)));
+    let normal = normal_quantile(0.5 + confidence / 2.0);
     let estimate = |quantile: &Quantile| {
         let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
-        if count < quantile.minimum_count(confidence) {
+        if !carried(quantile) {
             return Err(too_few(count));
         }
         let value = order_statistics(values, &[quantile.rank(count)])[0];
         let above: Vec<f64> = values.iter().map(|one| f64::from(*one > value)).collect();
-        let size = effective_size(&above);
+        let above = Memory::of(&above);
+        let as_scores =
+            scores.as_ref().map_or(above.size, |scores| scores.size_above(quantile.probability()));
+        let student = student(0.5 + confidence / 2.0, above.freedom());
+        let size = above.size.min(as_scores) * (normal / student).powi(2);
         let (low, high) = quantile
             .effective_interval_ranks(count, size, confidence)
             .ok_or_else(|| too_few(size as usize))?;
@@ -107,4 +133,13 @@ pub fn correlated_estimates<T: Value>(
         Ok(Estimate { value, low: bounds[0], high: bounds[1] })
     };
     quantiles.iter().map(estimate).collect()
+}
+
+/// The quantile of Student's distribution, which for infinite degrees of freedom is the normal one.
+fn student(probability: f64, freedom: f64) -> f64 {
+    if freedom.is_finite() {
+        student_quantile(probability, freedom)
+    } else {
+        normal_quantile(probability)
+    }
 }

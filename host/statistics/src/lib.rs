@@ -87,6 +87,7 @@ mod outliers;
 mod proportion;
 mod quantile;
 mod random;
+mod ranks;
 mod select;
 mod steady_state;
 mod undefined;

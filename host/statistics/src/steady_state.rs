@@ -18,11 +18,11 @@ class it. Change points are found in ranks, not in latencies:
 7. Each edge is moved to the best place among the values at hand.
 */
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::moments::median;
 use crate::quantile::Quantile;
+use crate::ranks::centred_ranks;
 use crate::select::{Value, order_statistics};
 use crate::undefined::Undefined;
 
@@ -185,22 +185,10 @@ const GROSS: f64 = 1.5;
 
 /// Ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
 fn scores<T: Value>(values: &[T]) -> Vec<f64> {
-    let count = values.len() as f64;
-    let mut order: Vec<(T, u32)> = values.iter().copied().zip(0..).collect();
-    order.sort_unstable_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
-    let mut scores = vec![0.0; values.len()];
-    let mut before = 0;
-    let mut squares = 0.0;
-    for group in order.chunk_by(|a, b| a.0 == b.0) {
-        let rank = (before as f64 + (group.len() as f64 + 1.0) / 2.0) - (count + 1.0) / 2.0;
-        for &(_, index) in group {
-            scores[index as usize] = rank;
-        }
-        squares += rank * rank * group.len() as f64;
-        before += group.len();
-    }
+    let mut scores = centred_ranks(values);
+    let squares: f64 = scores.iter().map(|rank| rank * rank).sum();
     if squares > 0.0 {
-        let scale = (count / squares).sqrt();
+        let scale = (values.len() as f64 / squares).sqrt();
         scores.iter_mut().for_each(|score| *score *= scale);
     }
     scores

@@ -1,28 +1,39 @@
 //! What the harness costs per query: the null backend through the real ABI and the real loop,
 //! beside a bare loop that reads the clock.
 //!
-//! `overhead LIBRARY` prints one JSON line, in nanoseconds: `bare_ns` is a bare reading of the
-//! clock; `query_ns` is what the null backend's queries measure; `iteration_ns` is all that an
+//! `overhead LIBRARY [SECONDS [RATE]]` prints one JSON line, in nanoseconds: `bare_ns` is a bare reading
+//! of the clock; `query_ns` is what the null backend's queries measure; `iteration_ns` is all that an
 //! iteration costs, with samples encoded and written (to nowhere) after each block. Ratios are to
 //! `bare_ns`. All figures are medians over repetitions that take turns.
+//!
+//! With `SECONDS`, `server` holds a second of the server scenario each, at 150,000 queries per second
+//! unless one says otherwise: offered and achieved rate, the generator's lateness, and how often the
+//! kernel took the processor away meanwhile.
 
+use std::convert::Infallible;
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use host_measure::{Block, Clock, Meter, Scenario, StopRule, SystemClock, Times};
+use host_measure::{Block, Clock, Meter, Rate, Scenario, StopRule, SystemClock, Times};
 use host_record::protocol::{Message, write_message};
 use host_record::{SampleBlock, SamplePhase, SampleTimes};
 use host_statistics::median;
 use host_worker::BackendTarget;
 use plugin_api::client::{DataType, LoadRequest, TensorView};
 
-const REPETITIONS: usize = 51;
-const QUERIES: u64 = 100_000;
+/// A repetition is one block, a quarter of a millisecond: on a machine that gives its processors to
+/// others every few milliseconds, most repetitions are undisturbed, and so are medians over them.
+const REPETITIONS: usize = 501;
+const QUERIES: u64 = Meter::<SystemClock>::BLOCK as u64;
 
 #[expect(clippy::print_stdout, reason = "the line is what this example is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let library = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: overhead LIBRARY")?);
+    const USAGE: &str = "usage: overhead LIBRARY [SECONDS [RATE]]";
+    let mut arguments = std::env::args().skip(1);
+    let library = PathBuf::from(arguments.next().ok_or(USAGE)?);
+    let seconds: u32 = arguments.next().map_or(Ok(0), |argument| argument.parse())?;
+    let rate: f64 = arguments.next().map_or(Ok(150_000.0), |argument| argument.parse())?;
     let backend = host_worker::open(&library)?;
     let device = backend.devices()?.into_iter().next().ok_or("the backend has no device")?;
     // The null backend takes any file for a model.
@@ -66,6 +77,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The loop alone, for telling the ABI's part from ours.
     let empty = host_measure::calibrate(&clock)?.loop_ns;
 
+    let second = StopRule { minimum_ns: 1_000_000_000, minimum_queries: 0, maximum_ns: u64::MAX };
+    let mut server = Vec::new();
+    for seed in 0..u64::from(seconds) {
+        let scenario = Scenario::Server { rate: Rate::per_second(rate)?, seed };
+        let before = taken_away();
+        let summary = meter.run(&mut target, scenario, &second, &mut |block: Block<'_>| {
+            black_box(block);
+            Ok::<_, Infallible>(())
+        })?;
+        let taken_away = taken_away() - before;
+        let pace = summary.pace.ok_or("an open loop has a pace")?;
+        let late = pace.lateness.ok_or("there were no queries")?;
+        server.push(serde_json::json!({
+            "asked": rate,
+            "queries": summary.queries,
+            "offered": pace.offered_per_second,
+            "achieved": pace.achieved_per_second,
+            "p50_ns": late.median_ns,
+            "p99_ns": late.p99_ns,
+            "maximum_ns": late.maximum_ns,
+            "taken_away": taken_away,
+        }));
+    }
+
     let of = |values: &[f64]| median(values).ok_or("no repetitions");
     let (bare, query, iteration) = (of(&bare)?, of(&query)?, of(&iteration)?);
     let line = serde_json::json!({
@@ -75,7 +110,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "iteration_ns": iteration,
         "query_ratio": query / bare,
         "ratio": iteration / bare,
+        "server": server,
     });
     println!("{line}");
     Ok(())
+}
+
+/// How often the kernel has taken the processor away from this thread.
+fn taken_away() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid, and a zeroed `rusage` is a valid one should the call fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    usage.ru_nivcsw
 }

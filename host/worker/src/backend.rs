@@ -80,6 +80,19 @@ impl BackendTarget {
         self.calls[0].check_outputs()
     }
 
+    /// Runs the next call and says which one it was.
+    pub(crate) fn run_one(&mut self) -> Result<usize, Error> {
+        let index = self.next;
+        self.run()?;
+        Ok(index)
+    }
+
+    /// Waits until a call's run is done and reads its first output.
+    pub(crate) fn read(&mut self, call: usize) -> Result<(), Error> {
+        self.session.synchronise()?;
+        self.calls[call].read_output(0).map(drop)
+    }
+
     #[inline]
     fn next_call(&mut self) -> &mut Call {
         let index = self.next;

@@ -13,6 +13,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 
 mod backend;
 mod connection;
+mod early;
 mod examples;
 mod failure;
 mod hash;
@@ -23,6 +24,7 @@ mod measurement;
 mod npy;
 mod outputs;
 mod platform;
+mod shape;
 mod synthetic;
 mod warnings;
 

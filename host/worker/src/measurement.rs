@@ -11,6 +11,7 @@ use host_record::protocol::Message;
 use host_record::{
     CaseSpec, ClockFacts, Failure, Phase, Timings, Warning, WarningKind, WorkerReport,
 };
+use host_statistics::median;
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
 use crate::backend::BackendTarget;
@@ -21,7 +22,7 @@ use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load};
 use crate::warnings::Evidence;
-use crate::{hash, outputs, platform};
+use crate::{early, hash, outputs, platform};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -103,6 +104,8 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     }?;
     // Before the outputs are collected, which needs memory of its own.
     let peak_memory_bytes = platform::peak_memory();
+    let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
+    let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
     let session = target.into_session();
 
     let evidence = Evidence {
@@ -111,6 +114,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         rule: measured.rule,
         summary: measured.summary,
         latencies: measured.latencies.kept(),
+        stride: measured.latencies.stride(),
         warm_up: measured.warm_up,
         before: measured.before,
         after: measured.after,
@@ -123,6 +127,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         .map(|reason| Warning { kind: WarningKind::Invalid, evidence: reason.evidence.clone() })
         .collect();
     warnings.extend(evidence.warnings());
+    warnings.extend(early::warning(&runs, typical_ns));
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;

@@ -24,25 +24,49 @@ fn coverage(rounds: u64, truth: f64, interval: impl Fn(&mut Random) -> (f64, f64
 /// are fixed.
 const ROUNDS: u64 = 400;
 
+/// Part of the seeds for which the intervals of p50, p90 and the mean hold the truth, among those for
+/// which they are stated, and how often they are.
+fn coverages(noise: Noise, deviation: f64, count: usize, confidence: f64) -> [(f64, u64); 3] {
+    let quantiles = [Quantile::P50, Quantile::P90];
+    let mut held = [(0_u64, 0_u64); 3];
+    for seed in 0..ROUNDS {
+        let values = noise.factors(count, deviation, &mut Random::from_seed(seed));
+        let estimates = correlated_estimates(&values, &quantiles, confidence);
+        let bounds = estimates.into_iter().map(|one| one.ok().map(|one| (one.low, one.high)));
+        let mean = mean_interval(&values, confidence).ok().map(|one| (one.low, one.high));
+        let truths = quantiles.map(|quantile| noise.quantile(quantile.probability(), deviation));
+        let truths = truths.into_iter().chain([noise.mean(deviation)]);
+        for ((held, bounds), truth) in held.iter_mut().zip(bounds.chain([mean])).zip(truths) {
+            if let Some((low, high)) = bounds {
+                held.0 += u64::from(low <= truth && truth <= high);
+                held.1 += 1;
+            }
+        }
+    }
+    held.map(|(held, stated)| (held as f64 / stated as f64, stated))
+}
+
 #[test]
-fn quantiles_of_independent_and_of_correlated_series() {
+fn quantiles_and_means_of_independent_and_of_correlated_series() {
     let cases = [(Noise::Lognormal, 0.4), (Noise::Bimodal, 0.1), (Noise::Autocorrelated(0.5), 0.4)];
     for (noise, deviation) in cases {
-        for quantile in [Quantile::P50, Quantile::P90] {
-            let truth = noise.quantile(quantile.probability(), deviation);
-            let found = coverage(ROUNDS, truth, |random| {
-                let values = noise.factors(300, deviation, random);
-                let found = correlated_estimates(&values, &[quantile], 0.95)[0].expect("enough");
-                (found.low, found.high)
-            });
-            assert!(found >= 0.93, "{noise:?} {quantile}: {found}");
+        for (found, stated) in coverages(noise, deviation, 200, 0.95) {
+            assert!(found >= 0.93, "{noise:?}: {found}");
+            assert!(stated >= ROUNDS * 95 / 100, "{noise:?}: {stated}");
         }
-        let found = coverage(ROUNDS, noise.mean(deviation), |random| {
-            let values = noise.factors(300, deviation, random);
-            let found = mean_interval(&values, 0.95).expect("enough");
-            (found.low, found.high)
-        });
-        assert!(found >= 0.93, "{noise:?} mean: {found}");
+    }
+}
+
+/// Two hundred values that are worth some twenty: what is stated holds, and what cannot be is refused.
+#[test]
+fn short_series_that_are_strongly_correlated() {
+    for (confidence, least) in [(0.95, 0.93), (0.99, 0.975)] {
+        let [median, p90, mean] = coverages(Noise::Autocorrelated(0.8), 0.4, 200, confidence);
+        for (found, stated) in [median, mean] {
+            assert!(found >= least, "{confidence}: {found}");
+            assert!(stated >= ROUNDS * 8 / 10, "{confidence}: {stated}");
+        }
+        assert!(p90.0 >= least && p90.1 < ROUNDS * 6 / 10, "{confidence}: {p90:?}");
     }
 }
 

@@ -10,7 +10,9 @@ Without options it does its work and does it right. These options of `[backend.o
 | `fault` | what goes wrong, see below | nothing |
 | `fault-phase` | where: `load`, `prepare`, `tensor` (making one), `run`, `read`, `release` or `unload` | `run` |
 | `fault-after` | how often that phase works before it goes wrong | 0 |
-| `fault-milliseconds` | how long a run takes its device, for `slow` and `lie` | 10 |
+| `fault-milliseconds` | how long a run takes its device, for `slow`, `lie` and those of its pace | 10 |
+| `fault-microseconds` | the same in microseconds, in its place | |
+| `fault-runs` | how many runs the pace is about, see below | 100 |
 | `fault-bytes` | how much is lost each time, for `leak` | 1048576 |
 | `fault-message` | what the error says, for `error` | that it was asked to fail |
 | `fault-code` | exit code for `exit`, name of the error's code for `error` | 3, `internal` |
@@ -29,7 +31,17 @@ Without options it does its work and does it right. These options of `[backend.o
 | `nan` | `run` only: all outputs are not numbers |
 | `stale` | `run` only: outputs are those of the run before, or 0 |
 | `slow` | `run` only: the device takes its time; `run` waits for it and an enqueued run does not |
-| `lie` | `run` only: like `slow`, but `run` returns before the device is done |
+| `lie` | `run` only: like `slow`, but `run` returns before the device is done, unless 16 are under way |
+
+The pace of the device, `run` only, with its time as long as it says above but for what follows:
+
+| `fault` | what happens |
+|---|---|
+| `drift` | a run takes longer than the one before it: twice as long after `fault-runs` |
+| `warm-up` | three times as long at first; half of what is left of that goes in each eighth of `fault-runs` |
+| `bimodal` | three in ten runs, drawn at random from a fixed seed, take twice as long |
+| `throttle` | twice as long from run `fault-runs` on |
+| `stall` | every `fault-runs`-th run takes ten times as long |
 
 Some faults cannot be had from a backend that is written with the SDK: an entry point that refuses or
 is missing, tables and structs that are too small, null pointers, absurd counts, text that is not
@@ -38,6 +50,7 @@ UTF-8. These are in `tests/c-backend/broken.c`.
 
 use std::cell::Cell;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -91,8 +104,49 @@ choices! {
         Stale = "stale",
         Slow = "slow",
         Lie = "lie",
+        Drift = "drift",
+        WarmUp = "warm-up",
+        Bimodal = "bimodal",
+        Throttle = "throttle",
+        Stall = "stall",
     }
 }
+
+impl Fault {
+    /// Whether it is a way of running, which no other phase has.
+    fn is_of_runs(self) -> bool {
+        matches!(self, Self::Zeros | Self::Nan | Self::Stale) || self.takes_time()
+    }
+
+    fn takes_time(self) -> bool {
+        use Fault::{Bimodal, Drift, Lie, Slow, Stall, Throttle, WarmUp};
+        matches!(self, Slow | Lie | Drift | WarmUp | Bimodal | Throttle | Stall)
+    }
+
+    /// How many times as long as usual run `index` takes, where `runs` is what `fault-runs` says.
+    fn pace(self, index: u64, runs: u64) -> f64 {
+        let part = index as f64 / runs as f64;
+        match self {
+            Self::Drift => 1.0 + part,
+            Self::WarmUp => 1.0 + 2.0 * (-8.0 * part).exp2(),
+            Self::Bimodal if mixed(index) % 10 < 3 => 2.0,
+            Self::Throttle if index >= runs => 2.0,
+            Self::Stall if index % runs == runs - 1 => 10.0,
+            _ => 1.0,
+        }
+    }
+}
+
+/// A number that looks random: the finaliser of SplitMix64.
+fn mixed(index: u64) -> u64 {
+    let mut mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// As many runs as a device that lies queues.
+const QUEUE: u32 = 16;
 
 choices! {
     Phase of "a phase" {
@@ -111,7 +165,9 @@ choices! {
 struct Plan {
     fault: Option<Fault>,
     phase: Phase,
-    milliseconds: u64,
+    /// How long a run takes the device.
+    time: Duration,
+    runs: u64,
     bytes: usize,
     exit_code: i32,
     error_code: ErrorCode,
@@ -127,6 +183,8 @@ impl Plan {
             "fault-phase",
             "fault-after",
             "fault-milliseconds",
+            "fault-microseconds",
+            "fault-runs",
             "fault-bytes",
             "fault-code",
             "fault-message",
@@ -148,16 +206,19 @@ impl Plan {
         let plan = Self {
             fault,
             phase: options.parse("fault-phase")?.unwrap_or(Phase::Run),
-            milliseconds: options.parse("fault-milliseconds")?.unwrap_or(10),
+            time: match options.parse("fault-microseconds")? {
+                Some(time) => Duration::from_micros(time),
+                None => Duration::from_millis(options.parse("fault-milliseconds")?.unwrap_or(10)),
+            },
+            runs: options.parse::<NonZeroU64>("fault-runs")?.map_or(100, NonZeroU64::get),
             bytes: options.parse("fault-bytes")?.unwrap_or(1 << 20),
             exit_code,
             error_code,
             error_message: options.parse("fault-message")?,
             remaining: Cell::new(options.parse("fault-after")?.unwrap_or(0)),
         };
-        use Fault::{Lie, Nan, Slow, Stale, Zeros};
         match plan.fault {
-            Some(fault @ (Zeros | Nan | Stale | Slow | Lie)) if plan.phase != Phase::Run => {
+            Some(fault) if fault.is_of_runs() && plan.phase != Phase::Run => {
                 let message =
                     format!("the fault `{fault}` has no phase `{}`, only `run`", plan.phase);
                 Err(invalid(message))
@@ -204,7 +265,7 @@ impl Plan {
             Some(Fault::Print) => {
                 println!("\u{1}\u{0}{{\"garbage\": \"on standard output, in phase {phase}\"}}");
             }
-            Some(Fault::Zeros | Fault::Nan | Fault::Stale | Fault::Slow | Fault::Lie) | None => {}
+            _ => {}
         }
         Ok(due)
     }
@@ -296,7 +357,7 @@ impl Model for FaultModel {
         }
         self.plan.misbehave(Phase::Prepare)?;
         let plan = Rc::clone(&self.plan);
-        Ok(FaultSession { plan, busy_until: Instant::now(), before: Vec::new() })
+        Ok(FaultSession { plan, busy_until: Instant::now(), made: 0, before: Vec::new() })
     }
 
     fn tensor(&self, view: &View<'_>) -> Result<FaultTensor> {
@@ -325,13 +386,26 @@ impl Tensor for FaultTensor {
 
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()> {
         self.plan.misbehave(Phase::Read)?;
-        sleep_until(self.ready_at);
+        wait_until(self.ready_at);
         self.elements.read(into)
     }
 }
 
-fn sleep_until(instant: Instant) {
-    thread::sleep(instant.saturating_duration_since(Instant::now()));
+/// Waits to the microsecond where the machine is quiet: the end of a wait is spun, since a sleeper is woken
+/// late. It is short, since a busy machine takes the processor from those who spin and gives it to those who
+/// wake up.
+fn wait_until(instant: Instant) {
+    const SPIN: Duration = Duration::from_micros(100);
+    loop {
+        let left = instant.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        match left.checked_sub(SPIN) {
+            Some(sleep) => thread::sleep(sleep),
+            None => std::hint::spin_loop(),
+        }
+    }
 }
 
 /// Doubles, on a device that may take its time.
@@ -339,12 +413,14 @@ fn sleep_until(instant: Instant) {
 pub struct FaultSession {
     plan: Rc<Plan>,
     busy_until: Instant,
+    /// Runs made since the fault was due.
+    made: u64,
     before: Vec<f32>,
 }
 
 impl Drop for FaultSession {
     fn drop(&mut self) {
-        sleep_until(self.busy_until);
+        wait_until(self.busy_until);
         end(&self.plan, Phase::Release);
     }
 }
@@ -365,8 +441,11 @@ impl Session for FaultSession {
         outputs: &mut [Option<Box<FaultTensor>>],
     ) -> Result<()> {
         let fault = self.submit(inputs, outputs)?;
-        if fault != Some(Fault::Lie) {
-            sleep_until(self.busy_until);
+        if fault == Some(Fault::Lie) {
+            let longest = self.plan.time * QUEUE;
+            wait_until(self.busy_until.checked_sub(longest).unwrap_or(self.busy_until));
+        } else {
+            wait_until(self.busy_until);
         }
         Ok(())
     }
@@ -380,7 +459,7 @@ impl Session for FaultSession {
     }
 
     fn synchronise(&mut self) -> Result<()> {
-        sleep_until(self.busy_until);
+        wait_until(self.busy_until);
         Ok(())
     }
 }
@@ -407,8 +486,9 @@ impl FaultSession {
         };
         let now = Instant::now();
         self.busy_until = self.busy_until.max(now);
-        if matches!(fault, Some(Fault::Slow | Fault::Lie)) {
-            self.busy_until += Duration::from_millis(self.plan.milliseconds);
+        if let Some(fault) = fault.filter(|fault| fault.takes_time()) {
+            self.busy_until += self.plan.time.mul_f64(fault.pace(self.made, self.plan.runs));
+            self.made += 1;
         }
         let elements = HostTensor { shape: input.shape.clone(), values };
         let plan = Rc::clone(&self.plan);

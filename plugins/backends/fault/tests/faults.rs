@@ -206,3 +206,33 @@ fn a_hang_hangs() {
         assert_eq!(child.wait().expect("the child ended").signal(), Some(9));
     }
 }
+
+#[test]
+fn a_device_keeps_the_pace_that_is_asked_for() {
+    let _turn = alone();
+    // Each waits at least as long as it says; how much longer is the machine's affair.
+    let least = |fault: &str, runs: &str, milliseconds: u64| {
+        let options = [("fault", fault), ("fault-microseconds", "2000"), ("fault-runs", runs)];
+        let start = Instant::now();
+        run_with(&options).expect("it only takes its time");
+        assert!(start.elapsed() >= Duration::from_millis(milliseconds), "{fault}");
+    };
+    // Two runs each: 1 and 1 + 1/1, 3 and 1 + 2/256, 1 and 2, 1 and 10 times as long.
+    least("drift", "1", 6);
+    least("warm-up", "1", 8);
+    least("throttle", "1", 6);
+    least("stall", "2", 22);
+}
+
+#[test]
+fn a_queue_that_is_full_makes_a_liar_wait() {
+    let _turn = alone();
+    let options = [("fault", "lie"), ("fault-microseconds", "1000")];
+    let start = Instant::now();
+    let mut call = run_with(&options).expect("a liar works");
+    // Two runs have been made and read.
+    for _ in 0..20 {
+        call.run().expect("a liar works");
+    }
+    assert!(start.elapsed() >= Duration::from_millis(6));
+}

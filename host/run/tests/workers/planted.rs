@@ -1,0 +1,83 @@
+//! Faults of a device's pace, planted, and what the host says of them.
+//!
+//! A machine that is busy with other work can hide a fault or add one. So each is looked at up to eight
+//! times, and must be told for what it is, and for nothing else, in one of them.
+
+use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
+
+use super::*;
+
+/// What is said of the shape of latencies.
+const SHAPES: [WarningKind; 6] = [
+    WarningKind::Drift,
+    WarningKind::WarmingUp,
+    WarningKind::Throttled,
+    WarningKind::Bimodal,
+    WarningKind::Stalls,
+    WarningKind::ReturnedEarly,
+];
+
+/// The class of the measured latencies, and what is doubted of their shape.
+fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
+    let options = [("fault", name), ("fault-microseconds", microseconds), ("fault-runs", runs)];
+    let mut case = fault(&options);
+    case.measure.minimum_queries = 300;
+    case.measure.maximum_duration_ns = 10_000_000_000;
+    let (report, memory) = finish(case);
+    let measured = memory.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
+    let latencies: Vec<u64> =
+        measured.flat_map(SampleBlock::queries).map(|(_, latency)| latency).collect();
+    let found = steady_state(&latencies, STEADY_STATE_TOLERANCE).expect("enough queries");
+    let kinds = report.warnings.iter().map(|warning| warning.kind);
+    (found.class, kinds.filter(|kind| SHAPES.contains(kind)).collect())
+}
+
+#[track_caller]
+fn expect(name: &str, runs: &str, classes: &[SteadyClass], kinds: &[WarningKind]) {
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        let (class, found) = told(name, "2000", runs);
+        if classes.contains(&class) && found == kinds {
+            return;
+        }
+        seen.push((class, found));
+    }
+    panic!("{name}: {seen:?}");
+}
+
+#[test]
+fn a_device_that_takes_its_time_is_steady() {
+    expect("slow", "100", &[SteadyClass::Flat], &[]);
+}
+
+#[test]
+fn a_drift_is_told() {
+    use SteadyClass::{NoSteadyState, SlowDown};
+    expect("drift", "200", &[NoSteadyState, SlowDown], &[WarningKind::Drift]);
+}
+
+#[test]
+fn a_slow_warm_up_is_told() {
+    expect("warm-up", "100", &[SteadyClass::WarmUp], &[WarningKind::WarmingUp]);
+}
+
+#[test]
+fn a_second_mode_is_told() {
+    expect("bimodal", "100", &[SteadyClass::Flat], &[WarningKind::Bimodal]);
+}
+
+#[test]
+fn throttling_half_way_is_told() {
+    expect("throttle", "150", &[SteadyClass::SlowDown], &[WarningKind::Throttled]);
+}
+
+#[test]
+fn stalls_at_regular_distances_are_told() {
+    expect("stall", "20", &[SteadyClass::Flat], &[WarningKind::Stalls]);
+}
+
+#[test]
+fn a_run_that_returns_before_its_work_is_done_is_told() {
+    let (_, kinds) = told("lie", "1000", "100");
+    assert!(kinds.contains(&WarningKind::ReturnedEarly), "{kinds:?}");
+}

@@ -1,0 +1,317 @@
+//! What latencies look like, over time and by size, where that makes them doubtful.
+//!
+//! Each doubt asks for an effect of at least 5 % besides the certainty of its own test, since a warning
+//! that comes up without reason is soon read over.
+
+use host_record::{Warning, WarningKind};
+use host_statistics::{
+    OutlierClass, Quantile, Segment, SteadyClass, SteadyState, TukeyFences, drift, median,
+    steady_state,
+};
+
+use crate::warnings::time;
+
+/// What differs by less is one level.
+const MATTERS: f64 = 0.05;
+
+/// Latencies in the order in which they were measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    /// Every `stride`-th.
+    pub(crate) latencies: &'a [u64],
+    pub(crate) stride: u64,
+    /// Smallest step of the clock.
+    pub(crate) resolution_ns: u64,
+}
+
+impl Shape<'_> {
+    /// Everything that is doubtful; nothing where there are too few queries to tell.
+    pub(crate) fn warnings(self) -> Vec<Warning> {
+        let Ok(found) = steady_state(self.latencies, MATTERS) else { return Vec::new() };
+        let stalls = self.stalls();
+        let mut warnings = Vec::new();
+        warnings.extend(self.warming_up(&found));
+        warnings.extend(self.throttled(&found));
+        // What comes at regular distances is no second mode, and neither is what comes after a change.
+        if stalls.is_none() && found.class == SteadyClass::Flat {
+            warnings.extend(self.bimodal());
+        }
+        warnings.extend(stalls);
+        warnings
+    }
+
+    fn matters(&self, before: f64, after: f64) -> bool {
+        let change = (before - after).abs();
+        change > MATTERS * before.min(after) && change > 2.0 * self.resolution_ns as f64
+    }
+
+    /// The class of the library, if the part before the steady state is a twentieth of the queries or
+    /// more: with less, it moves no median, and the highest percentiles tell it.
+    fn warming_up(&self, found: &SteadyState) -> Option<Warning> {
+        let from = found.steady_from().filter(|_| found.class == SteadyClass::WarmUp)?;
+        let before = median(&self.latencies[..from])?;
+        let after = median(&self.latencies[from..])?;
+        if 20 * from < self.latencies.len() || before <= after || !self.matters(before, after) {
+            return None;
+        }
+        Some(Warning {
+            kind: WarningKind::WarmingUp,
+            evidence: format!(
+                "The first {} of {} measured queries took {} and the others {}: a longer warm-up \
+                 leaves them out.",
+                from as u64 * self.stride,
+                self.latencies.len() as u64 * self.stride,
+                time(before),
+                time(after)
+            ),
+        })
+    }
+
+    /// One change point that parts two levels, the later one slower. More of them, or levels that change by
+    /// half of the step between them, are a drift, which has a test of its own.
+    fn throttled(&self, found: &SteadyState) -> Option<Warning> {
+        let [before, after] = found.segments.as_slice() else { return None };
+        let (fast, slow) = (before.level, after.level);
+        let is_level = |segment: &Segment| {
+            // Too short a segment does not tell.
+            let drift = drift(&self.latencies[segment.range.clone()]).unwrap_or(0.0);
+            (drift * segment.level).abs() < 0.5 * (slow - fast)
+        };
+        if fast >= slow || !self.matters(fast, slow) || !is_level(before) || !is_level(after) {
+            return None;
+        }
+        Some(Warning {
+            kind: WarningKind::Throttled,
+            evidence: format!(
+                "From query {} of {} on, a query took {} instead of {} ({:+.1} %).",
+                after.range.start as u64 * self.stride,
+                self.latencies.len() as u64 * self.stride,
+                time(slow),
+                time(fast),
+                100.0 * (slow - fast) / fast
+            ),
+        })
+    }
+
+    /// Two groups with a gap between them that is wider than either: the gap from the 95th percentile of
+    /// the fast ones to the 5th of the slow ones, against the width of each between its own. Each holds
+    /// a tenth of the queries, and a typical slow one takes 10 % more than a typical fast one.
+    ///
+    /// No distribution with one mode has such a gap, whatever its tail: where density falls, the slow
+    /// group is wide and begins where the fast one ends. A clock with coarse steps makes gaps of its own,
+    /// so that three of its steps must fit.
+    fn bimodal(&self) -> Option<Warning> {
+        const LEAST: usize = 100;
+        const LEAST_PART: usize = 10;
+
+        let count = self.latencies.len();
+        if count < LEAST {
+            return None;
+        }
+        let mut sorted = self.latencies.to_vec();
+        sorted.sort_unstable();
+        let edge = widest_split(&sorted, count / LEAST_PART);
+        let (fast, slow) = sorted.split_at(edge);
+        let [fast_low, fast_typical, fast_high] = spread(fast);
+        let [slow_low, slow_typical, slow_high] = spread(slow);
+        let gap = slow_low.saturating_sub(fast_high);
+        let apart = gap > (fast_high - fast_low).max(slow_high - slow_low)
+            && gap > 3 * self.resolution_ns
+            && slow_typical as f64 > 1.1 * fast_typical as f64;
+        apart.then(|| Warning {
+            kind: WarningKind::Bimodal,
+            evidence: format!(
+                "{:.0} % of the queries took {} and {:.0} % took {}, and hardly any took a time in \
+                 between.",
+                100.0 * fast.len() as f64 / count as f64,
+                time(fast_typical as f64),
+                100.0 * slow.len() as f64 / count as f64,
+                time(slow_typical as f64)
+            ),
+        })
+    }
+
+    /// Queries far out by Tukey's fences that take at least twice the median, if four in five of the
+    /// distances between them are the same within a tenth. Of eight or more that come at random, that is so
+    /// once in 10,000 times: a distance is within a tenth of the usual one with a chance of 7 % then. They
+    /// must take 1 % of all the time; what takes less is left to the percentiles.
+    fn stalls(&self) -> Option<Warning> {
+        const LEAST: usize = 8;
+
+        let fences = TukeyFences::of(self.latencies)?;
+        let typical = median(self.latencies)?;
+        let stalled = |index: &usize| {
+            let latency = self.latencies[*index] as f64;
+            latency >= 2.0 * typical && fences.class(latency) == Some(OutlierClass::SevereHigh)
+        };
+        let places: Vec<usize> = (0..self.latencies.len()).filter(stalled).collect();
+        if places.len() < LEAST {
+            return None;
+        }
+        let distances: Vec<u64> =
+            places.windows(2).map(|pair| (pair[1] - pair[0]) as u64).collect();
+        let usual = median(&distances)?;
+        let regular =
+            distances.iter().filter(|distance| (**distance as f64 - usual).abs() <= 0.1 * usual);
+        let latencies: Vec<u64> = places.iter().map(|index| self.latencies[*index]).collect();
+        let (stall, lost): (f64, f64) =
+            (median(&latencies)?, latencies.iter().map(|latency| *latency as f64 - typical).sum());
+        let all: f64 = self.latencies.iter().map(|latency| *latency as f64).sum();
+        let is_regular = usual >= 2.0 && 5 * regular.count() >= 4 * distances.len();
+        (is_regular && lost >= 0.01 * all).then(|| Warning {
+            kind: WarningKind::Stalls,
+            evidence: format!(
+                "One query in {:.0} took {} instead of {}, which is {:.1} % of all the time.",
+                usual * self.stride as f64,
+                time(stall),
+                time(typical),
+                100.0 * lost / all
+            ),
+        })
+    }
+}
+
+/// The 5th, 50th and 95th percentile of values that are in order.
+fn spread(sorted: &[u64]) -> [u64; 3] {
+    [Quantile::new(1, 20).expect("a fraction"), Quantile::P50, Quantile::P95]
+        .map(|quantile| sorted[quantile.rank(sorted.len()) - 1])
+}
+
+/// Where to cut values that are in order so that the logarithms on both sides lie closest to their means
+/// (N. Otsu, "A Threshold Selection Method from Gray-Level Histograms", *IEEE Transactions on Systems,
+/// Man, and Cybernetics* 9(1), 1979), with at least so many on each side.
+fn widest_split(sorted: &[u64], least: usize) -> usize {
+    let logarithm = |value: &u64| (*value as f64).max(1.0).ln();
+    let all: f64 = sorted.iter().map(logarithm).sum();
+    let mut before = 0.0;
+    let (mut edge, mut most) = (least, f64::NEG_INFINITY);
+    for (index, value) in sorted.iter().enumerate() {
+        if index >= least && index + least <= sorted.len() {
+            let (left, right) = (index as f64, (sorted.len() - index) as f64);
+            let after = all - before;
+            let explained = before * before / left + after * after / right;
+            if explained > most {
+                (edge, most) = (index, explained);
+            }
+        }
+        before += logarithm(value);
+    }
+    edge
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand_pcg::rand_core::Rng;
+
+    use super::*;
+    use crate::synthetic::generator;
+
+    fn said(latencies: &[u64]) -> Vec<String> {
+        let shape = Shape { latencies, stride: 1, resolution_ns: 20 };
+        let shown = |warning: &Warning| format!("{}: {}", warning.kind, warning.evidence);
+        shape.warnings().iter().map(shown).collect()
+    }
+
+    /// Numbers from 0 to 1.
+    fn units(seed: u64) -> impl FnMut() -> f64 {
+        let mut random = generator(seed, "latency", 0);
+        move || random.next_u64() as f64 / u64::MAX as f64
+    }
+
+    /// 1,000 latencies of a millisecond that scatter by 3 %, times a factor.
+    fn series(factor: impl Fn(usize) -> f64) -> Vec<u64> {
+        let mut unit = units(1);
+        (0..1000).map(|index| (1e6 * (1.0 + 0.03 * unit()) * factor(index)) as u64).collect()
+    }
+
+    #[test]
+    fn each_planted_fault_has_its_warning() {
+        let when = |condition: bool, factor: f64| if condition { factor } else { 1.0 };
+        insta::assert_debug_snapshot!(said(&series(|index| when(index < 200, 1.5))), @r#"
+    [
+        "warming-up: The first 201 of 1000 measured queries took 1.52 ms and the others 1.01 ms: a longer warm-up leaves them out.",
+    ]
+    "#);
+        insta::assert_debug_snapshot!(said(&series(|index| when(index >= 500, 1.5))), @r#"
+    [
+        "throttled: From query 500 of 1000 on, a query took 1.52 ms instead of 1.01 ms (+50.1 %).",
+    ]
+    "#);
+        insta::assert_debug_snapshot!(said(&series(|index| when(index % 20 == 3, 10.0))), @r#"
+    [
+        "stalls: One query in 20 took 10.13 ms instead of 1.02 ms, which is 31.0 % of all the time.",
+    ]
+    "#);
+        let mut unit = units(2);
+        let slow: Vec<bool> = (0..1000).map(|_| unit() < 0.3).collect();
+        insta::assert_debug_snapshot!(said(&series(|index| when(slow[index], 2.0))), @r#"
+    [
+        "bimodal: 71 % of the queries took 1.02 ms and 29 % took 2.03 ms, and hardly any took a time in between.",
+    ]
+    "#);
+    }
+
+    #[test]
+    fn what_does_not_matter_is_not_said() {
+        let when = |condition: bool, factor: f64| if condition { factor } else { 1.0 };
+        let harmless: [Vec<u64>; 6] = [
+            // A change of less than 5 %, and a warm-up of less than a twentieth.
+            series(|index| when(index >= 500, 1.03)),
+            series(|index| when(index < 30, 1.5)),
+            // Stalls that come at random, or hardly cost anything.
+            series(|index| when((index * index * 7919) % 1009 < 20, 10.0)),
+            series(|index| when(index % 100 == 3, 1.8)),
+            // Two values of a clock with coarse steps.
+            (0..1000).map(|index| 100 + index % 2 * 20).collect(),
+            // Too few.
+            vec![1_000_000; 30],
+        ];
+        for latencies in harmless {
+            assert_eq!(said(&latencies), Vec::<String>::new());
+        }
+    }
+
+    /// A slope that scatters so much that it is cut only once.
+    #[test]
+    fn a_slope_is_no_step() {
+        let mut unit = units(3);
+        let rising: Vec<u64> = (0..300)
+            .map(|index| (1e6 * (1.0 + f64::from(index) / 300.0) * (1.0 + 0.7 * unit())) as u64)
+            .collect();
+        let segments = steady_state(&rising, MATTERS).expect("enough").segments;
+        assert_eq!(segments.len(), 2, "{segments:?}");
+        assert_eq!(said(&rising), Vec::<String>::new());
+    }
+
+    #[test]
+    fn figures_count_queries_and_not_what_is_left_of_them() {
+        let latencies = series(|index| if index % 20 == 3 { 10.0 } else { 1.0 });
+        let shape = Shape { latencies: &latencies, stride: 4, resolution_ns: 20 };
+        let evidence = &shape.warnings()[0].evidence;
+        assert!(evidence.starts_with("One query in 80 took"), "{evidence}");
+    }
+
+    proptest! {
+        /// One mode of any scatter and tail, at one level, has none of these shapes.
+        #[test]
+        fn one_mode_at_one_level_has_no_shape(
+            seed: u64, scatter in 0.0_f64..2.0, power in 1_i32..12, count in 40_usize..1500,
+        ) {
+            let mut unit = units(seed);
+            let latencies: Vec<u64> =
+                (0..count).map(|_| (1e6 * (1.0 + scatter * unit().powi(power))) as u64).collect();
+            prop_assert_eq!(said(&latencies), Vec::<String>::new());
+        }
+
+        /// Outliers that come at random are no stalls at regular distances.
+        #[test]
+        fn stalls_at_random_are_not_regular(seed: u64, part in 0.005_f64..0.09) {
+            let mut unit = units(seed);
+            let latencies: Vec<u64> = (0..1500)
+                .map(|_| (1e6 * (1.0 + 0.05 * unit()) * if unit() < part { 9.0 } else { 1.0 }) as u64)
+                .collect();
+            prop_assert_eq!(said(&latencies), Vec::<String>::new());
+        }
+    }
+}
