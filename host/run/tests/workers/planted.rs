@@ -26,7 +26,7 @@ fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<Warning
     let (report, memory) = finish(case);
     let measured = memory.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
     let latencies: Vec<u64> =
-        measured.flat_map(SampleBlock::queries).map(|(_, latency)| latency).collect();
+        measured.flat_map(SampleBlock::queries).map(|query| query.latency_ns).collect();
     let found = steady_state(&latencies, STEADY_STATE_TOLERANCE).expect("enough queries");
     let kinds = report.warnings.iter().map(|warning| warning.kind);
     (found.class, kinds.filter(|kind| SHAPES.contains(kind)).collect())
