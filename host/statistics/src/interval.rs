@@ -1,8 +1,8 @@
 //! Intervals where values may be correlated.
 
-use crate::autocorrelation::effective_size;
+use crate::autocorrelation::{effective_size, effective_size_above};
 use crate::distribution::student_quantile;
-use crate::moments::moments;
+use crate::moments::{Moments, moments};
 use crate::quantile::{Estimate, Quantile, TooFew};
 use crate::select::{Value, order_statistics};
 
@@ -35,13 +35,29 @@ pub struct Interval {
 ///
 /// If `confidence` is not strictly between 0 and 1.
 pub fn mean_interval<T: Value>(values: &[T], confidence: f64) -> Result<Interval, TooFew> {
-    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
-    let size = effective_size(values);
-    let too_few = TooFew { needs: 2, has: size as usize };
-    let (Some(found), true) = (moments(values), size >= 2.0) else { return Err(too_few) };
-    let deviation = found.deviation.ok_or(too_few)?;
-    let half = student_quantile(0.5 + confidence / 2.0, size - 1.0) * deviation / size.sqrt();
-    Ok(Interval { value: found.mean, low: found.mean - half, high: found.mean + half })
+    let found = moments(values).ok_or(TooFew { needs: 2, has: 0 })?;
+    found.mean_interval(effective_size(values), confidence)
+}
+
+impl<T> Moments<T> {
+    /// As [`mean_interval`], from moments and an effective size that are known already.
+    ///
+    /// # Errors
+    ///
+    /// Refused as too few where the size is below 2.
+    ///
+    /// # Panics
+    ///
+    /// If `confidence` is not strictly between 0 and 1.
+    pub fn mean_interval(&self, effective_size: f64, confidence: f64) -> Result<Interval, TooFew> {
+        assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
+        let size = effective_size;
+        let (Some(deviation), true) = (self.deviation, size >= 2.0) else {
+            return Err(TooFew { needs: 2, has: size as usize });
+        };
+        let half = student_quantile(0.5 + confidence / 2.0, size - 1.0) * deviation / size.sqrt();
+        Ok(Interval { value: self.mean, low: self.mean - half, high: self.mean + half })
+    }
 }
 
 impl Quantile {
@@ -91,20 +107,61 @@ pub fn correlated_estimates<T: Value>(
     quantiles: &[Quantile],
     confidence: f64,
 ) -> Vec<Result<Estimate<T>, TooFew>> {
+    let sized = sized_estimates(values, quantiles, confidence).into_iter();
+    sized.map(|found| found.map(|found| found.estimate)).collect()
+}
+
+/// An estimate, and how many independent values it rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizedEstimate<T> {
+    /// The estimate.
+    pub estimate: Estimate<T>,
+    /// The effective size of the series of "above the quantile or not".
+    pub effective_size: f64,
+}
+
+/// As [`correlated_estimates`], each with the effective size that it rests on.
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+pub fn sized_estimates<T: Value>(
+    values: &[T],
+    quantiles: &[Quantile],
+    confidence: f64,
+) -> Vec<Result<SizedEstimate<T>, TooFew>> {
     let count = values.len();
-    let estimate = |quantile: &Quantile| {
-        let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
-        if count < quantile.minimum_count(confidence) {
-            return Err(too_few(count));
-        }
-        let value = order_statistics(values, &[quantile.rank(count)])[0];
-        let above: Vec<f64> = values.iter().map(|one| f64::from(*one > value)).collect();
-        let size = effective_size(&above);
-        let (low, high) = quantile
-            .effective_interval_ranks(count, size, confidence)
-            .ok_or_else(|| too_few(size as usize))?;
-        let bounds = order_statistics(values, &[low, high]);
-        Ok(Estimate { value, low: bounds[0], high: bounds[1] })
-    };
-    quantiles.iter().map(estimate).collect()
+    let enough = |quantile: &&Quantile| count >= quantile.minimum_count(confidence);
+    let ranks: Vec<_> =
+        quantiles.iter().filter(enough).map(|quantile| quantile.rank(count)).collect();
+    let mut found = order_statistics(values, &ranks).into_iter();
+    let places: Vec<_> = quantiles
+        .iter()
+        .map(|quantile| {
+            let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
+            if !enough(&quantile) {
+                return Err(too_few(count));
+            }
+            let value = found.next().expect("one for each rank");
+            let size = effective_size_above(values, value);
+            let bounds = quantile
+                .effective_interval_ranks(count, size, confidence)
+                .ok_or_else(|| too_few(size as usize))?;
+            Ok((value, size, bounds))
+        })
+        .collect();
+    // All bounds at once, since reading the values is what costs.
+    let ranks: Vec<_> =
+        places.iter().flatten().flat_map(|(_, _, (low, high))| [*low, *high]).collect();
+    let mut bounds = order_statistics(values, &ranks).into_iter();
+    let mut bound = || bounds.next().expect("one for each rank");
+    places
+        .into_iter()
+        .map(|place| {
+            place.map(|(value, effective_size, _)| SizedEstimate {
+                estimate: Estimate { value, low: bound(), high: bound() },
+                effective_size,
+            })
+        })
+        .collect()
 }
