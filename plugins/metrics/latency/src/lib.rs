@@ -2,10 +2,10 @@
 Latency percentiles, mean and spread.
 
 A percentile is the nearest rank, comes with a distribution-free interval at 95 %, and is a gap
-where the queries are too few for that interval to exist: `host-statistics` argues both. The
-intervals assume that queries are independent, and say nothing of what another process would
-measure. Where slow queries come in bursts or latencies wander, they are too narrow; the host warns
-of a drift from beginning to end, and of nothing finer yet.
+where the queries are too few for that interval to exist: `host-statistics` argues both. Queries that
+follow one another are alike, so what counts is not how many there were, but how many independent
+ones they are worth; for a p99 that is a matter of how the slow queries come. The attribute
+`effective-size` says it. An interval says nothing of what another process would measure.
 
 What a query is depends on the scenario, and every value says it in its `query` attribute. In
 `single-stream` it is one batch. In `offline` it is the whole set of samples, so that its latency
@@ -13,7 +13,10 @@ is the time until the last of them is done: a figure of its own, and not to be c
 latency of a batch.
 */
 
-use host_statistics::{Estimate, Quantile, estimates, moments};
+use host_statistics::{
+    Estimate, Moments, Quantile, SizedEstimate, TooFew, effective_size, median_absolute_deviation,
+    moments, sized_estimates,
+};
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
 };
@@ -68,34 +71,50 @@ fn measurements(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
             .map(|moments| (latencies, moments))
             .ok_or_else(|| Gap::not_measured("no query was measured"))
     });
-    let of = |read: fn(&host_statistics::Moments<u64>) -> Result<f64, Gap>| {
-        sample.as_ref().map_err(Gap::clone).and_then(|(_, moments)| read(moments))
+    let of = |read: fn(&[u64], &Moments<u64>) -> Result<f64, Gap>| {
+        let sample = sample.as_ref().map_err(Gap::clone);
+        sample.and_then(|(latencies, moments)| read(latencies, moments))
     };
+    let deviation = of(|_, moments| {
+        moments.deviation.ok_or_else(|| Gap::not_measured("needs 2 queries, has 1"))
+    });
+    let absolute_deviation =
+        of(|latencies, _| Ok(median_absolute_deviation(latencies).expect("there are queries")));
     let mut all = vec![
-        measurement("mean", of(|moments| Ok(moments.mean))),
-        measurement(
-            "standard-deviation",
-            of(|moments| {
-                moments.deviation.ok_or_else(|| Gap::not_measured("needs 2 queries, has 1"))
-            }),
-        ),
-        measurement("minimum", of(|moments| Ok(moments.minimum as f64))),
+        mean(sample.as_ref()),
+        measurement("standard-deviation", deviation),
+        measurement("median-absolute-deviation", absolute_deviation)
+            .with_attribute("definition", "median of the distances from the median, unscaled"),
+        measurement("minimum", of(|_, moments| Ok(moments.minimum as f64))),
     ];
     all.extend(percentiles(sample.as_ref().map(|(latencies, _)| *latencies)));
-    all.push(measurement("maximum", of(|moments| Ok(moments.maximum as f64))));
+    all.push(measurement("maximum", of(|_, moments| Ok(moments.maximum as f64))));
     all
 }
 
+fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>) -> Measurement {
+    let (latencies, moments) = match sample {
+        Ok(sample) => sample,
+        Err(gap) => return measurement("mean", Err(gap.clone())),
+    };
+    let size = effective_size(latencies);
+    let mean = measurement("mean", Ok(moments.mean));
+    match moments.mean_interval(size, CONFIDENCE) {
+        Ok(interval) => mean
+            .with_interval(interval.low, interval.high)
+            .with_attribute("confidence", CONFIDENCE.to_string())
+            .with_attribute("interval", "Student's t, for the effective size")
+            .with_attribute("effective-size", whole(size)),
+        // A mean needs no other query, and an interval does.
+        Err(_) => mean,
+    }
+}
+
 fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
-    let estimates: Vec<Result<Estimate<u64>, Gap>> = match latencies {
-        Ok(latencies) => estimates(latencies, &PERCENTILES, CONFIDENCE)
+    let estimates: Vec<Result<SizedEstimate<u64>, Gap>> = match latencies {
+        Ok(latencies) => sized_estimates(latencies, &PERCENTILES, CONFIDENCE)
             .into_iter()
-            .map(|estimate| {
-                estimate.map_err(|refusal| {
-                    let host_statistics::TooFew { needs, has } = refusal;
-                    Gap::not_measured(format!("needs {needs} queries, has {has}"))
-                })
-            })
+            .map(|estimate| estimate.map_err(|refusal| too_few(refusal, latencies.len())))
             .collect(),
         Err(gap) => PERCENTILES.iter().map(|_| Err(gap.clone())).collect(),
     };
@@ -105,15 +124,37 @@ fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
         .map(|(quantile, estimate)| {
             let name = quantile.to_string();
             match estimate {
-                Ok(Estimate { value, low, high }) => measurement(&name, Ok(value as f64))
-                    .with_interval(low as f64, high as f64)
-                    .with_attribute("confidence", CONFIDENCE.to_string())
-                    .with_attribute("definition", "nearest rank")
-                    .with_attribute("interval", "order statistics, distribution-free"),
+                Ok(SizedEstimate { estimate: Estimate { value, low, high }, effective_size }) => {
+                    measurement(&name, Ok(value as f64))
+                        .with_interval(low as f64, high as f64)
+                        .with_attribute("confidence", CONFIDENCE.to_string())
+                        .with_attribute("definition", "nearest rank")
+                        .with_attribute(
+                            "interval",
+                            "order statistics, distribution-free, for the effective size",
+                        )
+                        .with_attribute("effective-size", whole(effective_size))
+                }
                 Err(gap) => measurement(&name, Err(gap)),
             }
         })
         .collect()
+}
+
+fn too_few(TooFew { needs, has }: TooFew, queries: usize) -> Gap {
+    Gap::not_measured(if has == queries {
+        format!("needs {needs} queries, has {has}")
+    } else {
+        format!(
+            "needs {needs} independent queries; the {queries} measured ones are so alike to their \
+             neighbours that they are worth {has}"
+        )
+    })
+}
+
+/// An effective size, without the fraction that nobody can know.
+fn whole(size: f64) -> String {
+    format!("{}", size as u64)
 }
 
 fn measurement(name: &str, value: Result<f64, Gap>) -> Measurement {
@@ -124,6 +165,7 @@ fn measurement(name: &str, value: Result<f64, Gap>) -> Measurement {
 mod tests {
     use std::collections::BTreeMap;
 
+    use host_statistics::Random;
     use plugin_guest::{Column, ColumnData};
 
     use super::*;
@@ -151,15 +193,25 @@ mod tests {
         of[metric].value.clone().map_err(|gap| gap.reason)
     }
 
+    /// 1 to `count`, shuffled (R. Durstenfeld, 1964), so that neighbours are independent.
+    fn shuffled(count: u64) -> Vec<u64> {
+        let mut values: Vec<u64> = (1..=count).collect();
+        let mut random = Random::from_seed(1);
+        for last in (1..values.len()).rev() {
+            values.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        values
+    }
+
     #[test]
     fn a_known_sample_has_known_values() {
-        // 1 to 5000, out of order: 3 and 5000 have no common divisor but 1.
-        let found = compute("single-stream", Some((0..5000).map(|i| i * 3 % 5000 + 1).collect()));
+        let found = compute("single-stream", Some(shuffled(5000)));
         assert_eq!(value(&found, "latency.mean"), Ok(2500.5));
         // √(n (n + 1) / 12) for 1 to n.
         let deviation = (5000.0 * 5001.0 / 12.0_f64).sqrt();
         let found_deviation = value(&found, "latency.standard-deviation").expect("a value");
         assert!((found_deviation - deviation).abs() < 1e-9, "{found_deviation}");
+        assert_eq!(value(&found, "latency.median-absolute-deviation"), Ok(1250.0));
         assert_eq!(value(&found, "latency.minimum"), Ok(1.0));
         assert_eq!(value(&found, "latency.p50"), Ok(2500.0));
         assert_eq!(value(&found, "latency.p90"), Ok(4500.0));
@@ -167,16 +219,22 @@ mod tests {
         assert_eq!(value(&found, "latency.p99"), Ok(4950.0));
         assert_eq!(value(&found, "latency.p99.9"), Ok(4995.0));
         assert_eq!(value(&found, "latency.maximum"), Ok(5000.0));
-        assert_eq!(found.len(), 9);
-        // scipy.stats.binom(5000, 0.99).ppf(0.025) and .ppf(0.975) + 1.
-        assert_eq!(found["latency.p99"].interval, Some((4936.0, 4964.0)));
+        assert_eq!(found.len(), 10);
+        // scipy.stats.binom(5000, 0.99).ppf(0.025) and .ppf(0.975) + 1 are 4936 and 4964.
+        let size: u64 = found["latency.p99"].attributes["effective-size"].parse().expect("a size");
+        let (low, high) = found["latency.p99"].interval.expect("an interval");
+        assert!((4000..=5000).contains(&size), "{size}");
+        assert!((4931.0..=4936.0).contains(&low) && (4964.0..=4969.0).contains(&high), "{low}");
+        let (low, high) = found["latency.mean"].interval.expect("an interval");
+        // 1.96 standard errors are 40.
+        assert!((2455.0..2462.0).contains(&low) && (2539.0..2546.0).contains(&high), "{low}");
         assert!(found.values().all(|one| one.unit == "ns" && one.direction == Direction::Lower));
         assert!(found.values().all(|one| one.attributes["queries"] == "5000"));
     }
 
     #[test]
     fn few_queries_support_few_percentiles() {
-        let found = compute("single-stream", Some((1..=50).collect()));
+        let found = compute("single-stream", Some(shuffled(50)));
         assert_eq!(value(&found, "latency.p90"), Ok(45.0));
         assert_eq!(value(&found, "latency.p95"), Err("needs 72 queries, has 50".into()));
         assert_eq!(value(&found, "latency.p99.9"), Err("needs 3688 queries, has 50".into()));
@@ -191,13 +249,31 @@ mod tests {
         assert_eq!(value(&found, "latency.p50"), Err("needs 6 queries, has 1".into()));
     }
 
+    /// Each twenty queries take a microsecond more, as where something fills up.
+    #[test]
+    fn queries_that_are_alike_support_fewer_percentiles_and_wider_intervals() {
+        let drifting = (0..2000).map(|query| 1_000_000 + query / 20 * 1000 + query * 7 % 20);
+        let found = compute("single-stream", Some(drifting.collect()));
+        let reason = value(&found, "latency.p99").expect_err("a refusal");
+        let rest = reason.strip_prefix(
+            "needs 368 independent queries; the 2000 measured ones are so alike to their \
+             neighbours that they are worth ",
+        );
+        let worth: u64 = rest.expect("the reason").parse().expect("a number");
+        assert!(worth < 200, "{worth}");
+        // The series is worth one query, of which there is no interval.
+        assert!(value(&found, "latency.mean").is_ok());
+        assert_eq!(found["latency.mean"].interval, None);
+        assert_eq!(value(&found, "latency.maximum"), Ok(1_099_019.0));
+    }
+
     #[test]
     fn nothing_measured_is_a_gap_for_every_value() {
         for (latencies, reason) in
             [(None, "the case has no column `latency`"), (Some(vec![]), "no query was measured")]
         {
             let found = compute("single-stream", latencies);
-            assert_eq!(found.len(), 9);
+            assert_eq!(found.len(), 10);
             for metric in found.keys() {
                 assert_eq!(value(&found, metric), Err(reason.into()), "{metric}");
             }
