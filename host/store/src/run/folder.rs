@@ -9,6 +9,7 @@ use host_record::{CaseColumns, CaseRecord, Column, ColumnData, Outcome, WorkerRe
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use super::flaws::CaseFile;
 use super::header::{
     NewRun, PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader, now, rfc3339,
     run_id,
@@ -90,6 +91,15 @@ impl RunFolder {
             return Err(StoreError::NotARun { path: path.to_owned() });
         };
         Ok(Self { layout, header })
+    }
+
+    /// Opens a run folder for writing, to add results to what was measured: takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunFolder::open`]; also where another host is writing the run.
+    pub fn open_to_amend(path: &Path) -> Result<RunWriter, StoreError> {
+        RunWriter::lock(Self::open(path)?)
     }
 
     /// Opens a run folder for writing, to go on where an interrupted run left off: takes the lock,
@@ -209,7 +219,8 @@ impl RunFolder {
         })
     }
 
-    /// A case's columns by name, as metric plugins read them: measured queries only. Names that
+    /// A case's columns by name, as metric plugins read them: of measured queries, unless the name says
+    /// that they are of the warm-up's. Names that
     /// the case has no column for are left out, and a case that did not finish has none.
     ///
     /// # Errors
@@ -223,7 +234,12 @@ impl RunFolder {
         let case_id = record.case_id.clone();
         let mut columns = Vec::new();
         if let Outcome::Finished(report) = &record.outcome {
-            let samples = SampleReader::open(&self.layout.samples(&case_id))?;
+            let is_sampled =
+                |name: &S| CaseFile::of_column(name.as_ref()) == Some(CaseFile::Samples);
+            let samples = match names.iter().any(is_sampled) {
+                true => SampleReader::open(&self.layout.samples(&case_id))?,
+                false => None,
+            };
             for name in names {
                 if let Some(data) =
                     self.column(&case_id, report, samples.as_ref(), name.as_ref())?
@@ -246,12 +262,18 @@ impl RunFolder {
             let values = samples.map(|samples| samples.read(column)).transpose()?;
             Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
         };
+        let warm_up = |column| {
+            let values = samples.map(|samples| samples.read_warm_up(column)).transpose()?;
+            Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
+        };
         let single = |value: Option<u64>| value.map(|value| (1, ColumnData::U64(vec![value])));
         let timings = &report.timings;
         let (unit, found) = match name {
             column::LATENCY => ("ns", sampled(SampleColumn::Latency)?),
             column::START => ("ns", sampled(SampleColumn::Start)?),
             column::ITEMS => ("1", sampled(SampleColumn::Items)?),
+            column::WARM_UP_LATENCY => ("ns", warm_up(SampleColumn::Latency)?),
+            column::WARM_UP_START => ("ns", warm_up(SampleColumn::Start)?),
             column::OUTPUT => {
                 let output = outputs::read_first_output(&self.layout.outputs(case_id))?;
                 ("1", output.map(|(width, values)| (width, ColumnData::F32(values))))
