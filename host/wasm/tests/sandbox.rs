@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use host_record::{
     CaseColumns, Cell, Column, ColumnData, Direction, GapKind, MetricValue, Table, Views,
 };
+use host_statistics::Random;
 use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
 use serde_json::{Value, json};
 
@@ -494,7 +495,8 @@ impl Views for ThreeCases {
     }
 
     fn read(&self, _: &str) -> Result<Table, String> {
-        let case = |id: &str, outcome: &str| vec![Cell::Text(id.into()), Cell::Text(outcome.into())];
+        let case =
+            |id: &str, outcome: &str| vec![Cell::Text(id.into()), Cell::Text(outcome.into())];
         Ok(Table {
             columns: vec!["case_id".into(), "outcome".into()],
             rows: vec![case("aa", "finished"), case("bb", "failed"), case("cc", "finished")],
@@ -517,11 +519,11 @@ fn a_metric_over_a_run_states_its_outline_for_each_finished_case() {
     assert_eq!(found["cc"][0].value, Ok(3.0));
 
     let fault = |act: &str| compute(act).expect_err("a bad answer").kind.to_string();
-    insta::assert_snapshot!(fault("forget"), @"");
-    insta::assert_snapshot!(fault("other-case"), @"");
-    insta::assert_snapshot!(fault("other-unit"), @"");
-    insta::assert_snapshot!(fault("not-finite"), @"");
-    insta::assert_snapshot!(fault("refuse"), @"");
+    insta::assert_snapshot!(fault("forget"), @"invalid answer: `hostile-run-metric.cases` (1, neutral) is either outlined and not stated for the case cc, or stated and not outlined");
+    insta::assert_snapshot!(fault("other-case"), @r#"invalid answer: a value for the case "decaf", which is no finished case of this run"#);
+    insta::assert_snapshot!(fault("other-unit"), @"invalid answer: `hostile-run-metric.cases` (1, neutral) is either outlined and not stated for the case aa, or stated and not outlined");
+    insta::assert_snapshot!(fault("not-finite"), @"invalid answer: `hostile-run-metric.cases`: the value is inf; what cannot be computed is a gap");
+    insta::assert_snapshot!(fault("refuse"), @"options: not on a Sunday");
     assert!(matches!(*compute("panic").expect_err("a panic").kind, GuestErrorKind::Trap { .. }));
 
     // A metric over one case is no metric over a run, and the other way round.
@@ -572,11 +574,11 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     );
     insta::assert_snapshot!(
         refusal("(component)"),
-        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports nothing"
+        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `run-metric-plugin`, `report-plugin` and `recommender-plugin`: it exports nothing"
     );
     insta::assert_snapshot!(
         refusal(r#"(component (component $c) (instance $i (instantiate $c)) (export "wasi:cli/run@0.2.0" (instance $i)))"#),
-        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports `wasi:cli/run@0.2.0`"
+        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `run-metric-plugin`, `report-plugin` and `recommender-plugin`: it exports `wasi:cli/run@0.2.0`"
     );
     let empty = |name| {
         format!(
@@ -714,10 +716,13 @@ mod metrics {
 
     #[test]
     fn latency() {
-        let values = (0..5000).map(|index| index * 3 % 5000 + 1).collect();
+        let mut values: Vec<u64> = (1..=5000).collect();
+        let mut random = Random::from_seed(1);
+        (1..5000).rev().for_each(|last| values.swap(last, random.below(last as u64 + 1) as usize));
         let found = compute("latency", vec![latencies(values)], &Value::Null).expect("values");
         assert_eq!(found["latency.p99.9"].value, Ok(4995.0));
-        assert_eq!(found["latency.p99"].interval, Some((4936.0, 4964.0)));
+        let (low, high) = found["latency.p99"].interval.expect("an interval");
+        assert!((4931.0..=4936.0).contains(&low) && (4964.0..=4969.0).contains(&high), "{low}");
         assert_eq!(found["latency.mean"].value, Ok(2500.5));
         assert_eq!(found["latency.mean"].direction, Direction::Lower);
         let few = compute("latency", vec![latencies(vec![5; 50])], &Value::Null).expect("values");

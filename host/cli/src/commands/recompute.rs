@@ -210,9 +210,8 @@ fn document(computed: &Computed) -> Value {
 }
 
 fn rows(all: &[Computed]) -> Table {
-    let columns = [
-        "case_id", "metric", "state", "before", "now", "unit", "version_before", "version_now",
-    ];
+    let columns =
+        ["case_id", "metric", "state", "before", "now", "unit", "version_before", "version_now"];
     let value = |one: Option<&MetricValue>| match one.map(|one| &one.value) {
         Some(Ok(value)) => Cell::Real(*value),
         _ => Cell::Null,
@@ -238,9 +237,9 @@ fn rows(all: &[Computed]) -> Table {
 
 /// Lists the values that differ.
 fn show(all: &[Computed], printer: &Printer) {
-    let value = |one: Option<&MetricValue>| {
+    let value = |name: &str, one: Option<&MetricValue>| {
         Cell::Text(match one.map(|one| (&one.value, &one.unit)) {
-            Some((Ok(value), unit)) => units::quantity(*value, unit),
+            Some((Ok(value), unit)) => units::metric(name, *value, unit),
             Some((Err(_), _)) => "gap".into(),
             None => String::new(),
         })
@@ -250,7 +249,8 @@ fn show(all: &[Computed], printer: &Printer) {
         for Difference { metric, before, now } in differences(computed) {
             if before.map(|one| &one.value) != now.map(|one| &one.value) {
                 let key = Cell::Text(computed.key.to_string());
-                rows.push(vec![key, Cell::Text(metric.to_owned()), value(before), value(now)]);
+                let name = Cell::Text(metric.to_owned());
+                rows.push(vec![key, name, value(metric, before), value(metric, now)]);
             }
         }
     }

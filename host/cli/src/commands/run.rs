@@ -494,7 +494,9 @@ pub(crate) fn index(
             printer.warning(
                 format_args!("the run is kept in its folder, and not in the database: {error}"),
                 Some(
-                    &error.hint().unwrap_or_else(|| "`host results sync` brings it in later".into()),
+                    &error
+                        .hint()
+                        .unwrap_or_else(|| "`host results sync` brings it in later".into()),
                 ),
             );
             None
@@ -551,7 +553,11 @@ fn shell_word(path: &Path) -> String {
 
 /// Keeps a result; a plugin's value that is no number costs the plugin its output. Whether there is
 /// any.
-pub(crate) fn record_result(writer: &mut RunWriter, result: &ResultRecord, printer: &Printer) -> Result<bool> {
+pub(crate) fn record_result(
+    writer: &mut RunWriter,
+    result: &ResultRecord,
+    printer: &Printer,
+) -> Result<bool> {
     match writer.record_result(result) {
         Err(error @ StoreError::NotFinite { .. }) => {
             printer.warning(&error, None);

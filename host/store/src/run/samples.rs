@@ -270,7 +270,8 @@ impl SampleReader {
         let index = schema.columns().iter().position(|leaf| leaf.name() == column.name());
         let index = index.ok_or_else(unexpected)?;
         let rows = groups.iter().map(|group| self.file.metadata().row_group(*group).num_rows());
-        let mut values: Vec<i64> = Vec::with_capacity(usize::try_from(rows.sum::<i64>()).unwrap_or(0));
+        let mut values: Vec<i64> =
+            Vec::with_capacity(usize::try_from(rows.sum::<i64>()).unwrap_or(0));
         for group in groups {
             let group = self.file.get_row_group(*group)?;
             let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(index)?
