@@ -48,9 +48,20 @@ const LONGEST: usize = 1 << 17;
 #[must_use]
 pub fn effective_size<T: Value>(values: &[T]) -> f64 {
     let Some(&first) = values.first() else { return 0.0 };
-    let first = first.to_f64();
     // Around the first value, so that a small spread far from zero keeps its digits.
-    let series = binned(values, |value| value.to_f64() - first);
+    let first = first.to_f64();
+    let mean = |bin: &[T]| {
+        let (strides, rest) = bin.as_chunks::<STRIDE>();
+        let mut lanes = [0.0; STRIDE];
+        for stride in strides {
+            for (lane, &value) in lanes.iter_mut().zip(stride) {
+                *lane += value.to_f64() - first;
+            }
+        }
+        let rest: f64 = rest.iter().map(|value| value.to_f64() - first).sum();
+        (lanes.iter().sum::<f64>() + rest) / bin.len() as f64
+    };
+    let series = values.chunks(bin_width(values.len())).map(mean).collect();
     let deviation = moments(values).and_then(|found| found.deviation).unwrap_or(0.0);
     let count = values.len() as f64;
     worth(deviations(series), deviation * deviation * (count - 1.0) / count, count)
@@ -58,30 +69,32 @@ pub fn effective_size<T: Value>(values: &[T]) -> f64 {
 
 /// The [`effective_size`] of the series of "above `limit` or not".
 pub(crate) fn effective_size_above<T: Value>(values: &[T], limit: T) -> f64 {
-    let above = binned(values, |value| f64::from(u8::from(value > limit)));
-    let count = values.len() as f64;
-    let fraction = values.iter().filter(|value| **value > limit).count() as f64 / count;
-    worth(deviations(above), fraction * (1.0 - fraction), count)
-}
-
-/// One term of each value, or the means of neighbours where the values are many.
-fn binned<T: Value>(values: &[T], term: impl Fn(T) -> f64) -> Vec<f64> {
-    if values.len() <= LONGEST {
-        return values.iter().map(|&value| term(value)).collect();
-    }
-    let width = values.len().div_ceil(LONGEST).next_multiple_of(STRIDE);
-    let mean = |bin: &[T]| {
+    let above = |bin: &[T]| {
         let (strides, rest) = bin.as_chunks::<STRIDE>();
-        let mut lanes = [0.0; STRIDE];
+        let mut lanes = [0_u64; STRIDE];
         for stride in strides {
             for (lane, &value) in lanes.iter_mut().zip(stride) {
-                *lane += term(value);
+                *lane += u64::from(value > limit);
             }
         }
-        let rest: f64 = rest.iter().map(|&value| term(value)).sum();
-        (lanes.iter().sum::<f64>() + rest) / bin.len() as f64
+        let rest: u64 = rest.iter().map(|&value| u64::from(value > limit)).sum();
+        lanes.iter().sum::<u64>() + rest
     };
-    values.chunks(width).map(mean).collect()
+    let width = bin_width(values.len());
+    let counts: Vec<u64> = values.chunks(width).map(above).collect();
+    let count = values.len() as f64;
+    let fraction = counts.iter().sum::<u64>() as f64 / count;
+    let length = |bin: usize| width.min(values.len() - bin * width) as f64;
+    let series = counts.iter().enumerate().map(|(bin, &count)| count as f64 / length(bin));
+    worth(deviations(series.collect()), fraction * (1.0 - fraction), count)
+}
+
+/// Values whose mean is taken for one.
+fn bin_width(count: usize) -> usize {
+    match count.div_ceil(LONGEST) {
+        0 | 1 => 1,
+        many => many.next_multiple_of(STRIDE),
+    }
 }
 
 /// How many independent values a series is worth, from deviations of its values or of means of them

@@ -189,8 +189,7 @@ pub(crate) fn import(
         // What was computed later came from plugins that the run did not know.
         let mut plugins = folder.header().plugins.clone();
         for record in &results {
-            let later =
-                RunPlugin { role: PluginRole::Metric, identity: record.plugin.clone() };
+            let later = RunPlugin { role: PluginRole::Metric, identity: record.plugin.clone() };
             if !plugins.contains(&later) {
                 plugins.push(later);
             }
