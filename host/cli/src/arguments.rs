@@ -142,8 +142,8 @@ pub struct ManifestArgument {
 
 /// Arguments of `run`.
 ///
-/// A manifest that names no metrics gets latency, throughput and memory, and accuracy where a model
-/// has labels; one that names no reports gets html and markdown.
+/// A manifest that names no metrics gets latency, throughput, memory, startup and stability, and
+/// accuracy where a model has labels; one that names no reports gets html and markdown.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_HELP)]
 pub struct RunArguments {
@@ -164,8 +164,8 @@ pub struct RunArguments {
 }
 
 const RUN_HELP: &str = "\
-A manifest without [[metric]] gets latency, throughput and memory, and accuracy where a model has
-labels. One without [[report]] gets html and markdown. One without [[recommend]] gets no advice.
+A manifest without [[metric]] gets latency, throughput, memory, startup and stability, and accuracy
+where a model has labels. One without [[report]] gets html and markdown. One without [[recommend]] gets no advice.
 
 All plugins that the manifest names, their options and the limits are checked before anything is
 measured. A metric, report or recommender that fails afterwards costs its own output: the run is kept,
@@ -237,6 +237,19 @@ pub enum ResultsCommand {
         #[arg(long, default_value = "results", value_name = "VIEW")]
         view: String,
     },
+    /// Compute metrics of a run anew from its recorded samples, with the plugins found now.
+    #[command(after_long_help = RECOMPUTE_HELP)]
+    Recompute {
+        /// The run: its id, a part of it, its folder, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+        /// The metric plugins, which the run need not have had; all of the run's where none is named.
+        #[arg(long = "metric", value_name = "PLUGIN", num_args = 1..)]
+        metrics: Vec<String>,
+        /// Say what would change, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Bring the database up to date with the run folders.
     Sync {
         /// Make the database anew.
@@ -250,6 +263,17 @@ The tables are benchmark_runs, benchmark_results, hardware_info and raw_benchmar
 views that docs/reference/views.md lists. For example:
 
   host results query \"SELECT experiment, count(*) FROM benchmark_runs GROUP BY ALL\"";
+
+const RECOMPUTE_HELP: &str = "\
+A metric of the run is given the options that it was given then, another none. What is new takes
+the place of what was said before, in every command, view and database; what was said before
+stays in the run folder's results.jsonl, each line with the version and hash of its plugin. A
+metric that fails, or whose samples are lost, keeps the values that it had. Reports and advice
+of the run stay as they are. With --dry-run, a metric over the run, such as scaling, reads the
+values that are there.
+
+Exit code 4 says that a plugin is missing or failed, 7 that values could not be computed because
+files of the run are lost.";
 
 /// What is generated from the code.
 #[derive(Debug, Subcommand)]

@@ -21,6 +21,7 @@ pub mod exit;
 mod experiment;
 mod failure;
 mod guests;
+mod metrics;
 mod platform;
 mod printer;
 mod progress;

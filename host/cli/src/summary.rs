@@ -50,13 +50,15 @@ const HEADINGS: &[(&str, &str, u8)] = &[
     ("throughput.samples", "throughput", 1),
     ("memory.peak", "peak memory", 3),
     ("accuracy.top1", "accuracy", 2),
+    ("stability.changes", "steadiness", 5),
 ];
 
 /// Cases whose evidence for a warning is written out; the others are counted.
 const EVIDENCE: usize = 3;
 
 /// Metrics of the plugins that come with the tool; every other metric is someone's own.
-const USUAL: &[&str] = &["latency.", "throughput.", "memory.", "accuracy."];
+const USUAL: &[&str] =
+    &["latency.", "throughput.", "memory.", "accuracy.", "startup.", "stability.", "scaling."];
 
 impl Summary {
     /// Reads a run folder.
@@ -422,9 +424,13 @@ fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> O
     if cases.iter().all(|case| case.metric(name).is_none()) {
         return None;
     }
-    let cell = |case: &&Case| match case.metric(name).map(|value| (&value.value, &value.unit)) {
-        Some((Ok(value), unit)) => units::quantity(*value, unit),
-        Some((Err(_), _)) => "gap".into(),
+    let cell = |case: &&Case| match case.metric(name) {
+        Some(found) => match (&found.value, found.attributes.get("class")) {
+            // The number is what the word was made of.
+            (Ok(_), Some(class)) => visible::line(class).into_owned(),
+            (Ok(value), None) => units::metric(name, *value, &found.unit),
+            (Err(_), _) => "gap".into(),
+        },
         None => String::new(),
     };
     let cells = cases.iter().map(cell).collect();

@@ -1,4 +1,14 @@
-//! Numbers with units, as people read them: three significant digits and the unit that fits.
+//! Numbers with units, as people read them: three significant digits and the unit that fits. Rates
+//! and accuracies are written as the reports write them.
+
+/// A value of a metric. Accuracies are ratios, and are written in per cent with two digits after the
+/// point, since what is compared there is how far they are from each other.
+pub(crate) fn metric(name: &str, value: f64, unit: &str) -> String {
+    if unit == "1" && name.starts_with("accuracy.") {
+        return format!("{:.2} %", value * 100.0);
+    }
+    quantity(value, unit)
+}
 
 /// A value in `unit` (by its symbol, as metrics give it).
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
@@ -42,10 +52,23 @@ pub(crate) fn bytes(value: f64) -> String {
     scaled(value, UNITS, 1024.0)
 }
 
-/// Something per second.
-pub(crate) fn rate(value: f64) -> String {
-    const UNITS: &[(f64, &str)] = &[(1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")];
-    scaled(value, UNITS, 1000.0)
+/// Something per second, without a prefix: rates are compared with one another.
+fn rate(value: f64) -> String {
+    format!("{}/s", grouped(&significant(value)))
+}
+
+/// Digits before the point in groups of three, from five on, with narrow spaces that do not break.
+fn grouped(text: &str) -> String {
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let digits = whole.trim_start_matches('-').len();
+    let mut grouped = String::with_capacity(text.len() + 8);
+    for (character, left) in whole.chars().zip((0..=whole.len()).rev()) {
+        if digits >= 5 && character != '-' && left < digits && left % 3 == 0 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(character);
+    }
+    grouped + fraction
 }
 
 /// A plain number.
@@ -69,9 +92,7 @@ fn scaled(value: f64, units: &[(f64, &str)], step: f64) -> String {
         index -= 1;
     }
     let (size, unit) = units[index];
-    let digits = significant(value / size);
-    // `12/s`, and `5.06 k/s`.
-    if unit.starts_with('/') { format!("{digits}{unit}") } else { format!("{digits} {unit}") }
+    format!("{} {unit}", significant(value / size))
 }
 
 /// Three significant digits without an exponent; whole numbers of up to seven digits whole.
@@ -113,6 +134,9 @@ mod tests {
             rate(12.0),
             rate(6502.0),
             rate(28_300_000.0),
+            rate(-18_047.6),
+            metric("accuracy.top1", 0.984_375, "1"),
+            metric("startup.first-to-steady", 3.456, "1"),
             number(0.9694),
             number(1.0),
             number(1234567.0),
@@ -132,8 +156,11 @@ mod tests {
     11.8 MiB
     1.00 MiB
     12/s
-    6.50 k/s
-    28.3 M/s
+    6502/s
+    28 300 000/s
+    -18 048/s
+    98.44 %
+    3.46
     0.969
     1
     1234567

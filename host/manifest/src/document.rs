@@ -30,7 +30,7 @@ table! {
         /// How each case is measured.
         "measure" measure: MeasureTable, default "{}";
         /// A metric to compute. Repeat `[[metric]]` for more. When absent: latency, throughput,
-        /// memory, and accuracy where a model has labels.
+        /// memory, startup, stability, and accuracy where a model has labels.
         "metric" metric: Tables<PluginTable>, optional;
         /// A report to write. Repeat `[[report]]` for more. When absent: html and markdown.
         "report" report: Tables<PluginTable>, optional;

@@ -56,8 +56,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         .filter_map(|model| model.data.as_ref())
         .any(|data| data.get_ref().labels.is_some());
     let default_metrics: &[&str] = match labelled {
-        true => &["latency", "throughput", "memory", "accuracy"],
-        false => &["latency", "throughput", "memory"],
+        true => &["latency", "throughput", "memory", "startup", "stability", "accuracy"],
+        false => &["latency", "throughput", "memory", "startup", "stability"],
     };
     let mut metrics = Names::collect(
         "metric",

@@ -102,9 +102,9 @@ recommend = [{{ plugin = "hardware", limits = [{{ metric = "memory.peak", at-mos
         let plugins = experiment.metrics.iter().chain(&experiment.reports);
         plugins.map(|plugin| plugin.plugin.clone()).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(names(""), "latency throughput memory html markdown");
+    assert_eq!(names(""), "latency throughput memory startup stability html markdown");
     let data = "data = { inputs = { x = \"x.npy\" }, labels = \"l.npy\" }";
-    assert_eq!(names(data), "latency throughput memory accuracy html markdown");
+    assert_eq!(names(data), "latency throughput memory startup stability accuracy html markdown");
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub mod column {
     pub const PROCESS: &str = "process";
     /// `u64`, 1: samples in each measured query.
     pub const ITEMS: &str = "items";
+    /// `u64`, ns: latency of each query of the warm-up, in order of issue.
+    pub const WARM_UP_LATENCY: &str = "warm-up-latency";
+    /// `u64`, ns: start of each query of the warm-up since the worker's origin.
+    pub const WARM_UP_START: &str = "warm-up-start";
     /// `f32`, 1: the model's first output for each example of the data set, flattened; the
     /// column's width is the number of values per example.
     pub const OUTPUT: &str = "output";
@@ -44,6 +48,8 @@ pub mod column {
         LANE,
         PROCESS,
         ITEMS,
+        WARM_UP_LATENCY,
+        WARM_UP_START,
         OUTPUT,
         LABEL,
         PEAK_MEMORY,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 names! {
     /// Which part of a case a sample belongs to.
     SamplePhase {
-        /// Before the measurement; kept, and left out of every metric.
+        /// Before the measurement; kept, and left out of every metric that does not ask for it.
         WarmUp = "warm-up",
         /// While the load was searched; kept, and left out of every metric.
         Search = "search",

@@ -106,33 +106,75 @@ pub fn correlated_estimates<T: Value>(
     quantiles: &[Quantile],
     confidence: f64,
 ) -> Vec<Result<Estimate<T>, TooFew>> {
+    let sized = sized_estimates(values, quantiles, confidence).into_iter();
+    sized.map(|found| found.map(|found| found.estimate)).collect()
+}
+
+/// An estimate, and how many independent values it rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizedEstimate<T> {
+    /// The estimate.
+    pub estimate: Estimate<T>,
+    /// How many independent values the series of "above the quantile or not" is worth for the
+    /// interval.
+    pub effective_size: f64,
+}
+
+/// As [`correlated_estimates`], each with the effective size that it rests on.
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+pub fn sized_estimates<T: Value>(
+    values: &[T],
+    quantiles: &[Quantile],
+    confidence: f64,
+) -> Vec<Result<SizedEstimate<T>, TooFew>> {
     /// More are not put in order, which would cost more than it tells.
     const MOST_RANKED: usize = 1 << 16;
 
     let count = values.len();
-    let carried = |quantile: &Quantile| count >= quantile.minimum_count(confidence);
-    let scores = (count <= MOST_RANKED && quantiles.iter().any(carried))
-        .then(|| Memory::of(&normal_scores(values)));
+    let carried = |quantile: &&Quantile| count >= quantile.minimum_count(confidence);
+    let ranks: Vec<_> =
+        quantiles.iter().filter(carried).map(|quantile| quantile.rank(count)).collect();
+    let scores =
+        (count <= MOST_RANKED && !ranks.is_empty()).then(|| Memory::of(&normal_scores(values)));
     let normal = normal_quantile(0.5 + confidence / 2.0);
-    let estimate = |quantile: &Quantile| {
-        let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
-        if !carried(quantile) {
-            return Err(too_few(count));
-        }
-        let value = order_statistics(values, &[quantile.rank(count)])[0];
-        let above: Vec<f64> = values.iter().map(|one| f64::from(*one > value)).collect();
-        let above = Memory::of(&above);
-        let as_scores =
-            scores.as_ref().map_or(above.size, |scores| scores.size_above(quantile.probability()));
-        let student = student(0.5 + confidence / 2.0, above.freedom());
-        let size = above.size.min(as_scores) * (normal / student).powi(2);
-        let (low, high) = quantile
-            .effective_interval_ranks(count, size, confidence)
-            .ok_or_else(|| too_few(size as usize))?;
-        let bounds = order_statistics(values, &[low, high]);
-        Ok(Estimate { value, low: bounds[0], high: bounds[1] })
-    };
-    quantiles.iter().map(estimate).collect()
+    let mut found = order_statistics(values, &ranks).into_iter();
+    let places: Vec<_> = quantiles
+        .iter()
+        .map(|quantile| {
+            let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
+            if !carried(&quantile) {
+                return Err(too_few(count));
+            }
+            let value = found.next().expect("one for each rank");
+            let above = Memory::of_above(values, value);
+            let as_scores = scores
+                .as_ref()
+                .map_or(above.size, |scores| scores.size_above(quantile.probability()));
+            let student = student(0.5 + confidence / 2.0, above.freedom());
+            let size = above.size.min(as_scores) * (normal / student).powi(2);
+            let bounds = quantile
+                .effective_interval_ranks(count, size, confidence)
+                .ok_or_else(|| too_few(size as usize))?;
+            Ok((value, size, bounds))
+        })
+        .collect();
+    // All bounds at once, since reading the values is what costs.
+    let ranks: Vec<_> =
+        places.iter().flatten().flat_map(|(_, _, (low, high))| [*low, *high]).collect();
+    let mut bounds = order_statistics(values, &ranks).into_iter();
+    let mut bound = || bounds.next().expect("one for each rank");
+    places
+        .into_iter()
+        .map(|place| {
+            place.map(|(value, effective_size, _)| SizedEstimate {
+                estimate: Estimate { value, low: bound(), high: bound() },
+                effective_size,
+            })
+        })
+        .collect()
 }
 
 /// The quantile of Student's distribution, which for infinite degrees of freedom is the normal one.

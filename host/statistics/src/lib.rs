@@ -41,7 +41,8 @@ Latencies that follow one another are alike, and the interval for independent va
 narrow. [`effective_size`] says how many independent values a series is worth (Geyer's initial
 monotone sequence), and [`mean_interval`] and [`correlated_estimates`] are as wide as that demands.
 For a quantile it is the correlation of "above it or not" that counts, so each quantile has its own
-size. Batch means were rejected: the size of a batch would be one more thing to choose.
+size. Batch means were rejected: the size of a batch would be one more thing to choose. (Series of more
+than 131,072 values are averaged in bins to save time, and correlation is then looked for among these.)
 
 # Processes
 
@@ -90,6 +91,7 @@ mod random;
 mod ranks;
 mod select;
 mod steady_state;
+mod thin;
 mod undefined;
 
 pub use autocorrelation::{autocorrelation, effective_size};
@@ -99,7 +101,7 @@ pub use bootstrap::{
 };
 pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_quantile};
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};
-pub use interval::{Interval, correlated_estimates, mean_interval};
+pub use interval::{Interval, SizedEstimate, correlated_estimates, mean_interval, sized_estimates};
 pub use mann_whitney::{MannWhitney, MannWhitneyMethod, mann_whitney};
 pub use moments::{Moments, median, median_absolute_deviation, moments};
 pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};
@@ -111,4 +113,5 @@ pub use steady_state::{
     ProcessClass, STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, Segment, SteadyClass, SteadyState,
     classify_processes, drift, steady_state,
 };
+pub use thin::thinned;
 pub use undefined::Undefined;

@@ -168,7 +168,24 @@ pub fn median<T: Value>(values: &[T]) -> Option<f64> {
 /// Multiply by 1.4826 to compare it with the standard deviation of a normal distribution.
 #[must_use]
 pub fn median_absolute_deviation<T: Value>(values: &[T]) -> Option<f64> {
+    T::absolute_deviation(values)
+}
+
+pub(crate) fn absolute_deviation_of_floats<T: Value>(values: &[T]) -> Option<f64> {
     let centre = median(values)?;
     let distances: Vec<f64> = values.iter().map(|value| (value.to_f64() - centre).abs()).collect();
     median(&distances)
+}
+
+/// In whole numbers, which are selected from faster: twice the median is one.
+pub(crate) fn absolute_deviation_of_integers(values: &[u64]) -> Option<f64> {
+    let (_, maximum) = bounds(values)?;
+    if maximum >= 1 << 62 {
+        return absolute_deviation_of_floats(values);
+    }
+    let count = values.len();
+    let middle = order_statistics(values, &[count.div_ceil(2), count / 2 + 1]);
+    let twice = middle[0] + middle[1];
+    let distances: Vec<u64> = values.iter().map(|value| (2 * value).abs_diff(twice)).collect();
+    median(&distances).map(|twice| twice / 2.0)
 }

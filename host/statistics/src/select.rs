@@ -10,7 +10,10 @@ number of passes for each level, and the order in which it comes does not matter
 bad case as there is for quickselect.
 */
 
-use crate::moments::{STRIDE, Spread, spread_of_floats, spread_of_integers};
+use crate::moments::{
+    STRIDE, Spread, absolute_deviation_of_floats, absolute_deviation_of_integers, spread_of_floats,
+    spread_of_integers,
+};
 
 /// A number that can be ordered and counted: `u64` or `f64`.
 pub trait Value: Copy + PartialOrd + sealed::Sealed {
@@ -25,6 +28,9 @@ pub trait Value: Copy + PartialOrd + sealed::Sealed {
     /// Bounds, mean and squares.
     #[doc(hidden)]
     fn spread(values: &[Self]) -> Option<Spread<Self>>;
+    /// Median of the distances from the median.
+    #[doc(hidden)]
+    fn absolute_deviation(values: &[Self]) -> Option<f64>;
 }
 
 mod sealed {
@@ -49,6 +55,10 @@ impl Value for u64 {
     fn spread(values: &[Self]) -> Option<Spread<Self>> {
         spread_of_integers(values)
     }
+
+    fn absolute_deviation(values: &[Self]) -> Option<f64> {
+        absolute_deviation_of_integers(values)
+    }
 }
 
 impl Value for f64 {
@@ -68,6 +78,10 @@ impl Value for f64 {
 
     fn spread(values: &[Self]) -> Option<Spread<Self>> {
         spread_of_floats(values)
+    }
+
+    fn absolute_deviation(values: &[Self]) -> Option<f64> {
+        absolute_deviation_of_floats(values)
     }
 }
 

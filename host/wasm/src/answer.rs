@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_record::{Direction, Gap, GapKind, MetricValue, Recommendation, Views};
 use semver::Version;
 
-use crate::bindings::{metric, recommender};
+use crate::bindings::{metric, recommender, run_metric};
 use crate::plugin::Description;
 
 /// Values that one metric may state for one case, and pieces of advice that one recommender may
@@ -34,6 +34,78 @@ pub(crate) fn description(description: Description) -> Checked<Description> {
         }
     }
     Ok(description)
+}
+
+/// Values for cases of a run: those of the outline, for each finished case once.
+pub(crate) fn of_run(
+    plugin: &str,
+    found: Vec<run_metric::exports::tare::plugin::run_metric::CaseMeasurement>,
+    outline: &[MetricValue],
+    views: &dyn Views,
+) -> Checked<BTreeMap<String, Vec<MetricValue>>> {
+    let finished = cases(views, Some("finished"))?;
+    let most = finished.len().saturating_mul(outline.len());
+    if found.len() > most {
+        return Err(format!("{} values, where {most} were outlined", found.len()));
+    }
+    let mut by_case: BTreeMap<_, Vec<_>> = finished.into_iter().map(|id| (id, vec![])).collect();
+    for one in found {
+        let Some(values) = by_case.get_mut(&one.case_id) else {
+            return Err(format!(
+                "a value for the case {:?}, which is no finished case of this run",
+                shortened(&one.case_id)
+            ));
+        };
+        values.push(one.measurement);
+    }
+    let checked = by_case.into_iter().map(|(case, values)| {
+        let values = run_measurements(plugin, values)?;
+        let names = |values: &[MetricValue]| -> BTreeSet<(String, String, Direction)> {
+            let name = |one: &MetricValue| (one.metric.clone(), one.unit.clone(), one.direction);
+            values.iter().map(name).collect()
+        };
+        if let Some((name, unit, direction)) =
+            names(&values).symmetric_difference(&names(outline)).next()
+        {
+            return Err(format!(
+                "`{name}` ({unit}, {direction}) is either outlined and not stated for the case \
+                 {case}, or stated and not outlined"
+            ));
+        }
+        Ok((case, values))
+    });
+    checked.collect()
+}
+
+pub(crate) fn run_measurements(
+    plugin: &str,
+    values: Vec<run_metric::tare::plugin::types::Measurement>,
+) -> Checked<Vec<MetricValue>> {
+    measurements(plugin, values.into_iter().map(same).collect())
+}
+
+/// A world's own type for what is the same interface in another world.
+fn same(
+    one: run_metric::tare::plugin::types::Measurement,
+) -> metric::tare::plugin::types::Measurement {
+    use metric::tare::plugin::types::{AttributeResult, Gap, Measure, Measurement};
+    use run_metric::tare::plugin::types::Measure as OfRun;
+
+    let attribute = |item: run_metric::tare::plugin::types::Attribute| AttributeResult {
+        name: item.name,
+        value: item.value,
+    };
+    Measurement {
+        metric: one.metric,
+        measure: match one.measure {
+            OfRun::Value(value) => Measure::Value(value),
+            OfRun::Gap(gap) => Measure::Gap(Gap { kind: gap.kind, reason: gap.reason }),
+        },
+        interval: one.interval,
+        unit: one.unit,
+        direction: one.direction,
+        attributes: one.attributes.into_iter().map(attribute).collect(),
+    }
 }
 
 pub(crate) fn measurements(
@@ -145,7 +217,7 @@ pub(crate) fn recommendations(
             recommendations.len()
         ));
     }
-    let known = known_cases(views)?;
+    let known = cases(views, None)?;
     recommendations
         .into_iter()
         .map(|one| {
@@ -173,18 +245,28 @@ pub(crate) fn recommendations(
         .collect()
 }
 
-fn known_cases(views: &dyn Views) -> Checked<BTreeSet<String>> {
+/// Ids of the run's cases: of all, or of those with an outcome.
+fn cases(views: &dyn Views, outcome: Option<&str>) -> Checked<BTreeSet<String>> {
+    use host_record::Cell;
+
     let table = views.read("cases")?;
-    let column = table.columns.iter().position(|column| column == "case_id");
-    let column = column.ok_or("the view `cases` has no column `case_id` to check the advice by")?;
-    Ok(table
-        .rows
-        .into_iter()
-        .filter_map(|row| match row.into_iter().nth(column) {
-            Some(host_record::Cell::Text(id)) => Some(id),
-            _ => None,
+    let place = |name: &str| {
+        let place = table.columns.iter().position(|column| column == name);
+        place.ok_or_else(|| format!("the view `cases` has no column `{name}` to check by"))
+    };
+    let id = place("case_id")?;
+    let outcome =
+        outcome.map(|outcome| Ok::<_, String>((place("outcome")?, outcome))).transpose()?;
+    let is_such = |row: &&Vec<Cell>| {
+        outcome.is_none_or(|(place, outcome)| {
+            matches!(row.get(place), Some(Cell::Text(found)) if found == outcome)
         })
-        .collect())
+    };
+    let ids = table.rows.iter().filter(is_such).filter_map(|row| match row.get(id) {
+        Some(Cell::Text(id)) => Some(id.clone()),
+        _ => None,
+    });
+    Ok(ids.collect())
 }
 
 /// Lower-case letters and digits in words joined by single hyphens.

@@ -12,8 +12,8 @@ pub(crate) mod metric {
             package tare:host;
 
             world metric-plugin {
-                include tare:plugin/metric-plugin@0.1.0;
-                import tare:plugin/views@0.1.0;
+                include tare:plugin/metric-plugin@0.1.1;
+                import tare:plugin/views@0.1.1;
             }
         ",
         world: "tare:host/metric-plugin",
@@ -25,6 +25,13 @@ pub(crate) mod report {
     wasmtime::component::bindgen!({
         path: "../../plugin-api/wit",
         world: "report-plugin",
+    });
+}
+
+pub(crate) mod run_metric {
+    wasmtime::component::bindgen!({
+        path: "../../plugin-api/wit",
+        world: "run-metric-plugin",
     });
 }
 

@@ -54,7 +54,7 @@ pub enum GuestErrorKind {
     },
     /// The component has none of the exports that make a plugin, or more than one.
     #[error(
-        "not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports {}",
+        "not one of the worlds `metric-plugin`, `run-metric-plugin`, `report-plugin` and `recommender-plugin`: it exports {}",
         list(exports)
     )]
     UnknownWorld {
@@ -72,7 +72,7 @@ pub enum GuestErrorKind {
     Import {
         /// What it imports.
         imports: Vec<String>,
-        /// `metric`, `report` or `recommender`.
+        /// `metric`, `run-metric`, `report` or `recommender`.
         world: &'static str,
     },
     /// The guest asked for a capability that the sandbox does not grant.

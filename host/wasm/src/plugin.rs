@@ -8,18 +8,18 @@ use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, HasSelf, Linker};
 
-use crate::bindings::{metric, recommender, report};
+use crate::bindings::{metric, recommender, report, run_metric};
 use crate::error::GuestErrorKind;
 use crate::state::State;
 use crate::wasi;
 
 /// Version of the package `tare:plugin` that this host speaks.
-pub const INTERFACE_VERSION: Version = Version::new(0, 1, 0);
+pub const INTERFACE_VERSION: Version = Version::new(0, 1, 1);
 
 /// What a plugin does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Computes values for one case from its columns.
+    /// Computes values for cases.
     Metric,
     /// Writes files about a run.
     Report,
@@ -28,13 +28,34 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Metric, Self::Report, Self::Recommender];
-
     /// `metric`, `report` or `recommender`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Metric => "metric",
+            Self::Report => "report",
+            Self::Recommender => "recommender",
+        }
+    }
+}
+
+/// What a plugin exports. Metrics are of two: over one case, and over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interface {
+    Metric,
+    RunMetric,
+    Report,
+    Recommender,
+}
+
+impl Interface {
+    const ALL: [Self; 4] = [Self::Metric, Self::RunMetric, Self::Report, Self::Recommender];
+
+    /// Its name in the package.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Metric => "metric",
+            Self::RunMetric => "run-metric",
             Self::Report => "report",
             Self::Recommender => "recommender",
         }
@@ -45,7 +66,7 @@ impl Kind {
         match self {
             Self::Metric => &["types", "log"],
             Self::Report => &["types", "log", "views", "output"],
-            Self::Recommender => &["types", "log", "views"],
+            Self::RunMetric | Self::Recommender => &["types", "log", "views"],
         }
     }
 }
@@ -85,6 +106,7 @@ pub struct Plugin {
 #[derive(Clone)]
 pub(crate) enum World {
     Metric(metric::MetricPluginPre<State>),
+    RunMetric(run_metric::RunMetricPluginPre<State>),
     Report(report::ReportPluginPre<State>),
     Recommender(recommender::RecommenderPluginPre<State>),
 }
@@ -106,7 +128,7 @@ impl Plugin {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.world {
-            World::Metric(_) => Kind::Metric,
+            World::Metric(_) | World::RunMetric(_) => Kind::Metric,
             World::Report(_) => Kind::Report,
             World::Recommender(_) => Kind::Recommender,
         }
@@ -130,7 +152,15 @@ impl Plugin {
         &self.sha256
     }
 
-    /// Names of the columns that a metric reads; empty for other plugins.
+    /// Whether it is a metric over a run as a whole, which [`Sandbox::compute_run`] computes.
+    ///
+    /// [`Sandbox::compute_run`]: crate::Sandbox::compute_run
+    #[must_use]
+    pub fn is_over_run(&self) -> bool {
+        matches!(self.world, World::RunMetric(_))
+    }
+
+    /// Names of the columns that a metric over a case reads; empty for other plugins.
     #[must_use]
     pub fn columns(&self) -> &[String] {
         &self.columns
@@ -156,38 +186,42 @@ pub(crate) fn check_header(bytes: &[u8]) -> Result<(), GuestErrorKind> {
 
 /// Finds the component's world, and resolves its imports.
 pub(crate) fn resolve(engine: &Engine, component: &Component) -> Result<World, GuestErrorKind> {
-    let kind = kind_of(engine, component)?;
-    let linker = link(engine, component, kind)?;
+    let interface = interface_of(engine, component)?;
+    let linker = link(engine, component, interface)?;
     let mismatch = |error: wasmtime::Error| GuestErrorKind::Version {
         detail: format!(
-            "its {kind} interface has other types than `tare:plugin@{INTERFACE_VERSION}`: {error:#}; build the plugin against the WIT files of this host"
+            "its {} interface has other types than `tare:plugin@{INTERFACE_VERSION}`: {error:#}; build the plugin against the WIT files of this host",
+            interface.name()
         ),
     };
     let pre = linker.instantiate_pre(component).map_err(mismatch)?;
-    Ok(match kind {
-        Kind::Metric => World::Metric(metric::MetricPluginPre::new(pre).map_err(mismatch)?),
-        Kind::Report => World::Report(report::ReportPluginPre::new(pre).map_err(mismatch)?),
-        Kind::Recommender => {
+    Ok(match interface {
+        Interface::Metric => World::Metric(metric::MetricPluginPre::new(pre).map_err(mismatch)?),
+        Interface::RunMetric => {
+            World::RunMetric(run_metric::RunMetricPluginPre::new(pre).map_err(mismatch)?)
+        }
+        Interface::Report => World::Report(report::ReportPluginPre::new(pre).map_err(mismatch)?),
+        Interface::Recommender => {
             World::Recommender(recommender::RecommenderPluginPre::new(pre).map_err(mismatch)?)
         }
     })
 }
 
-fn kind_of(engine: &Engine, component: &Component) -> Result<Kind, GuestErrorKind> {
+fn interface_of(engine: &Engine, component: &Component) -> Result<Interface, GuestErrorKind> {
     let component_type = component.component_type();
     let exports: Vec<String> =
         component_type.exports(engine).map(|(name, _)| name.to_owned()).collect();
     let mut found = Vec::new();
     for export in &exports {
-        if let Some((interface, version)) = ours(export)
-            && let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == interface)
+        if let Some((name, version)) = ours(export)
+            && let Some(interface) = Interface::ALL.into_iter().find(|known| known.name() == name)
         {
             check_version(version)?;
-            found.push(kind);
+            found.push(interface);
         }
     }
     match found[..] {
-        [kind] => Ok(kind),
+        [interface] => Ok(interface),
         _ => Err(GuestErrorKind::UnknownWorld { exports }),
     }
 }
@@ -231,31 +265,38 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
 fn link(
     engine: &Engine,
     component: &Component,
-    kind: Kind,
+    interface: Interface,
 ) -> Result<Linker<State>, GuestErrorKind> {
     let mut linker = Linker::new(engine);
     let host = |error: wasmtime::Error| GuestErrorKind::Host { detail: format!("{error:#}") };
-    match kind {
-        Kind::Metric => {
+    match interface {
+        Interface::Metric => {
             metric::tare::plugin::log::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| {
                 state
             })
         }
-        Kind::Report => {
+        Interface::RunMetric => {
+            run_metric::RunMetricPlugin::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| {
+                state
+            })
+        }
+        Interface::Report => {
             report::ReportPlugin::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
         }
-        Kind::Recommender => recommender::RecommenderPlugin::add_to_linker::<_, HasSelf<State>>(
-            &mut linker,
-            |state| state,
-        ),
+        Interface::Recommender => {
+            recommender::RecommenderPlugin::add_to_linker::<_, HasSelf<State>>(
+                &mut linker,
+                |state| state,
+            )
+        }
     }
     .map_err(host)?;
 
     let mut unknown = Vec::new();
     for (name, import) in component.component_type().imports(engine) {
-        if let Some((interface, version)) = ours(name) {
+        if let Some((imported, version)) = ours(name) {
             check_version(version)?;
-            if !kind.offered().contains(&interface) {
+            if !interface.offered().contains(&imported) {
                 unknown.push(name.to_owned());
             }
         } else if let ComponentItem::ComponentInstance(instance) = &import.ty
@@ -270,7 +311,7 @@ fn link(
     if unknown.is_empty() {
         Ok(linker)
     } else {
-        Err(GuestErrorKind::Import { imports: unknown, world: kind.name() })
+        Err(GuestErrorKind::Import { imports: unknown, world: interface.name() })
     }
 }
 
@@ -285,15 +326,15 @@ mod tests {
         let refusal = |version| check_version(version).expect_err("another series").to_string();
         insta::assert_snapshot!(
             refusal("0.2.0"),
-            @"version mismatch: the plugin speaks `tare:plugin` 0.2.0, and this host 0.1.0; install a newer host, or a build of the plugin for this one"
+            @"version mismatch: the plugin speaks `tare:plugin` 0.2.0, and this host 0.1.1; install a newer host, or a build of the plugin for this one"
         );
         insta::assert_snapshot!(
             refusal("0.0.9"),
-            @"version mismatch: the plugin speaks `tare:plugin` 0.0.9, and this host 0.1.0; build the plugin again with the SDK of this host"
+            @"version mismatch: the plugin speaks `tare:plugin` 0.0.9, and this host 0.1.1; build the plugin again with the SDK of this host"
         );
         insta::assert_snapshot!(
             refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`, and this host speaks 0.1.0; build the plugin with the SDK"
+            @"version mismatch: the plugin names no version of `tare:plugin`, and this host speaks 0.1.1; build the plugin with the SDK"
         );
     }
 

@@ -1,6 +1,7 @@
 //! The engine, and calls into guests.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
 
 use crate::answer;
 use crate::bindings::metric::tare::plugin::types;
+use crate::bindings::run_metric::RunMetricPluginPre;
 use crate::cache::{Cache, hexadecimal};
 use crate::error::{GuestError, GuestErrorKind};
 use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
@@ -171,6 +173,7 @@ impl Sandbox {
                 })?;
                 (description, columns.value)
             }
+            World::RunMetric(pre) => (describe!(pre, tare_plugin_run_metric), Vec::new()),
             World::Report(pre) => (describe!(pre, tare_plugin_report), Vec::new()),
             World::Recommender(pre) => (describe!(pre, tare_plugin_recommender), Vec::new()),
         };
@@ -229,6 +232,44 @@ impl Sandbox {
             )
         })?;
         answer.refused()?.checked(|measurements| answer::measurements(id, measurements))
+    }
+
+    /// Computes the values of a metric over a run as a whole, by the ids of its finished cases. Each has
+    /// the values that the plugin outlines for these options, and no others.
+    ///
+    /// # Errors
+    ///
+    /// Where the plugin is not such a metric, fails, or gives an answer that cannot be used.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
+    pub fn compute_run(
+        &self,
+        plugin: &Plugin,
+        views: Rc<dyn Views>,
+        options: &serde_json::Value,
+    ) -> Result<BTreeMap<String, Vec<MetricValue>>, GuestError> {
+        let id = &plugin.description.id;
+        let World::RunMetric(pre) = &plugin.world else {
+            return Err(wrong_kind(plugin, "compute", Kind::Metric));
+        };
+        let outline = self.outline(id, pre, options)?;
+        let text = options_text(options).map_err(|kind| error(id, "compute", kind))?;
+        let answer = self.call(id, "compute", Some(Rc::clone(&views)), |store| {
+            pre.instantiate(&mut *store)?.tare_plugin_run_metric().call_compute(store, &text)
+        })?;
+        answer.refused()?.checked(|found| answer::of_run(id, found, &outline, &*views))
+    }
+
+    fn outline(
+        &self,
+        id: &str,
+        pre: &RunMetricPluginPre<State>,
+        options: &serde_json::Value,
+    ) -> Result<Vec<MetricValue>, GuestError> {
+        let text = options_text(options).map_err(|kind| error(id, "outline", kind))?;
+        let answer = self.call(id, "outline", None, |store| {
+            pre.instantiate(&mut *store)?.tare_plugin_run_metric().call_outline(store, &text)
+        })?;
+        answer.refused()?.checked(|outline| answer::run_measurements(id, outline))
     }
 
     /// Renders a report into `folder`, and gives the paths of its files, the main one first. The
@@ -291,7 +332,7 @@ impl Sandbox {
     /// state: its names, units and directions, each with a gap for a value.
     ///
     /// The options are all that a metric's names may depend on, so it is asked to compute from no
-    /// columns. A report or recommender is called as well, and looks at its options before it reads
+    /// columns; one over a run is asked for its outline. A report or recommender is called as well, and looks at its options before it reads
     /// a view; one that has begun to read has taken them, and what it does after that says nothing.
     /// Nothing that a report writes is kept.
     ///
@@ -319,6 +360,7 @@ impl Sandbox {
                 };
                 return self.compute(plugin, &case, options);
             }
+            World::RunMetric(pre) => return self.outline(id, pre, options),
             World::Report(pre) => self
                 .call(id, "render", some, |store| {
                     pre.instantiate(&mut *store)?.tare_plugin_report().call_render(store, &text)

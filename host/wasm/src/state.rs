@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use host_record::{Cell, Table, Views};
 
-use crate::bindings::{metric, recommender, report};
+use crate::bindings::{metric, recommender, report, run_metric};
 use crate::limits::{Limits, Meter};
 use crate::output::Staged;
 use crate::wasi::Console;
@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) plugin: String,
     pub(crate) meter: Meter,
     pub(crate) console: Console,
-    /// For reports and recommenders.
+    /// For all but metrics over a case.
     pub(crate) views: Option<Rc<dyn Views>>,
     /// For reports.
     pub(crate) output: Staged,
@@ -109,8 +109,10 @@ macro_rules! views_import {
 }
 
 log_import!(metric);
+log_import!(run_metric);
 log_import!(report);
 log_import!(recommender);
+views_import!(run_metric);
 views_import!(report);
 views_import!(recommender);
 

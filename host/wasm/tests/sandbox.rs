@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use host_record::{
     CaseColumns, Cell, Column, ColumnData, Direction, GapKind, MetricValue, Table, Views,
 };
+use host_statistics::Random;
 use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ fn components() -> &'static Path {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // Where `cargo xtask` builds guests too, so that nothing is built twice.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
-        let metrics = ["latency", "throughput", "memory", "accuracy"];
+        let metrics = ["latency", "throughput", "memory", "accuracy", "stability", "scaling"];
         let metrics: Vec<_> = metrics.iter().map(|id| format!("--package=metric-{id}")).collect();
         for (manifest, packages) in
             [("tests/guests/Cargo.toml", vec![]), ("../../plugins/Cargo.toml", metrics)]
@@ -485,6 +486,66 @@ fn advice_is_checked_against_the_run() {
     );
 }
 
+/// Two finished cases and one that failed.
+struct ThreeCases;
+
+impl Views for ThreeCases {
+    fn names(&self) -> Vec<String> {
+        vec!["cases".into()]
+    }
+
+    fn read(&self, _: &str) -> Result<Table, String> {
+        let case =
+            |id: &str, outcome: &str| vec![Cell::Text(id.into()), Cell::Text(outcome.into())];
+        Ok(Table {
+            columns: vec!["case_id".into(), "outcome".into()],
+            rows: vec![case("aa", "finished"), case("bb", "failed"), case("cc", "finished")],
+        })
+    }
+}
+
+#[test]
+fn a_metric_over_a_run_states_its_outline_for_each_finished_case() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_run_metric");
+    assert_eq!(plugin.kind(), Kind::Metric);
+    assert!(plugin.is_over_run());
+    assert_eq!(plugin.columns(), [""; 0]);
+    let compute =
+        |act: &str| sandbox.compute_run(&plugin, Rc::new(ThreeCases), &json!({ "act": act }));
+    let found = compute("count").expect("values");
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["aa", "cc"]);
+    assert_eq!(found["cc"][0].metric, "hostile-run-metric.cases");
+    assert_eq!(found["cc"][0].value, Ok(3.0));
+
+    let fault = |act: &str| compute(act).expect_err("a bad answer").kind.to_string();
+    insta::assert_snapshot!(fault("forget"), @"invalid answer: `hostile-run-metric.cases` (1, neutral) is either outlined and not stated for the case cc, or stated and not outlined");
+    insta::assert_snapshot!(fault("other-case"), @r#"invalid answer: a value for the case "decaf", which is no finished case of this run"#);
+    insta::assert_snapshot!(fault("other-unit"), @"invalid answer: `hostile-run-metric.cases` (1, neutral) is either outlined and not stated for the case aa, or stated and not outlined");
+    insta::assert_snapshot!(fault("not-finite"), @"invalid answer: `hostile-run-metric.cases`: the value is inf; what cannot be computed is a gap");
+    insta::assert_snapshot!(fault("refuse"), @"options: not on a Sunday");
+    assert!(matches!(*compute("panic").expect_err("a panic").kind, GuestErrorKind::Trap { .. }));
+
+    // A metric over one case is no metric over a run, and the other way round.
+    let over_case = load(&sandbox, "hostile_metric");
+    assert!(!over_case.is_over_run());
+    assert!(sandbox.compute_run(&over_case, Rc::new(ThreeCases), &Value::Null).is_err());
+    assert!(sandbox.compute(&plugin, &case(vec![]), &Value::Null).is_err());
+}
+
+/// Guests outlive hosts: what was built against the first version of the package still runs.
+#[test]
+fn a_guest_of_an_older_version_runs() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "old_metric");
+    assert_eq!(plugin.kind(), Kind::Metric);
+    let columns = case(vec![column("latency", "ns", 1, ColumnData::U64(vec![1, 2, 3]))]);
+    let found = sandbox.compute(&plugin, &columns, &Value::Null).expect("values");
+    assert_eq!(found[0].metric, "old.queries");
+    assert_eq!(found[0].value, Ok(3.0));
+    assert_eq!(found[0].attributes["case"], columns.case_id);
+}
+
 #[test]
 fn a_plugin_of_another_kind_is_refused() {
     let sandbox = sandbox(small());
@@ -513,11 +574,11 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     );
     insta::assert_snapshot!(
         refusal("(component)"),
-        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports nothing"
+        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `run-metric-plugin`, `report-plugin` and `recommender-plugin`: it exports nothing"
     );
     insta::assert_snapshot!(
         refusal(r#"(component (component $c) (instance $i (instantiate $c)) (export "wasi:cli/run@0.2.0" (instance $i)))"#),
-        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `report-plugin` and `recommender-plugin`: it exports `wasi:cli/run@0.2.0`"
+        @"plugin `plugin.wasm`: not one of the worlds `metric-plugin`, `run-metric-plugin`, `report-plugin` and `recommender-plugin`: it exports `wasi:cli/run@0.2.0`"
     );
     let empty = |name| {
         format!(
@@ -526,11 +587,11 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     };
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.9.0")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.9.0, and this host 0.1.0; install a newer host, or a build of the plugin for this one"
+        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.9.0, and this host 0.1.1; install a newer host, or a build of the plugin for this one"
     );
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.0.1")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.0.1, and this host 0.1.0; build the plugin again with the SDK of this host"
+        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.0.1, and this host 0.1.1; build the plugin again with the SDK of this host"
     );
     let other_types = refusal(&empty("tare:plugin/metric@0.1.0"));
     assert!(other_types.contains("its metric interface has other types"), "{other_types}");
@@ -655,10 +716,13 @@ mod metrics {
 
     #[test]
     fn latency() {
-        let values = (0..5000).map(|index| index * 3 % 5000 + 1).collect();
+        let mut values: Vec<u64> = (1..=5000).collect();
+        let mut random = Random::from_seed(1);
+        (1..5000).rev().for_each(|last| values.swap(last, random.below(last as u64 + 1) as usize));
         let found = compute("latency", vec![latencies(values)], &Value::Null).expect("values");
         assert_eq!(found["latency.p99.9"].value, Ok(4995.0));
-        assert_eq!(found["latency.p99"].interval, Some((4936.0, 4964.0)));
+        let (low, high) = found["latency.p99"].interval.expect("an interval");
+        assert!((4931.0..=4936.0).contains(&low) && (4964.0..=4969.0).contains(&high), "{low}");
         assert_eq!(found["latency.mean"].value, Ok(2500.5));
         assert_eq!(found["latency.mean"].direction, Direction::Lower);
         let few = compute("latency", vec![latencies(vec![5; 50])], &Value::Null).expect("values");
@@ -734,6 +798,15 @@ fn options_are_tried_before_there_is_anything_to_work_on() {
         refusal(&accuracy, json!({ "top": [0] })),
         "options: `top` counts classes from 1; 0 is none"
     );
+
+    let scaling = load(&sandbox, "metric_scaling");
+    let stated = by_name(sandbox.rehearse(&scaling, &json!({})).expect("no options"));
+    assert_eq!(
+        stated.keys().collect::<Vec<_>>(),
+        ["scaling.batch", "scaling.clients", "scaling.threads"]
+    );
+    let over_run = load(&sandbox, "hostile_run_metric");
+    assert_eq!(refusal(&over_run, json!({ "act": "refuse" })), "options: not on a Sunday");
 
     let report = load(&sandbox, "hostile_report");
     assert_eq!(

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::log::Level;
 use crate::{
     Case, Cell, Column, ColumnData, Columns, Description, Error, Measurement, Metric, Output,
-    Recommendation, Recommender, Report, Table, Views, parse_options,
+    Recommendation, Recommender, Report, RunMetric, Table, Views, parse_options,
 };
 
 #[doc(hidden)]
@@ -28,8 +28,23 @@ pub mod report {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::report",
         with: {
-            "tare:plugin/types@0.1.0": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.0": super::metric::tare::plugin::log,
+            "tare:plugin/types@0.1.1": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.1": super::metric::tare::plugin::log,
+        },
+    });
+}
+
+#[doc(hidden)]
+pub mod run_metric {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "run-metric-plugin",
+        pub_export_macro: true,
+        default_bindings_module: "plugin_guest::component::run_metric",
+        with: {
+            "tare:plugin/types@0.1.1": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.1": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.1": super::report::tare::plugin::views,
         },
     });
 }
@@ -42,9 +57,9 @@ pub mod recommender {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::recommender",
         with: {
-            "tare:plugin/types@0.1.0": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.0": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.0": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.1": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.1": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.1": super::report::tare::plugin::views,
         },
     });
 }
@@ -75,6 +90,34 @@ impl<T: Metric> metric::exports::tare::plugin::metric::Guest for MetricComponent
         let case = Case { id: case.id, attributes };
         let measurements = T::compute(&case, &Columns::from(columns), options).map_err(text)?;
         Ok(measurements.into_iter().map(measurement).collect())
+    }
+}
+
+/// A metric over a run as a component.
+pub struct RunMetricComponent<T>(PhantomData<T>);
+
+impl<T: RunMetric> run_metric::exports::tare::plugin::run_metric::Guest for RunMetricComponent<T> {
+    fn describe() -> types::Description {
+        description(&T::describe())
+    }
+
+    fn outline(options: String) -> Result<Vec<types::Measurement>, String> {
+        let options = parse_options(&T::describe(), &options).map_err(text)?;
+        let measurements = T::outline(&options).map_err(text)?;
+        Ok(measurements.into_iter().map(measurement).collect())
+    }
+
+    fn compute(
+        options: String,
+    ) -> Result<Vec<run_metric::exports::tare::plugin::run_metric::CaseMeasurement>, String> {
+        use run_metric::exports::tare::plugin::run_metric::CaseMeasurement;
+
+        let options = parse_options(&T::describe(), &options).map_err(text)?;
+        let found = T::compute(&Host, &options).map_err(text)?;
+        let found = found
+            .into_iter()
+            .map(|(case_id, one)| CaseMeasurement { case_id, measurement: measurement(one) });
+        Ok(found.collect())
     }
 }
 

@@ -1,7 +1,7 @@
 /*!
 Write metric, report and recommender plugins in Rust.
 
-A plugin is a type that implements one of three traits, [`Metric`], [`Report`] or
+A plugin is a type that implements one of four traits, [`Metric`], [`RunMetric`], [`Report`] or
 [`Recommender`], and is exported with the macro of that name. The traits speak plain Rust types
 and see the host only through their arguments ([`Columns`], [`Views`], [`Output`]), so a plugin's
 logic is tested on any machine with `cargo test`, and only the export needs the sandbox.
@@ -50,6 +50,7 @@ mod metric;
 mod options;
 mod recommender;
 mod report;
+mod run_metric;
 mod view;
 
 pub use description::Description;
@@ -58,6 +59,7 @@ pub use metric::{Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Mea
 pub use options::NoOptions;
 pub use recommender::{Recommendation, Recommender};
 pub use report::{Output, Report};
+pub use run_metric::RunMetric;
 pub use view::{Cell, Row, Table, View, Views};
 
 #[doc(hidden)]
@@ -68,6 +70,14 @@ pub use options::parse as parse_options;
 macro_rules! export_metric {
     ($plugin:ty) => {
         $crate::export_component!(metric, MetricComponent, $plugin);
+    };
+}
+
+/// Exports a type that implements [`RunMetric`] as a component. Does nothing outside the sandbox.
+#[macro_export]
+macro_rules! export_run_metric {
+    ($plugin:ty) => {
+        $crate::export_component!(run_metric, RunMetricComponent, $plugin);
     };
 }
 

@@ -10,6 +10,7 @@ use host_store::{
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ResultsCommand};
+use crate::commands::recompute::recompute;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
@@ -33,6 +34,9 @@ pub(crate) fn results(
         ResultsCommand::Query { sql } => query(&results, sql, printer),
         ResultsCommand::Export { run, to, view } => write(&results.find(run)?, view, to, printer),
         ResultsCommand::Sync { rebuild } => sync(&results, *rebuild, printer),
+        ResultsCommand::Recompute { run, metrics, dry_run } => {
+            recompute(&results.find(run)?, metrics, *dry_run, settings, printer)
+        }
     }
 }
 

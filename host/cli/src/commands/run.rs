@@ -31,6 +31,7 @@ use crate::experiment::{
 };
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Guest};
+use crate::metrics::{self, Computed, Extent};
 use crate::platform;
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -165,9 +166,7 @@ fn resume(
     for lost in writer.forget_lost()? {
         printer.warning(format_args!("{lost}; the case is measured again"), None);
     }
-    // `runs/RUN` lies in the results folder, wherever that was found.
-    let results = path.parent().and_then(Path::parent).map(Path::to_owned);
-    let results = ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)));
+    let results = results_of(&path, settings);
     printer.status(
         "Resuming",
         format_args!(
@@ -313,7 +312,7 @@ impl Begun {
         self.compute_metrics(printer)?;
         let folder = self.writer.folder().clone();
         if interrupted {
-            self.index(printer);
+            index(&self.results, &folder, printer);
             let summary = Summary::read(&folder)?;
             self.show(&summary, &[], printer);
             printer.status("Interrupted", "what is finished is kept; do the rest with:");
@@ -323,7 +322,7 @@ impl Begun {
         self.ask_recommenders(printer)?;
         self.writer.finish()?;
         let reports = self.write_reports(report_folder, printer)?;
-        let database = self.index(printer);
+        let database = index(&self.results, &folder, printer);
         let summary = Summary::read(&folder)?;
         self.show(&summary, &reports, printer);
         printer.status("Run folder", folder.path().display());
@@ -387,51 +386,23 @@ impl Begun {
     /// Computes what has not been computed yet, for every finished case.
     fn compute_metrics(&mut self, printer: &Printer) -> Result<()> {
         let folder = self.writer.folder().clone();
-        let known: BTreeSet<(String, String, String)> = folder
-            .results()?
-            .into_iter()
-            .filter(|result| result.error.is_none())
-            .map(|result| (result.case_id, result.plugin.sha256, result.options.to_string()))
-            .collect();
-        for record in folder.records()? {
-            let record = record?;
-            if !matches!(record.outcome, Outcome::Finished(_)) {
-                continue;
-            }
-            for metric in &self.guests.metrics {
-                let Guest { plugin, identity, options } = metric;
-                let case = record.case_id.clone();
-                if known.contains(&(case.clone(), identity.sha256.clone(), options.to_string())) {
-                    continue;
+        let Self { guests, writer, guest_failed, .. } = self;
+        let mut said = String::new();
+        let mut told = |computed: Computed| {
+            if let Some(failure) = computed.failure() {
+                if failure != said {
+                    printer.warning(&failure, None);
+                    said = failure;
                 }
-                // A file that was damaged meanwhile costs the metrics that read it.
-                let computed = match folder.columns(&record, plugin.columns()) {
-                    Ok(columns) => {
-                        let computed = self.guests.sandbox.compute(plugin, &columns, options);
-                        computed.map_err(|error| error.to_string())
-                    }
-                    Err(error) => Err(error.to_string()),
-                };
-                let (identity, options) = (identity.clone(), options.clone());
-                let result = match computed {
-                    Ok(values) => ResultRecord::new(case, identity, options, values),
-                    Err(error) => {
-                        printer.warning(
-                            format_args!(
-                                "metric `{}` has no value for {}: {error}",
-                                identity.id, record.key
-                            ),
-                            None,
-                        );
-                        ResultRecord::failed(case, identity, options, error)
-                    }
-                };
-                if !record_result(&mut self.writer, &result, printer)? {
-                    self.guest_failed = Some(Exit::Plugin);
-                }
+                *guest_failed = Some(Exit::Plugin);
             }
-        }
-        Ok(())
+            if computed.is_news() && !record_result(writer, &computed.now, printer)? {
+                *guest_failed = Some(Exit::Plugin);
+            }
+            Ok(())
+        };
+        let Chosen { sandbox, metrics, .. } = guests;
+        metrics::compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut told)
     }
 
     fn ask_recommenders(&mut self, printer: &Printer) -> Result<()> {
@@ -496,28 +467,6 @@ impl Begun {
         Ok(written)
     }
 
-    /// Brings the run into the database. Whatever hinders that is no failure of the run.
-    fn index(&self, printer: &Printer) -> Option<PathBuf> {
-        let indexed = Database::open(&self.results, PATIENCE).and_then(|mut database| {
-            database.sync(self.writer.folder())?;
-            database.close()
-        });
-        match indexed {
-            Ok(()) => Some(self.results.database_path()),
-            Err(error) => {
-                printer.warning(
-                    format_args!("the run is kept in its folder, and not in the database: {error}"),
-                    Some(
-                        &error
-                            .hint()
-                            .unwrap_or_else(|| "`host results sync` brings it in later".into()),
-                    ),
-                );
-                None
-            }
-        }
-    }
-
     fn show(&self, summary: &Summary, reports: &[(String, Vec<PathBuf>)], printer: &Printer) {
         let folder = self.writer.folder().path();
         let document = || {
@@ -534,6 +483,38 @@ impl Begun {
             printer.show(format_args!("\n{}", summary.human(printer.width(), printer.palette())));
         }
     }
+}
+
+/// Brings a run into the database. Whatever hinders that is no failure of the run.
+pub(crate) fn index(
+    results: &ResultsFolder,
+    folder: &RunFolder,
+    printer: &Printer,
+) -> Option<PathBuf> {
+    let indexed = Database::open(results, PATIENCE).and_then(|mut database| {
+        database.sync(folder)?;
+        database.close()
+    });
+    match indexed {
+        Ok(()) => Some(results.database_path()),
+        Err(error) => {
+            printer.warning(
+                format_args!("the run is kept in its folder, and not in the database: {error}"),
+                Some(
+                    &error
+                        .hint()
+                        .unwrap_or_else(|| "`host results sync` brings it in later".into()),
+                ),
+            );
+            None
+        }
+    }
+}
+
+/// The results folder in which a run's folder lies, wherever that was found: `runs/RUN` in it.
+pub(crate) fn results_of(path: &Path, settings: &Settings) -> ResultsFolder {
+    let results = path.parent().and_then(Path::parent).map(Path::to_owned);
+    ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)))
 }
 
 /// Records cases in the run folder. The plan has gaps where a plugin could not be described, since
@@ -579,7 +560,11 @@ fn shell_word(path: &Path) -> String {
 
 /// Keeps a result; a plugin's value that is no number costs the plugin its output. Whether there is
 /// any.
-fn record_result(writer: &mut RunWriter, result: &ResultRecord, printer: &Printer) -> Result<bool> {
+pub(crate) fn record_result(
+    writer: &mut RunWriter,
+    result: &ResultRecord,
+    printer: &Printer,
+) -> Result<bool> {
     match writer.record_result(result) {
         Err(error @ StoreError::NotFinite { .. }) => {
             printer.warning(&error, None);

@@ -6,7 +6,7 @@ use host_statistics::{
     deviation_outliers, effective_size, estimates, hierarchical_interval, incomplete_beta,
     mann_whitney, mean_interval, median, moments, normal_quantile, normal_tail, over_limit_allowed,
     percentile_interval, processes_interval, queries_for_percentile, queries_needed,
-    student_interval, student_quantile, tukey_outliers,
+    sized_estimates, student_interval, student_quantile, tukey_outliers,
 };
 use proptest::prelude::*;
 
@@ -225,6 +225,26 @@ fn an_autoregression_is_worth_what_theory_says() {
             found < expected * allowed && expected < found * allowed,
             "{coefficient}: {found}, in theory {expected}"
         );
+    }
+}
+
+/// Long series are averaged in bins first, which must not change what they are worth.
+#[test]
+fn a_long_series_is_worth_what_theory_says() {
+    let count = 400_000;
+    for coefficient in [0.0, 0.5, 0.9] {
+        let noise = Noise::Autocorrelated(coefficient);
+        let factors = noise.factors(count, 1.0, &mut Random::from_seed(5));
+        let series: Vec<f64> = factors.iter().map(|factor| factor.ln()).collect();
+        let expected = count as f64 * (1.0 - coefficient) / (1.0 + coefficient);
+        let ratio = effective_size(&series) / expected;
+        assert!((0.94..1.06).contains(&ratio), "{coefficient}: {ratio}");
+
+        // Of rare values: one in a thousand.
+        let found = sized_estimates(&series, &[Quantile::P99_9], 0.95)[0].expect("enough");
+        let ratio = found.effective_size / count as f64;
+        let allowed = if coefficient == 0.0 { 0.97..1.01 } else { 0.1..1.0 };
+        assert!(allowed.contains(&ratio), "{coefficient}: {ratio}");
     }
 }
 

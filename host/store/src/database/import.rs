@@ -7,7 +7,9 @@ use duckdb::{Appender, Connection, params};
 use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, Rate, Verdict};
 
 use crate::error::StoreError;
-use crate::run::{Counts, Inspection, RunFolder, RunPlugin, without_samples};
+use crate::run::{
+    Counts, Inspection, PluginRole, ResultRecord, RunFolder, RunPlugin, without_samples,
+};
 
 const TABLES: [&str; 7] = [
     "benchmark_runs",
@@ -196,9 +198,18 @@ pub(crate) fn import(
         cases.flush().map_err(failed())?;
         warnings.flush().map_err(failed())?;
     }
+    let results = folder.results()?;
     {
         let mut rows = appender("benchmark_plugins", PLUGIN)?;
-        for RunPlugin { role, identity } in &folder.header().plugins {
+        // What was computed later came from plugins that the run did not know.
+        let mut plugins = folder.header().plugins.clone();
+        for record in &results {
+            let later = RunPlugin { role: PluginRole::Metric, identity: record.plugin.clone() };
+            if !plugins.contains(&later) {
+                plugins.push(later);
+            }
+        }
+        for RunPlugin { role, identity } in &plugins {
             let PluginIdentity { id, version, sha256 } = identity;
             rows.append_row(params![run_id, role.name(), id, version, sha256]).map_err(failed())?;
         }
@@ -211,7 +222,8 @@ pub(crate) fn import(
         }
         rows.flush().map_err(failed())?;
     }
-    let results = import_results(appender("benchmark_results", RESULT)?, folder)?;
+    let results =
+        import_results(appender("benchmark_results", RESULT)?, folder.run_id(), &results)?;
     import_recommendations(appender("recommendations", RECOMMENDATION)?, folder)?;
     {
         let mut rows = appender("benchmark_runs", RUN)?;
@@ -361,11 +373,14 @@ fn append_case(
     cases.append_row(values)
 }
 
-fn import_results(mut rows: Appender<'_>, folder: &RunFolder) -> Result<u64, StoreError> {
+fn import_results(
+    mut rows: Appender<'_>,
+    run_id: &str,
+    results: &[ResultRecord],
+) -> Result<u64, StoreError> {
     let failed = || StoreError::database("import the results");
-    let run_id = folder.run_id();
     let mut count = 0;
-    for record in folder.results()? {
+    for record in results {
         let plugin = &record.plugin;
         let options = record.options.to_string();
         for value in &record.values {

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use host_record::{CaseKey, CaseRecord};
+use host_record::{CaseKey, CaseRecord, column};
 use parquet::file::reader::SerializedFileReader;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -93,6 +93,24 @@ impl CaseFile {
             Self::Samples => "samples",
             Self::Outputs => "outputs",
             Self::Labels => "labels",
+        }
+    }
+
+    /// The file that a column is read from; `None` for one that is in the journal itself.
+    #[must_use]
+    pub fn of_column(name: &str) -> Option<Self> {
+        match name {
+            column::LATENCY
+            | column::START
+            | column::ITEMS
+            | column::SCHEDULED
+            | column::LANE
+            | column::PROCESS
+            | column::WARM_UP_LATENCY
+            | column::WARM_UP_START => Some(Self::Samples),
+            column::OUTPUT => Some(Self::Outputs),
+            column::LABEL => Some(Self::Labels),
+            _ => None,
         }
     }
 

@@ -11,6 +11,7 @@ use host_record::{
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use super::flaws::CaseFile;
 use super::header::{
     NewRun, PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader, now, rfc3339,
     run_id,
@@ -92,6 +93,15 @@ impl RunFolder {
             return Err(StoreError::NotARun { path: path.to_owned() });
         };
         Ok(Self { layout, header })
+    }
+
+    /// Opens a run folder for writing, to add results to what was measured: takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunFolder::open`]; also where another host is writing the run.
+    pub fn open_to_amend(path: &Path) -> Result<RunWriter, StoreError> {
+        RunWriter::lock(Self::open(path)?)
     }
 
     /// Opens a run folder for writing, to go on where an interrupted run left off: takes the lock,
@@ -211,7 +221,8 @@ impl RunFolder {
         })
     }
 
-    /// A case's columns by name, as metric plugins read them: measured queries only. Names that
+    /// A case's columns by name, as metric plugins read them: of measured queries, unless the name says
+    /// that they are of the warm-up's. Names that
     /// the case has no column for are left out, and a case that did not finish has none.
     ///
     /// # Errors
@@ -225,7 +236,12 @@ impl RunFolder {
         let case_id = record.case_id.clone();
         let mut columns = Vec::new();
         if let Outcome::Finished(report) = &record.outcome {
-            let samples = self.samples(record)?;
+            let is_sampled =
+                |name: &S| CaseFile::of_column(name.as_ref()) == Some(CaseFile::Samples);
+            let samples = match names.iter().any(is_sampled) {
+                true => self.samples(record)?,
+                false => Vec::new(),
+            };
             for name in names {
                 if let Some(data) = self.column(&case_id, report, &samples, name.as_ref())? {
                     columns.push(data);
@@ -263,6 +279,12 @@ impl RunFolder {
                 .flat_map(|(process, samples)| std::iter::repeat_n(process, samples.len()));
             (samples.len() > 1).then(|| (1, ColumnData::U64(numbered.collect())))
         };
+        // Of several processes, the first one's: what comes before what is another process's.
+        let warm_up = |column| {
+            let first = samples.first();
+            let values = first.map(|samples| samples.read_warm_up(column)).transpose()?;
+            Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
+        };
         let single = |value: Option<u64>| value.map(|value| (1, ColumnData::U64(vec![value])));
         let timings = &report.timings;
         let (unit, found) = match name {
@@ -272,6 +294,8 @@ impl RunFolder {
             column::SCHEDULED => ("ns", sampled_if_there(SampleColumn::Scheduled)?),
             column::LANE => ("1", sampled_if_there(SampleColumn::Lane)?),
             column::PROCESS => ("1", process()),
+            column::WARM_UP_LATENCY => ("ns", warm_up(SampleColumn::Latency)?),
+            column::WARM_UP_START => ("ns", warm_up(SampleColumn::Start)?),
             column::OUTPUT => {
                 let output = outputs::read_first_output(&self.layout.outputs(case_id))?;
                 ("1", output.map(|(width, values)| (width, ColumnData::F32(values))))

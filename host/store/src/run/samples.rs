@@ -226,6 +226,7 @@ pub(crate) struct SampleReader {
     path: PathBuf,
     file: SerializedFileReader<File>,
     measured: Vec<usize>,
+    warm_up: Vec<usize>,
     rows: usize,
 }
 
@@ -243,18 +244,22 @@ impl SampleReader {
     /// The same, of a file that is open.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
         let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
-        let (mut measured, mut rows) = (Vec::new(), 0);
+        let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
         for (index, group) in file.metadata().row_groups().iter().enumerate() {
             let phase = group_phase(group).ok_or_else(|| {
                 let detail = format!("row group {index} does not say which phase it holds");
                 StoreError::parquet(path)(parquet::errors::ParquetError::General(detail))
             })?;
-            if phase == SamplePhase::Measured {
-                measured.push(index);
-                rows += usize::try_from(group.num_rows()).unwrap_or(0);
+            match phase {
+                SamplePhase::Measured => {
+                    measured.push(index);
+                    rows += usize::try_from(group.num_rows()).unwrap_or(0);
+                }
+                SamplePhase::WarmUp => warm_up.push(index),
+                SamplePhase::Search => {}
             }
         }
-        Ok(Self { path: path.to_owned(), file, measured, rows })
+        Ok(Self { path: path.to_owned(), file, measured, warm_up, rows })
     }
 
     /// Number of measured queries.
@@ -264,7 +269,7 @@ impl SampleReader {
 
     /// A column of the measured queries, in order.
     pub(crate) fn read(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
-        self.read_all(column).map_err(StoreError::parquet(&self.path))
+        self.read_groups(column, &self.measured).map_err(StoreError::parquet(&self.path))
     }
 
     /// Whether every measured query has this column.
@@ -276,7 +281,16 @@ impl SampleReader {
         })
     }
 
-    fn read_all(&self, column: SampleColumn) -> parquet::errors::Result<Vec<u64>> {
+    /// A column of the warm-up's queries, in order.
+    pub(crate) fn read_warm_up(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
+        self.read_groups(column, &self.warm_up).map_err(StoreError::parquet(&self.path))
+    }
+
+    fn read_groups(
+        &self,
+        column: SampleColumn,
+        groups: &[usize],
+    ) -> parquet::errors::Result<Vec<u64>> {
         let unexpected = || {
             let detail = format!("there is no column `{}` of whole numbers", column.name());
             parquet::errors::ParquetError::General(detail)
@@ -286,8 +300,10 @@ impl SampleReader {
         let index = index.ok_or_else(unexpected)?;
         let nullable = schema.column(index).max_def_level() > 0;
         let mut levels = Vec::new();
-        let mut values: Vec<i64> = Vec::with_capacity(self.rows);
-        for group in &self.measured {
+        let rows = groups.iter().map(|group| self.file.metadata().row_group(*group).num_rows());
+        let mut values: Vec<i64> =
+            Vec::with_capacity(usize::try_from(rows.sum::<i64>()).unwrap_or(0));
+        for group in groups {
             let group = self.file.get_row_group(*group)?;
             let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(index)?
             else {

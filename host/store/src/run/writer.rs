@@ -184,6 +184,15 @@ impl RunWriter {
         opened::<ResultRecord>(&mut self.results, path)?.append(result)
     }
 
+    /// Puts the results so far on stable storage, where the run itself ended long ago.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written.
+    pub fn sync_results(&self) -> Result<(), StoreError> {
+        self.results.as_ref().map_or(Ok(()), Appender::sync)
+    }
+
     /// Keeps what a recommender said, in the same way.
     ///
     /// # Errors

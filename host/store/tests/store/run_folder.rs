@@ -58,6 +58,8 @@ fn a_case_is_read_as_it_was_written() {
     assert_eq!(names, have);
     assert_eq!(*column(&columns, column::LATENCY), ColumnData::U64(latencies(0, 2500)));
     assert_eq!(*column(&columns, column::ITEMS), ColumnData::U64(vec![8; 2500]));
+    assert_eq!(*column(&columns, column::WARM_UP_LATENCY), ColumnData::U64(vec![9; 3]));
+    assert_eq!(*column(&columns, column::WARM_UP_START), ColumnData::U64(vec![0, 9, 18]));
     assert_eq!(*column(&columns, column::LABEL), ColumnData::S64(vec![3, -1, 7]));
     let output = columns.columns.iter().find(|column| column.name == column::OUTPUT);
     let output = output.expect("outputs");

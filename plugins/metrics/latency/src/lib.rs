@@ -2,10 +2,14 @@
 Latency percentiles, mean and spread.
 
 A percentile is the nearest rank, comes with a distribution-free interval at 95 %, and is a gap
-where the queries are too few for that interval to exist: `host-statistics` argues both. The
-intervals assume that queries are independent, and say nothing of what another process would
-measure. Where slow queries come in bursts or latencies wander, they are too narrow; the host warns
-of a drift from beginning to end, and of nothing finer yet.
+where the queries are too few for that interval to exist: `host-statistics` argues both. Queries that
+follow one another are alike, so what counts is not how many there were, but how many independent
+ones they are worth; for a p99 that is a matter of how the slow queries come. The attribute
+`effective-size` says it. An interval of one process says nothing of what another process would measure.
+
+Where there are several processes, a value is the mean of theirs, and the interval around it is one over
+processes (Student's *t*, and the hierarchical bootstrap from 30 on): what differs from process to process
+is then in it. A percentile needs enough queries in each of them.
 
 What a query is depends on the scenario, and every value says it in its `query` attribute. In
 `single-stream` it is one batch. In `offline` it is the whole set of samples, so that its latency
@@ -13,16 +17,24 @@ is the time until the last of them is done: a figure of its own, and not to be c
 latency of a batch.
 */
 
-use host_statistics::{Estimate, Quantile, estimates, moments};
+use host_statistics::{
+    Estimate, Moments, ProcessMethod, Quantile, Resampling, SizedEstimate, TooFew, effective_size,
+    mean_interval, median_absolute_deviation, moments, order_statistics, processes_interval,
+    sized_estimates,
+};
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
 };
 
-/// The column that is read.
+/// The columns that are read.
 const LATENCY: &str = "latency";
+const PROCESS: &str = "process";
 
 /// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
+
+/// Resamples of the bootstrap over processes.
+const RESAMPLES: usize = 2000;
 
 /// The percentiles that are stated.
 const PERCENTILES: [Quantile; 5] =
@@ -39,7 +51,7 @@ impl Metric for Latency {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[LATENCY]
+        &[LATENCY, PROCESS]
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
@@ -49,8 +61,13 @@ impl Metric for Latency {
             Some("offline") => "the whole set of samples, until the last is done",
             _ => "one batch",
         };
+        let processes = match (&latencies, columns.unsigned(PROCESS)) {
+            (Ok(latencies), Ok(numbers)) => split(latencies, numbers)?,
+            _ => Vec::new(),
+        };
         Ok(measurements(latencies)
             .into_iter()
+            .map(|measurement| over_processes(measurement, &processes))
             .map(|measurement| {
                 measurement
                     .with_attribute("queries", queries.to_string())
@@ -62,40 +79,130 @@ impl Metric for Latency {
 
 plugin_guest::export_metric!(Latency);
 
+/// The latencies of each process.
+fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Error> {
+    if latencies.len() != numbers.len() {
+        return Err(Error::Other(format!(
+            "{} latencies and {} numbers of processes do not belong together",
+            latencies.len(),
+            numbers.len()
+        )));
+    }
+    let mut rest = latencies;
+    let split = numbers.chunk_by(|one, next| one == next).map(|process| {
+        let (of_process, others) = rest.split_at(process.len());
+        rest = others;
+        of_process
+    });
+    Ok(split.collect())
+}
+
+/// What is measured of a process.
+type Statistic = Box<dyn Fn(&[u64]) -> f64>;
+
+/// The same value over processes, where there are several and the value is not an extreme.
+fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement {
+    let name = measurement.metric.trim_start_matches("latency.").to_owned();
+    let quantile = PERCENTILES.into_iter().find(|quantile| quantile.to_string() == name);
+    let statistic: Statistic = match (&*name, quantile) {
+        ("mean", _) => Box::new(|values| moments(values).map_or(0.0, |found| found.mean)),
+        (_, Some(quantile)) => Box::new(move |values| {
+            order_statistics(values, &[quantile.rank(values.len())])[0] as f64
+        }),
+        _ => return measurement,
+    };
+    if processes.len() < 2 || processes.iter().any(|process| process.is_empty()) {
+        return measurement;
+    }
+    if let Some(quantile) = quantile {
+        for (number, process) in processes.iter().enumerate() {
+            let refusal = sized_estimates(process, &[quantile], CONFIDENCE).remove(0).err();
+            if let Some(refusal) = refusal {
+                let Gap { reason, .. } = too_few(refusal, process.len());
+                let reason = format!("process {}: {reason}", number + 1);
+                return self::measurement(&name, Err(Gap::not_measured(reason)));
+            }
+        }
+    }
+    let resampling = Resampling { resamples: RESAMPLES, confidence: CONFIDENCE, seed: 0 };
+    let values: Vec<f64> = processes.iter().map(|process| statistic(process)).collect();
+    let value = moments(&values).map_or(0.0, |found| found.mean);
+    let found = self::measurement(&name, Ok(value))
+        .with_attribute("processes", processes.len().to_string())
+        .with_attribute(
+            "definition",
+            match quantile {
+                Some(_) => "nearest rank in each process, mean over processes",
+                None => "mean over processes",
+            },
+        );
+    match processes_interval(processes, statistic, &resampling) {
+        Ok((interval, method)) => found
+            .with_interval(interval.low, interval.high)
+            .with_attribute("confidence", CONFIDENCE.to_string())
+            .with_attribute(
+                "interval",
+                match method {
+                    ProcessMethod::Student => "Student's t over processes",
+                    ProcessMethod::HierarchicalBootstrap => {
+                        "hierarchical bootstrap over processes and queries"
+                    }
+                },
+            ),
+        // All processes say the same, which leaves nothing to estimate an uncertainty by.
+        Err(_) => found,
+    }
+}
+
 fn measurements(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
     let sample = latencies.and_then(|latencies| {
         moments(latencies)
             .map(|moments| (latencies, moments))
             .ok_or_else(|| Gap::not_measured("no query was measured"))
     });
-    let of = |read: fn(&host_statistics::Moments<u64>) -> Result<f64, Gap>| {
-        sample.as_ref().map_err(Gap::clone).and_then(|(_, moments)| read(moments))
+    let of = |read: fn(&[u64], &Moments<u64>) -> Result<f64, Gap>| {
+        let sample = sample.as_ref().map_err(Gap::clone);
+        sample.and_then(|(latencies, moments)| read(latencies, moments))
     };
+    let deviation = of(|_, moments| {
+        moments.deviation.ok_or_else(|| Gap::not_measured("needs 2 queries, has 1"))
+    });
+    let absolute_deviation =
+        of(|latencies, _| Ok(median_absolute_deviation(latencies).expect("there are queries")));
     let mut all = vec![
-        measurement("mean", of(|moments| Ok(moments.mean))),
-        measurement(
-            "standard-deviation",
-            of(|moments| {
-                moments.deviation.ok_or_else(|| Gap::not_measured("needs 2 queries, has 1"))
-            }),
-        ),
-        measurement("minimum", of(|moments| Ok(moments.minimum as f64))),
+        mean(sample.as_ref()),
+        measurement("standard-deviation", deviation),
+        measurement("median-absolute-deviation", absolute_deviation)
+            .with_attribute("definition", "median of the distances from the median, unscaled"),
+        measurement("minimum", of(|_, moments| Ok(moments.minimum as f64))),
     ];
     all.extend(percentiles(sample.as_ref().map(|(latencies, _)| *latencies)));
-    all.push(measurement("maximum", of(|moments| Ok(moments.maximum as f64))));
+    all.push(measurement("maximum", of(|_, moments| Ok(moments.maximum as f64))));
     all
 }
 
+fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>) -> Measurement {
+    let (latencies, moments) = match sample {
+        Ok(sample) => sample,
+        Err(gap) => return measurement("mean", Err(gap.clone())),
+    };
+    let mean = measurement("mean", Ok(moments.mean));
+    match mean_interval(latencies, CONFIDENCE) {
+        Ok(interval) => mean
+            .with_interval(interval.low, interval.high)
+            .with_attribute("confidence", CONFIDENCE.to_string())
+            .with_attribute("interval", "Student's t, for the effective size")
+            .with_attribute("effective-size", whole(effective_size(latencies))),
+        // A mean needs no other query, and an interval does.
+        Err(_) => mean,
+    }
+}
+
 fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
-    let estimates: Vec<Result<Estimate<u64>, Gap>> = match latencies {
-        Ok(latencies) => estimates(latencies, &PERCENTILES, CONFIDENCE)
+    let estimates: Vec<Result<SizedEstimate<u64>, Gap>> = match latencies {
+        Ok(latencies) => sized_estimates(latencies, &PERCENTILES, CONFIDENCE)
             .into_iter()
-            .map(|estimate| {
-                estimate.map_err(|refusal| {
-                    let host_statistics::TooFew { needs, has } = refusal;
-                    Gap::not_measured(format!("needs {needs} queries, has {has}"))
-                })
-            })
+            .map(|estimate| estimate.map_err(|refusal| too_few(refusal, latencies.len())))
             .collect(),
         Err(gap) => PERCENTILES.iter().map(|_| Err(gap.clone())).collect(),
     };
@@ -105,15 +212,37 @@ fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
         .map(|(quantile, estimate)| {
             let name = quantile.to_string();
             match estimate {
-                Ok(Estimate { value, low, high }) => measurement(&name, Ok(value as f64))
-                    .with_interval(low as f64, high as f64)
-                    .with_attribute("confidence", CONFIDENCE.to_string())
-                    .with_attribute("definition", "nearest rank")
-                    .with_attribute("interval", "order statistics, distribution-free"),
+                Ok(SizedEstimate { estimate: Estimate { value, low, high }, effective_size }) => {
+                    measurement(&name, Ok(value as f64))
+                        .with_interval(low as f64, high as f64)
+                        .with_attribute("confidence", CONFIDENCE.to_string())
+                        .with_attribute("definition", "nearest rank")
+                        .with_attribute(
+                            "interval",
+                            "order statistics, distribution-free, for the effective size",
+                        )
+                        .with_attribute("effective-size", whole(effective_size))
+                }
                 Err(gap) => measurement(&name, Err(gap)),
             }
         })
         .collect()
+}
+
+fn too_few(TooFew { needs, has }: TooFew, queries: usize) -> Gap {
+    Gap::not_measured(if has == queries {
+        format!("needs {needs} queries, has {has}")
+    } else {
+        format!(
+            "needs {needs} independent queries; the {queries} measured ones are so alike to their \
+             neighbours that they are worth {has}"
+        )
+    })
+}
+
+/// An effective size, without the fraction that nobody can know.
+fn whole(size: f64) -> String {
+    format!("{}", size as u64)
 }
 
 fn measurement(name: &str, value: Result<f64, Gap>) -> Measurement {
@@ -124,6 +253,7 @@ fn measurement(name: &str, value: Result<f64, Gap>) -> Measurement {
 mod tests {
     use std::collections::BTreeMap;
 
+    use host_statistics::Random;
     use plugin_guest::{Column, ColumnData};
 
     use super::*;
@@ -151,15 +281,25 @@ mod tests {
         of[metric].value.clone().map_err(|gap| gap.reason)
     }
 
+    /// 1 to `count`, shuffled (R. Durstenfeld, 1964), so that neighbours are independent.
+    fn shuffled(count: u64) -> Vec<u64> {
+        let mut values: Vec<u64> = (1..=count).collect();
+        let mut random = Random::from_seed(1);
+        for last in (1..values.len()).rev() {
+            values.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        values
+    }
+
     #[test]
     fn a_known_sample_has_known_values() {
-        // 1 to 5000, out of order: 3 and 5000 have no common divisor but 1.
-        let found = compute("single-stream", Some((0..5000).map(|i| i * 3 % 5000 + 1).collect()));
+        let found = compute("single-stream", Some(shuffled(5000)));
         assert_eq!(value(&found, "latency.mean"), Ok(2500.5));
         // √(n (n + 1) / 12) for 1 to n.
         let deviation = (5000.0 * 5001.0 / 12.0_f64).sqrt();
         let found_deviation = value(&found, "latency.standard-deviation").expect("a value");
         assert!((found_deviation - deviation).abs() < 1e-9, "{found_deviation}");
+        assert_eq!(value(&found, "latency.median-absolute-deviation"), Ok(1250.0));
         assert_eq!(value(&found, "latency.minimum"), Ok(1.0));
         assert_eq!(value(&found, "latency.p50"), Ok(2500.0));
         assert_eq!(value(&found, "latency.p90"), Ok(4500.0));
@@ -167,16 +307,57 @@ mod tests {
         assert_eq!(value(&found, "latency.p99"), Ok(4950.0));
         assert_eq!(value(&found, "latency.p99.9"), Ok(4995.0));
         assert_eq!(value(&found, "latency.maximum"), Ok(5000.0));
-        assert_eq!(found.len(), 9);
-        // scipy.stats.binom(5000, 0.99).ppf(0.025) and .ppf(0.975) + 1.
-        assert_eq!(found["latency.p99"].interval, Some((4936.0, 4964.0)));
+        assert_eq!(found.len(), 10);
+        // scipy.stats.binom(5000, 0.99).ppf(0.025) and .ppf(0.975) + 1 are 4936 and 4964.
+        let size: u64 = found["latency.p99"].attributes["effective-size"].parse().expect("a size");
+        let (low, high) = found["latency.p99"].interval.expect("an interval");
+        assert!((4000..=5000).contains(&size), "{size}");
+        assert!((4931.0..=4936.0).contains(&low) && (4964.0..=4969.0).contains(&high), "{low}");
+        let (low, high) = found["latency.mean"].interval.expect("an interval");
+        // 1.96 standard errors are 40.
+        assert!((2455.0..2462.0).contains(&low) && (2539.0..2546.0).contains(&high), "{low}");
         assert!(found.values().all(|one| one.unit == "ns" && one.direction == Direction::Lower));
         assert!(found.values().all(|one| one.attributes["queries"] == "5000"));
     }
 
+    fn of_processes(latencies: Vec<u64>, processes: Vec<u64>) -> BTreeMap<String, Measurement> {
+        let columns = [(LATENCY, latencies), (PROCESS, processes)].map(|(name, values)| Column {
+            name: name.into(),
+            unit: String::new(),
+            width: 1,
+            data: ColumnData::Unsigned(values),
+        });
+        Latency::compute(&Case::default(), &columns.to_vec().into(), NoOptions {})
+            .expect("it takes no options")
+            .into_iter()
+            .map(|measurement| (measurement.metric.clone(), measurement))
+            .collect()
+    }
+
+    #[test]
+    fn what_differs_between_processes_is_in_the_interval() {
+        // Three processes that are steady within and apart from one another.
+        let levels = [0, 10_000, 20_000];
+        let latencies =
+            levels.iter().flat_map(|level| shuffled(500).into_iter().map(move |it| it + level));
+        let numbers = (0..3).flat_map(|process| [process; 500]).collect();
+        let found = of_processes(latencies.collect(), numbers);
+        let p50 = &found["latency.p50"];
+        assert_eq!(p50.value, Ok(10_250.0));
+        assert_eq!(p50.attributes["processes"], "3");
+        // The medians are 10,000 apart: t with 2 degrees of freedom, 4.3027, times 10,000 / √3.
+        let (low, high) = p50.interval.expect("an interval");
+        assert!((low - (10_250.0 - 24_841.4)).abs() < 0.1, "{low}");
+        assert!((high - (10_250.0 + 24_841.4)).abs() < 0.1, "{high}");
+        // Enough queries in all, and not in each.
+        let reason = value(&found, "latency.p99.9").expect_err("too few");
+        assert_eq!(reason, "process 1: needs 3688 queries, has 500");
+        assert_eq!(value(&found, "latency.minimum"), Ok(1.0));
+    }
+
     #[test]
     fn few_queries_support_few_percentiles() {
-        let found = compute("single-stream", Some((1..=50).collect()));
+        let found = compute("single-stream", Some(shuffled(50)));
         assert_eq!(value(&found, "latency.p90"), Ok(45.0));
         assert_eq!(value(&found, "latency.p95"), Err("needs 72 queries, has 50".into()));
         assert_eq!(value(&found, "latency.p99.9"), Err("needs 3688 queries, has 50".into()));
@@ -191,13 +372,31 @@ mod tests {
         assert_eq!(value(&found, "latency.p50"), Err("needs 6 queries, has 1".into()));
     }
 
+    /// Each twenty queries take a microsecond more, as where something fills up.
+    #[test]
+    fn queries_that_are_alike_support_fewer_percentiles_and_wider_intervals() {
+        let drifting = (0..2000).map(|query| 1_000_000 + query / 20 * 1000 + query * 7 % 20);
+        let found = compute("single-stream", Some(drifting.collect()));
+        let reason = value(&found, "latency.p99").expect_err("a refusal");
+        let rest = reason.strip_prefix(
+            "needs 368 independent queries; the 2000 measured ones are so alike to their \
+             neighbours that they are worth ",
+        );
+        let worth: u64 = rest.expect("the reason").parse().expect("a number");
+        assert!(worth < 200, "{worth}");
+        // The series is worth one query, of which there is no interval.
+        assert!(value(&found, "latency.mean").is_ok());
+        assert_eq!(found["latency.mean"].interval, None);
+        assert_eq!(value(&found, "latency.maximum"), Ok(1_099_019.0));
+    }
+
     #[test]
     fn nothing_measured_is_a_gap_for_every_value() {
         for (latencies, reason) in
             [(None, "the case has no column `latency`"), (Some(vec![]), "no query was measured")]
         {
             let found = compute("single-stream", latencies);
-            assert_eq!(found.len(), 9);
+            assert_eq!(found.len(), 10);
             for metric in found.keys() {
                 assert_eq!(value(&found, metric), Err(reason.into()), "{metric}");
             }

@@ -8,8 +8,11 @@ are left out, so the figure is what the backend does while it is asked to do som
 Of an open loop, where queries arrive by a schedule, and of several clients, over the time from the
 first query's end to the last one's: what was achieved, in *n* - 1 gaps between *n* ends. The attribute
 `offered-queries` is the rate at which queries arrived, over the gaps of the schedule.
+
+Of several processes, the mean of theirs, with an interval of what another process may do.
 */
 
+use host_statistics::student_interval;
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
 };
@@ -20,6 +23,10 @@ const ITEMS: &str = "items";
 const START: &str = "start";
 const SCHEDULED: &str = "scheduled";
 const LANE: &str = "lane";
+const PROCESS: &str = "process";
+
+/// Confidence of the interval over processes.
+const CONFIDENCE: f64 = 0.95;
 
 /// The metric.
 pub struct Throughput;
@@ -32,27 +39,73 @@ impl Metric for Throughput {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[LATENCY, ITEMS, START, SCHEDULED, LANE]
+        &[LATENCY, ITEMS, START, SCHEDULED, LANE, PROCESS]
     }
 
     fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let latencies = columns.unsigned(LATENCY);
-        let items = columns.unsigned(ITEMS);
-        if let (Ok(latencies), Ok(items)) = (&latencies, &items)
-            && latencies.len() != items.len()
-        {
-            return Err(Error::Other(format!(
-                "{} latencies and {} counts of samples do not belong together",
-                latencies.len(),
-                items.len()
-            )));
+        let sample = Sample {
+            latencies: columns.unsigned(LATENCY),
+            items: columns.unsigned(ITEMS),
+            begun: columns.unsigned(START).ok().filter(|_| {
+                columns.unsigned(LANE).is_ok_and(|lanes| lanes.iter().any(|lane| *lane > 0))
+            }),
+            scheduled: columns.unsigned(SCHEDULED).ok(),
+        };
+        sample.check()?;
+        let Ok(numbers) = columns.unsigned(PROCESS) else { return Ok(sample.rates()) };
+        if sample.latencies.as_ref().is_ok_and(|latencies| latencies.len() != numbers.len()) {
+            return Err(Error::Other("latencies and processes do not belong together".into()));
         }
-        let scheduled = columns.unsigned(SCHEDULED).ok();
-        let begun = columns.unsigned(START).ok().filter(|_| {
-            columns.unsigned(LANE).is_ok_and(|lanes| lanes.iter().any(|lane| *lane > 0))
-        });
-        if let Some(began) = scheduled.or(begun) {
-            return Ok(by_ends(began, scheduled, latencies, items));
+        let mut place = 0;
+        let processes: Vec<_> = numbers
+            .chunk_by(|one, next| one == next)
+            .map(|process| {
+                let range = place..place + process.len();
+                place = range.end;
+                sample.part(range).rates()
+            })
+            .collect();
+        Ok(over_processes(&processes))
+    }
+}
+
+/// Queries of one process, or of all.
+struct Sample<'a> {
+    latencies: Result<&'a [u64], Gap>,
+    items: Result<&'a [u64], Gap>,
+    /// When queries began, where several clients made them.
+    begun: Option<&'a [u64]>,
+    /// When they were to begin, in an open loop.
+    scheduled: Option<&'a [u64]>,
+}
+
+impl<'a> Sample<'a> {
+    fn check(&self) -> Result<(), Error> {
+        let (Ok(latencies), Ok(items)) = (&self.latencies, &self.items) else { return Ok(()) };
+        if latencies.len() == items.len() {
+            return Ok(());
+        }
+        Err(Error::Other(format!(
+            "{} latencies and {} counts of samples do not belong together",
+            latencies.len(),
+            items.len()
+        )))
+    }
+
+    fn part(&self, range: std::ops::Range<usize>) -> Self {
+        let part = |values: &'a [u64]| values.get(range.clone()).unwrap_or_default();
+        Self {
+            latencies: self.latencies.clone().map(part),
+            items: self.items.clone().map(part),
+            begun: self.begun.map(part),
+            scheduled: self.scheduled.map(part),
+        }
+    }
+
+    fn rates(&self) -> Vec<Measurement> {
+        let (latencies, items) = (self.latencies.clone(), self.items.clone());
+        if let Some(began) = self.scheduled.or(self.begun) {
+            return by_ends(began, self.scheduled, latencies, items);
         }
         let time = latencies.and_then(|latencies| {
             if latencies.is_empty() {
@@ -75,8 +128,41 @@ impl Metric for Throughput {
             }
             measurement
         };
-        Ok(vec![measurement("samples", samples), measurement("queries", queries)])
+        vec![measurement("samples", samples), measurement("queries", queries)]
     }
+}
+
+/// The mean of the processes' rates, with its interval by Student's *t*; the first gap, if one of them
+/// has none.
+fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
+    let Some(first) = processes.first() else { return Vec::new() };
+    let over = |(index, of_first): (usize, &Measurement)| {
+        let values: Result<Vec<f64>, Gap> =
+            processes.iter().map(|rates| rates[index].value.clone()).collect();
+        let values = match values {
+            Ok(values) => values,
+            Err(gap) => {
+                let Measurement { metric, unit, direction, .. } = of_first.clone();
+                return Measurement::new(metric, Err(gap), unit, direction);
+            }
+        };
+        let mut found = of_first.clone();
+        found.value = Ok(values.iter().sum::<f64>() / values.len() as f64);
+        found.attributes.clear();
+        let found = found
+            .with_attribute("processes", values.len().to_string())
+            .with_attribute("definition", "mean over processes");
+        let of_process: Vec<&[f64]> = values.chunks(1).collect();
+        match student_interval(&of_process, |one| one[0], CONFIDENCE) {
+            Ok(interval) => found
+                .with_interval(interval.low, interval.high)
+                .with_attribute("confidence", CONFIDENCE.to_string())
+                .with_attribute("interval", "Student's t over processes"),
+            // All are the same, which leaves nothing to estimate an uncertainty by.
+            Err(_) => found,
+        }
+    };
+    first.iter().enumerate().map(over).collect()
 }
 
 plugin_guest::export_metric!(Throughput);
@@ -204,6 +290,21 @@ mod tests {
         assert_eq!(found[1].attributes["offered-queries"], "2");
         let one = columns.map(|(name, values)| (name, values[..1].to_vec()));
         assert!(compute(&one).unwrap().iter().all(|found| found.value.is_err()));
+    }
+
+    #[test]
+    fn processes_are_averaged_with_an_interval() {
+        let columns = [
+            (LATENCY, vec![500_000_000, 500_000_000, 250_000_000, 250_000_000]),
+            (ITEMS, vec![1; 4]),
+            (PROCESS, vec![0, 0, 1, 1]),
+        ];
+        let found = compute(&columns).unwrap();
+        assert_eq!(found[0].value, Ok(3.0));
+        // t with one degree of freedom, 12.706, times the standard error, 1.
+        let (low, high) = found[0].interval.expect("an interval");
+        assert!((low + 9.706).abs() < 1e-3 && (high - 15.706).abs() < 1e-3, "{low} {high}");
+        assert_eq!(found[0].attributes["processes"], "2");
     }
 
     #[test]

@@ -14,6 +14,12 @@ use crate::options::{Limit, Objective, Options, limits, metric_name, objectives}
 /// Configurations that a title names before it only counts them.
 const MAXIMUM_NAMED: usize = 4;
 
+/// How accuracies are compared. The views have no outputs, of which a test by pairs of answers could be
+/// made.
+const UNPAIRED: &str = "Accuracies are compared by their intervals, as if of different examples, \
+                        though all answered the same ones: a difference that shows in this way is \
+                        real, and smaller ones may be.";
+
 /// The advice about a run.
 pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>, Error> {
     let configurations = configurations(run);
@@ -183,7 +189,42 @@ impl<'a, 'o> Group<'a, 'o> {
         if comparable.len() > 1 && self.objectives.len() > 1 {
             advice.push(self.front(&comparable));
         }
+        advice.extend(self.ruled_out());
         advice.extend(self.not_judged());
+    }
+
+    /// Those that break a limit by a lower percentile than the one that it is about and that is not
+    /// known.
+    fn ruled_out(&self) -> Option<Recommendation> {
+        let mut rests_on = Cases::default();
+        let (mut lines, mut labels) = (Vec::new(), Vec::new());
+        let mut limits: Vec<String> = Vec::new();
+        for candidate in &self.candidates {
+            let Some((limit, reading)) = candidate.broken_below(self.limits) else { continue };
+            if !limits.contains(&limit.text()) {
+                limits.push(limit.text());
+            }
+            let limited = metric_name(&limit.metric);
+            lines.push(format!(
+                "{}: {}, and no {limited} is below that. The {limited} itself is not known.",
+                capital(&candidate.label),
+                reading.text(),
+            ));
+            labels.push(candidate.label.clone());
+            rests_on.candidate(candidate);
+        }
+        let which = match labels.len() {
+            0 => return None,
+            1..=MAXIMUM_NAMED => join(&labels),
+            many => format!("{many} configurations"),
+        };
+        let verb = if labels.len() == 1 { "does" } else { "do" };
+        let title = format!(
+            "{}: {which} {verb} not keep to {}, by a lower percentile",
+            self.name,
+            join(&limits)
+        );
+        Some(recommendation("ruled-out", title, &lines, rests_on, &[("model", &self.name)]))
     }
 
     /// Objectives that are still open: those that no limit settles, or all if there is none.
@@ -286,8 +327,12 @@ impl<'a, 'o> Group<'a, 'o> {
             let meet = if self.limits.is_empty() { "compared" } else { "within the limits" };
             sentences.push(format!("{others} other {noun} {meet} did not do better."));
         }
+        let before = sentences.len();
         for winner in winners {
             sentences.extend(self.accuracy_cost(winner, &mut rests_on));
+        }
+        if sentences.len() > before {
+            sentences.push(UNPAIRED.to_owned());
         }
         for objective in objectives {
             sentences.extend(self.perhaps_better(*objective, winners[0], perhaps, &mut rests_on));
@@ -508,6 +553,7 @@ impl<'a, 'o> Group<'a, 'o> {
             join(&metrics),
         )];
         let mut rests_on = Cases::default();
+        let mut any_cost = false;
         for candidate in &front {
             let verdict = match candidate.verdict() {
                 _ if self.limits.is_empty() => "",
@@ -523,9 +569,11 @@ impl<'a, 'o> Group<'a, 'o> {
             for sentence in self.accuracy_cost(candidate, &mut rests_on) {
                 line.push(' ');
                 line.push_str(&sentence);
+                any_cost = true;
             }
             lines.push(line);
         }
+        lines.extend(any_cost.then(|| UNPAIRED.to_owned()));
         recommendation("front", title, &lines, rests_on, &[("model", &self.name)])
     }
 
@@ -535,6 +583,9 @@ impl<'a, 'o> Group<'a, 'o> {
         let mut rests_on = Cases::default();
         let mut count = 0;
         for candidate in &self.candidates {
+            if candidate.broken_below(self.limits).is_some() {
+                continue;
+            }
             let reason = match (candidate.unknown(), candidate.verdict()) {
                 (Some(reason), _) => reason.to_owned(),
                 (None, Verdict::Unknown(reason)) => reason,

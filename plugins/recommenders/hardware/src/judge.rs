@@ -148,6 +148,27 @@ impl Verdict {
     }
 }
 
+/// The highest percentile of a latency that surely breaks a limit on a higher one, which is not known.
+/// No percentile is below a lower one, so the limit is broken whatever the higher one is.
+fn broken_below<'a>(
+    limit: &Limit,
+    configuration: &Configuration<'a>,
+    read: impl Fn(&str) -> Result<Reading<'a>, String>,
+) -> Option<Reading<'a>> {
+    let percentile = |metric: &str| metric.strip_prefix("latency.p")?.parse::<f64>().ok();
+    let limited = percentile(&limit.metric).filter(|_| limit.side == Side::AtMost)?;
+    let results = configuration.cases.iter().flat_map(|case| &case.results);
+    let mut lower: Vec<(f64, &str)> = results
+        .filter_map(|result| Some((percentile(&result.metric)?, result.metric.as_str())))
+        .filter(|(percentile, _)| *percentile < limited)
+        .collect();
+    lower.sort_by(|one, other| other.0.total_cmp(&one.0));
+    lower.into_iter().find_map(|(_, metric)| {
+        let reading = read(metric);
+        (Verdict::new(limit, &reading) == Verdict::Broken).then_some(reading.ok()?)
+    })
+}
+
 /// A configuration with all that is asked about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate<'a> {
@@ -176,7 +197,13 @@ impl<'a> Candidate<'a> {
         let read = |metric: &str| Reading::new(&configuration, metric, rated_in);
         let judge = |limit: &Limit| {
             let reading = read(&limit.metric);
-            (Verdict::new(limit, &reading), reading)
+            match Verdict::new(limit, &reading) {
+                Verdict::Unknown(reason) => match broken_below(limit, &configuration, read) {
+                    Some(lower) => (Verdict::Broken, Ok(lower)),
+                    None => (Verdict::Unknown(reason), reading),
+                },
+                verdict => (verdict, reading),
+            }
         };
         Self {
             label,
@@ -192,6 +219,19 @@ impl<'a> Candidate<'a> {
     pub(crate) fn verdict(&self) -> Verdict {
         let verdicts = self.limits.iter().map(|(verdict, _)| verdict);
         verdicts.max_by_key(|verdict| verdict.rank()).cloned().unwrap_or(Verdict::Kept)
+    }
+
+    /// The first limit that is broken by a lower percentile than the one that it is about, and that
+    /// percentile.
+    pub(crate) fn broken_below<'l>(
+        &self,
+        limits: &'l [Limit],
+    ) -> Option<(&'l Limit, &Reading<'a>)> {
+        limits.iter().zip(&self.limits).find_map(|(limit, (verdict, reading))| {
+            let reading = reading.as_ref().ok()?;
+            (*verdict == Verdict::Broken && reading.metric != limit.metric)
+                .then_some((limit, reading))
+        })
     }
 
     /// How far the limits are from being kept: the largest factor by which one is missed.

@@ -42,6 +42,7 @@ pub fn parse_quantity(text: &str, unit: &str) -> Result<f64, String> {
     let (written, wanted) = match suffix {
         "" => return Ok(number),
         "%" if unit == "1" => return Ok(number / 100.0),
+        "%" if unit == "%" => return Ok(number),
         "/s" => (known("1/s"), known(unit)),
         "μs" => (known("µs"), known(unit)),
         suffix => (known(suffix), known(unit)),
@@ -235,13 +236,14 @@ mod tests {
             (0.971, "1"),
             (1234.0, "1"),
             (2.5, "J"),
+            (12.345, "%"),
             (f64::NAN, "ns"),
             (-45_234.0, "ns"),
         ]
         .iter()
         .map(|(value, unit)| humanise(*value, unit).replace(THIN, " "))
         .collect();
-        insta::assert_snapshot!(written.join("; "), @"0 ns; 7.00 ns; 1.00 µs; 45.2 µs; 12.3 ms; 3.20 s; 4500 s; 500 ms; 512 B; 1.00 KiB; 7.00 MiB; 123/s; 152 340/s; 0.971; 1234; 2.50 J; NaN ns; -45.2 µs");
+        insta::assert_snapshot!(written.join("; "), @"0 ns; 7.00 ns; 1.00 µs; 45.2 µs; 12.3 ms; 3.20 s; 4500 s; 500 ms; 512 B; 1.00 KiB; 7.00 MiB; 123/s; 152 340/s; 0.971; 1234; 2.50 J; 12.3 %; NaN ns; -45.2 µs");
     }
 
     #[test]
@@ -282,6 +284,7 @@ mod tests {
             ("1_000", "ns", 1000.0),
             ("64MiB", "B", 67_108_864.0),
             ("95%", "1", 0.95),
+            ("95 %", "%", 95.0),
             ("1000/s", "1/s", 1000.0),
             ("12µs", "ns", 12_000.0),
         ] {

@@ -171,6 +171,14 @@ pub struct MetricResult {
     pub attributes: BTreeMap<String, String>,
 }
 
+impl MetricResult {
+    /// The class that the value stands for, where the metric says one in a word.
+    #[must_use]
+    pub fn class(&self) -> Option<&str> {
+        self.attributes.get("class").map(String::as_str)
+    }
+}
+
 /// What is doubtful about a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {

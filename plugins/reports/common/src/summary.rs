@@ -29,13 +29,14 @@ pub enum SummaryCell<'a> {
 }
 
 /// Wanted columns: heading, the metric's name, and the prefix of a name that will do as well.
-const COLUMNS: [(&str, &str, &str); 6] = [
+const COLUMNS: [(&str, &str, &str); 7] = [
     ("p50", "latency.p50", ""),
     ("p90", "latency.p90", ""),
     ("p99", "latency.p99", ""),
     ("throughput", "throughput.samples", ""),
     ("peak memory", "memory.peak", "memory.peak"),
     ("accuracy", "accuracy.top1", "accuracy."),
+    ("steadiness", "stability.changes", ""),
 ];
 
 /// The columns for which some case has a value or a gap.
@@ -65,6 +66,11 @@ impl SummaryColumn {
             return SummaryCell::Nothing;
         };
         match &result.value {
+            // The number is what the word was made of.
+            Ok(_) if result.class().is_some() => SummaryCell::Value {
+                value: result.class().unwrap_or_default().to_owned(),
+                interval: None,
+            },
             Ok(value) => SummaryCell::Value {
                 value: humanise_metric(&result.metric, *value, &result.unit),
                 interval: result.interval.map(|interval| {

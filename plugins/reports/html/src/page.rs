@@ -734,7 +734,10 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                             td { (result.metric) }
                             @match &result.value {
                                 Ok(value) => {
-                                    td.number { (written(*value)) }
+                                    td.number {
+                                        (written(*value))
+                                        @if let Some(class) = result.class() { " (" (class) ")" }
+                                    }
                                     td.number {
                                         @if let Some(interval) = result.interval {
                                             (humanise_interval(&result.metric, *value, interval, &result.unit))

@@ -1,0 +1,379 @@
+/*!
+How well throughput grows with batch, threads and clients.
+
+The efficiency of a case is its throughput over what it would be if throughput had grown in proportion
+from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the case with the smallest *n* that is
+otherwise equal, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
+this is strong scaling, over batches what one more sample in a batch is worth.
+
+Otherwise equal are cases that share all other coordinates. Threads belong to a backend, so a manifest
+varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal that share the
+plugin's very build, whatever the backend's name. That their options are alike as well is for the
+manifest to see to, and the attribute `baseline-backend` says which was taken.
+
+In `server` and `constant-rate` the throughput is what was offered, and says nothing of scaling.
+*/
+
+use std::collections::BTreeMap;
+
+use plugin_guest::{
+    Description, Direction, Error, Gap, Measurement, NoOptions, Row, RunMetric, View, Views,
+};
+
+/// The metric that is read from the view `results`.
+const THROUGHPUT: &str = "throughput.samples";
+
+/// Scenarios in which queries come at a rate that is given.
+const OFFERED: [&str; 2] = ["server", "constant-rate"];
+
+/// The metric.
+pub struct Scaling;
+
+/// What is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Batch,
+    Threads,
+    Clients,
+}
+
+impl Axis {
+    const ALL: [Self; 3] = [Self::Batch, Self::Threads, Self::Clients];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Threads => "threads",
+            Self::Clients => "clients",
+        }
+    }
+
+    fn measurement(self, value: Result<f64, Gap>) -> Measurement {
+        let name = self.name();
+        Measurement::new(format!("scaling.{name}"), value, "1", Direction::Higher).with_attribute(
+            "definition",
+            format!("throughput over {name}, over the same of the case with the smallest {name}"),
+        )
+    }
+}
+
+impl RunMetric for Scaling {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("scaling")
+    }
+
+    fn outline(_: &NoOptions) -> Result<Vec<Measurement>, Error> {
+        let gap = || Err(Gap::not_measured("nothing is measured yet"));
+        Ok(Axis::ALL.map(|axis| axis.measurement(gap())).into())
+    }
+
+    fn compute(views: &dyn Views, _: &NoOptions) -> Result<Vec<(String, Measurement)>, Error> {
+        let cases = cases(views)?;
+        let all = cases.iter().flat_map(|case| {
+            Axis::ALL.map(|axis| (case.id.clone(), efficiency(case, axis, &cases)))
+        });
+        Ok(all.collect())
+    }
+}
+
+plugin_guest::export_run_metric!(Scaling);
+
+/// A finished case.
+struct Case {
+    id: String,
+    backend: String,
+    scenario: String,
+    /// The value of each axis, or nothing where the run does not say.
+    axes: [Option<u64>; 3],
+    /// All other coordinates, but for the backend's name.
+    others: Vec<String>,
+    throughput: Result<Rate, Gap>,
+}
+
+/// A throughput with its interval.
+#[derive(Clone, Copy)]
+struct Rate {
+    value: f64,
+    interval: Option<(f64, f64)>,
+}
+
+fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
+    let results = View::read(views, "results")?;
+    let mut throughputs = BTreeMap::new();
+    for row in results.rows().filter(|row| row.text("metric") == Ok(THROUGHPUT)) {
+        throughputs.insert(row.text("case_id")?.to_owned(), rate(&row)?);
+    }
+    let view = View::read(views, "cases")?;
+    let has_clients = view.has_column("clients");
+    let mut cases = Vec::new();
+    for row in view.rows() {
+        if row.text("outcome")? != "finished" {
+            continue;
+        }
+        let number = |column: &str| -> Result<Option<u64>, Error> {
+            Ok(row.optional_integer(column)?.and_then(|value| u64::try_from(value).ok()))
+        };
+        let id = row.text("case_id")?.to_owned();
+        let text = |column: &str| Ok(row.optional_text(column)?.unwrap_or_default().to_owned());
+        let others =
+            ["model", "device", "precision", "mode", "scenario", "plugin_id", "plugin_sha256"]
+                .into_iter()
+                .map(text)
+                .chain([Ok(format!("{:?}", row.optional_integer("sequence_length")?))]);
+        let clients = if has_clients { number("clients")? } else { None };
+        cases.push(Case {
+            backend: row.text("backend")?.to_owned(),
+            scenario: row.text("scenario")?.to_owned(),
+            axes: [number("batch")?, number("threads")?, clients],
+            others: others.collect::<Result<_, Error>>()?,
+            throughput: throughputs.remove(&id).unwrap_or_else(|| {
+                Err(Gap::not_measured(format!(
+                    "the run has no `{THROUGHPUT}`; the metric `throughput` computes it"
+                )))
+            }),
+            id,
+        });
+    }
+    Ok(cases)
+}
+
+fn rate(row: &Row<'_>) -> Result<Result<Rate, Gap>, Error> {
+    Ok(match row.optional_real("value")? {
+        Some(value) if value > 0.0 => {
+            let bounds = (row.optional_real("interval_low")?, row.optional_real("interval_high")?);
+            let interval = match bounds {
+                (Some(low), Some(high)) => Some((low, high)),
+                _ => None,
+            };
+            Ok(Rate { value, interval })
+        }
+        Some(value) => Err(Gap::unsupported(format!("a throughput of {value} is no measure"))),
+        None => {
+            let reason = row.optional_text("gap_reason")?.unwrap_or("for no reason given");
+            Err(Gap::not_measured(format!("`{THROUGHPUT}` is a gap: {reason}")))
+        }
+    })
+}
+
+fn efficiency(case: &Case, axis: Axis, cases: &[Case]) -> Measurement {
+    match against_baseline(case, axis, cases) {
+        Ok((value, interval, baseline)) => {
+            let mut measurement = axis
+                .measurement(Ok(value))
+                .with_attribute("baseline", baseline.id.as_str())
+                .with_attribute("baseline-backend", baseline.backend.as_str());
+            if let Some(smallest) = baseline.axes[axis as usize] {
+                measurement = measurement
+                    .with_attribute(format!("baseline-{}", axis.name()), smallest.to_string());
+            }
+            match interval {
+                Some((low, high)) => measurement.with_interval(low, high),
+                None => measurement,
+            }
+        }
+        Err(gap) => axis.measurement(Err(gap)),
+    }
+}
+
+type Efficiency<'a> = (f64, Option<(f64, f64)>, &'a Case);
+
+fn against_baseline<'a>(
+    case: &'a Case,
+    axis: Axis,
+    cases: &'a [Case],
+) -> Result<Efficiency<'a>, Gap> {
+    let name = axis.name();
+    let Some(size) = case.axes[axis as usize].filter(|size| *size > 0) else {
+        return Err(Gap::not_measured(match axis {
+            Axis::Threads => "the number of threads was left to the backend".to_owned(),
+            _ => format!("the case has no {name}"),
+        }));
+    };
+    if OFFERED.contains(&&*case.scenario) {
+        return Err(Gap::unsupported(format!(
+            "in the {} scenario the throughput is what was offered",
+            case.scenario
+        )));
+    }
+    let is_equal = |other: &&Case| {
+        other.others == case.others
+            && (axis == Axis::Threads || other.backend == case.backend)
+            && Axis::ALL.iter().all(|&fixed| {
+                fixed == axis || other.axes[fixed as usize] == case.axes[fixed as usize]
+            })
+            && other.axes[axis as usize].is_some_and(|size| size > 0)
+    };
+    let equal: Vec<&Case> = cases.iter().filter(is_equal).collect();
+    let sizes = || equal.iter().filter_map(|other| other.axes[axis as usize]);
+    let smallest = sizes().min().unwrap_or(size);
+    if sizes().all(|other| other == smallest) {
+        return Err(Gap::not_measured(format!("no otherwise equal case differs in {name}")));
+    }
+    let mut baselines = equal.iter().filter(|other| other.axes[axis as usize] == Some(smallest));
+    let (Some(&baseline), None) = (baselines.next(), baselines.next()) else {
+        return Err(Gap::unsupported(format!(
+            "several otherwise equal cases share {name} {smallest}, so that none is the baseline"
+        )));
+    };
+    let this = case.throughput.clone()?;
+    if baseline.id == case.id {
+        return Ok((1.0, None, baseline));
+    }
+    let base = baseline.throughput.clone().map_err(|gap| Gap {
+        reason: format!("of the baseline, {name} {smallest}: {}", gap.reason),
+        ..gap
+    })?;
+    let factor = smallest as f64 / size as f64;
+    let interval = this.interval.zip(base.interval).filter(|(_, (low, _))| *low > 0.0).map(
+        |((low, high), (base_low, base_high))| (low / base_high * factor, high / base_low * factor),
+    );
+    Ok((this.value / base.value * factor, interval, baseline))
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_guest::{Cell, Table};
+
+    use super::*;
+
+    /// A case for the views: id, backend, batch, threads, throughput.
+    type Made = (&'static str, &'static str, i64, Option<i64>, Option<f64>);
+
+    fn views(scenario: &str, made: &[Made]) -> BTreeMap<String, Table> {
+        let columns = |names: &str| names.split(' ').map(str::to_owned).collect();
+        let cases = made.iter().map(|&(id, backend, batch, threads, _)| {
+            let plugin: [Cell; 2] = ["cpu".into(), "c0de".into()];
+            let [plugin_id, sha256] = plugin;
+            vec![
+                id.into(),
+                "finished".into(),
+                "digits".into(),
+                backend.into(),
+                "cpu:0".into(),
+                "fp32".into(),
+                batch.into(),
+                Cell::Null,
+                "inference".into(),
+                scenario.into(),
+                plugin_id,
+                sha256,
+                threads.into(),
+            ]
+        });
+        let failed = vec![
+            "failed".into(),
+            "failed".into(),
+            "digits".into(),
+            "cpu".into(),
+            "cpu:0".into(),
+            "fp32".into(),
+            1.into(),
+            Cell::Null,
+            "inference".into(),
+            scenario.into(),
+            "cpu".into(),
+            "c0de".into(),
+            Cell::Null,
+        ];
+        let results = made.iter().filter_map(|&(id, .., throughput)| {
+            Some(vec![
+                id.into(),
+                THROUGHPUT.into(),
+                Cell::Real(throughput?),
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+            ])
+        });
+        [
+            ("cases", Table {
+                columns: columns("case_id outcome model backend device precision batch sequence_length mode scenario plugin_id plugin_sha256 threads"),
+                rows: cases.chain([failed]).collect(),
+            }),
+            ("results", Table {
+                columns: columns("case_id metric value interval_low interval_high gap_reason"),
+                rows: results.collect(),
+            }),
+        ]
+        .map(|(name, table)| (name.to_owned(), table))
+        .into()
+    }
+
+    fn value(views: &BTreeMap<String, Table>, id: &str, metric: &str) -> Result<f64, String> {
+        let found = Scaling::compute(views, &NoOptions {}).expect("views");
+        let of = |(case, one): &&(String, Measurement)| case == id && one.metric == metric;
+        found.iter().find(of).expect("a value").1.value.clone().map_err(|gap| gap.reason)
+    }
+
+    #[test]
+    fn batches_are_held_against_the_smallest() {
+        let views = views(
+            "single-stream",
+            &[
+                ("b8", "cpu", 8, None, Some(4000.0)),
+                ("b2", "cpu", 2, None, Some(2000.0)),
+                ("other", "other", 1, None, Some(9.0)),
+            ],
+        );
+        assert_eq!(value(&views, "b2", "scaling.batch"), Ok(1.0));
+        assert_eq!(value(&views, "b8", "scaling.batch"), Ok(0.5));
+        let alone = Err("no otherwise equal case differs in batch".to_owned());
+        assert_eq!(value(&views, "other", "scaling.batch"), alone);
+        let threads = Err("the number of threads was left to the backend".to_owned());
+        assert_eq!(value(&views, "b8", "scaling.threads"), threads);
+        let clients = Err("the case has no clients".to_owned());
+        assert_eq!(value(&views, "b8", "scaling.clients"), clients);
+    }
+
+    #[test]
+    fn threads_are_compared_across_backends_of_one_plugin() {
+        let mut made = vec![
+            ("one", "cpu-1", 1, Some(1), Some(1000.0)),
+            ("two", "cpu-2", 1, Some(2), Some(1800.0)),
+            ("batch", "cpu-2", 8, Some(2), Some(4000.0)),
+        ];
+        let found = views("offline", &made);
+        assert_eq!(value(&found, "two", "scaling.threads"), Ok(0.9));
+        assert_eq!(value(&found, "one", "scaling.threads"), Ok(1.0));
+        let alone = Err("no otherwise equal case differs in threads".to_owned());
+        assert_eq!(value(&found, "batch", "scaling.threads"), alone);
+        assert_eq!(value(&found, "batch", "scaling.batch"), Ok(4000.0 / 1800.0 / 8.0));
+
+        made.push(("twin", "cpu-1b", 1, Some(1), Some(900.0)));
+        let several = "several otherwise equal cases share threads 1, so that none is the baseline";
+        assert_eq!(value(&views("offline", &made), "two", "scaling.threads"), Err(several.into()));
+    }
+
+    #[test]
+    fn without_a_throughput_there_is_no_efficiency() {
+        let made = [("b1", "cpu", 1, None, None), ("b2", "cpu", 2, None, Some(5.0))];
+        let reason = value(&views("offline", &made), "b2", "scaling.batch").unwrap_err();
+        assert_eq!(
+            reason,
+            "of the baseline, batch 1: the run has no `throughput.samples`; the metric `throughput` computes it"
+        );
+        let made = [("b1", "cpu", 1, None, Some(5.0)), ("b2", "cpu", 2, None, Some(5.0))];
+        let offered = "in the server scenario the throughput is what was offered";
+        assert_eq!(value(&views("server", &made), "b2", "scaling.batch"), Err(offered.into()));
+    }
+
+    #[test]
+    fn what_is_stated_is_what_is_outlined() {
+        let names = |all: &[Measurement]| -> Vec<String> {
+            all.iter().map(|one| format!("{} {}", one.metric, one.unit)).collect()
+        };
+        let outlined = names(&Scaling::outline(&NoOptions {}).expect("no options"));
+        let views = views("offline", &[("b1", "cpu", 1, None, Some(5.0))]);
+        let stated: Vec<Measurement> = Scaling::compute(&views, &NoOptions {})
+            .expect("views")
+            .into_iter()
+            .map(|(case, one)| {
+                assert_eq!(case, "b1", "nothing is stated of a case that failed");
+                one
+            })
+            .collect();
+        assert_eq!(names(&stated), outlined);
+    }
+}

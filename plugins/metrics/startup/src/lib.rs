@@ -1,0 +1,194 @@
+/*!
+Times from opening a plugin to its first answer.
+
+Each stage is timed once, in a process that has run nothing before: the library is opened, the model
+loaded and prepared (optimised, compiled), and one batch run. Reading or making inputs, and starting
+the process, are no part of it. A single timing has no interval; `processes = N` in the manifest shows
+how it varies.
+
+`startup.first-to-steady` is how many times as long the first inference takes as the median of the
+steady ones: what is left of compiling, allocating and filling caches that the backend puts off until
+it is asked. It is stated where a query is one inference, and where latencies have become steady.
+*/
+
+use host_statistics::{STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, median, steady_state, thinned};
+use plugin_guest::{
+    Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
+};
+
+/// The columns that are read, with the names of their values.
+const STAGES: [(&str, &str); 4] = [
+    ("open", "open-time"),
+    ("load", "load-time"),
+    ("prepare", "prepare-time"),
+    ("first-inference", "first-run-time"),
+];
+const LATENCY: &str = "latency";
+
+/// Latencies of a longer series that are looked at.
+const MOST: usize = 1 << 18;
+
+/// The metric.
+pub struct Startup;
+
+impl Metric for Startup {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("startup")
+    }
+
+    fn columns() -> &'static [&'static str] {
+        &["open-time", "load-time", "prepare-time", "first-run-time", LATENCY]
+    }
+
+    fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        let stages = STAGES.map(|(name, column)| (name, one(columns, column)));
+        let total = stages.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
+        let first = stages[3].1.clone();
+        let ratio = first.and_then(|first| Ok(first / steady_median(case, columns)?));
+        let mut all: Vec<Measurement> =
+            stages.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
+        all.push(
+            measurement("total", total, "ns")
+                .with_attribute("definition", "open + load + prepare + first inference"),
+        );
+        all.push(
+            measurement("first-to-steady", ratio, "1")
+                .with_attribute("definition", "first inference / median of the steady latencies"),
+        );
+        Ok(all)
+    }
+}
+
+plugin_guest::export_metric!(Startup);
+
+fn measurement(name: &str, value: Result<f64, Gap>, unit: &str) -> Measurement {
+    Measurement::new(format!("startup.{name}"), value, unit, Direction::Lower)
+}
+
+fn one(columns: &Columns, name: &str) -> Result<f64, Gap> {
+    match columns.unsigned(name)? {
+        [value] => Ok(*value as f64),
+        values => Err(Gap::unsupported(format!(
+            "column `{name}` has {} rows, where this metric reads one",
+            values.len()
+        ))),
+    }
+}
+
+/// The median of the latencies of a series' steady state.
+fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
+    match case.attributes.get("scenario").map(String::as_str) {
+        Some("single-stream") => {}
+        Some(other) => {
+            return Err(Gap::unsupported(format!(
+                "in the {other} scenario a latency is not that of one inference"
+            )));
+        }
+        None => return Err(Gap::unsupported("the case names no scenario")),
+    }
+    let latencies = thinned(columns.unsigned(LATENCY)?, MOST);
+    let steady = steady_state(&latencies, STEADY_STATE_TOLERANCE).map_err(|_| {
+        Gap::not_measured(format!(
+            "needs {STEADY_STATE_VALUES} queries to tell where latencies are steady, has {}",
+            latencies.len()
+        ))
+    })?;
+    let from = steady.steady_from().ok_or("latencies did not become steady")?;
+    match median(&latencies[from..]) {
+        Some(median) if median > 0.0 => Ok(median),
+        _ => Err("the steady queries took no time that the clock could tell".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use plugin_guest::{Column, ColumnData};
+
+    use super::*;
+
+    fn compute(
+        scenario: &str,
+        columns: &[(&str, Vec<u64>)],
+    ) -> BTreeMap<String, Result<f64, String>> {
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|(name, values)| Column {
+                name: (*name).into(),
+                unit: "ns".into(),
+                width: 1,
+                data: ColumnData::Unsigned(values.clone()),
+            })
+            .collect();
+        let attributes = [("scenario".to_owned(), scenario.to_owned())].into();
+        let case = Case { id: "0123456789abcdef".into(), attributes };
+        Startup::compute(&case, &columns.into(), NoOptions {})
+            .expect("it takes no options")
+            .into_iter()
+            .map(|one| (one.metric, one.value.map_err(|gap| gap.reason)))
+            .collect()
+    }
+
+    /// A warm-up of 100 queries, then 400 around 1 ms.
+    fn latencies() -> Vec<u64> {
+        (0..500).map(|query| if query < 100 { 3_000_000 } else { 1_000_000 + query % 7 }).collect()
+    }
+
+    fn columns() -> Vec<(&'static str, Vec<u64>)> {
+        vec![
+            ("open-time", vec![1_000]),
+            ("load-time", vec![20_000]),
+            ("prepare-time", vec![300_000]),
+            ("first-run-time", vec![4_000_012]),
+            (LATENCY, latencies()),
+        ]
+    }
+
+    #[test]
+    fn stages_add_up_and_the_first_inference_is_held_against_the_steady_ones() {
+        let found = compute("single-stream", &columns());
+        assert_eq!(found["startup.open"], Ok(1_000.0));
+        assert_eq!(found["startup.load"], Ok(20_000.0));
+        assert_eq!(found["startup.prepare"], Ok(300_000.0));
+        assert_eq!(found["startup.first-inference"], Ok(4_000_012.0));
+        assert_eq!(found["startup.total"], Ok(4_321_012.0));
+        // The median of the last 400, and not of all.
+        assert_eq!(found["startup.first-to-steady"], Ok(4_000_012.0 / 1_000_003.0));
+    }
+
+    #[test]
+    fn without_a_stage_there_is_no_total() {
+        let mut some = columns();
+        some.retain(|(name, _)| *name != "load-time");
+        let found = compute("single-stream", &some);
+        let gap = Err("the case has no column `load-time`".to_owned());
+        assert_eq!((&found["startup.load"], &found["startup.total"]), (&gap, &gap));
+        assert_eq!(found["startup.prepare"], Ok(300_000.0));
+    }
+
+    #[test]
+    fn a_ratio_needs_steady_latencies_of_single_inferences() {
+        let ratio = |scenario, latencies: Vec<u64>| {
+            let mut some = columns();
+            some[4].1 = latencies;
+            compute(scenario, &some)["startup.first-to-steady"].clone().unwrap_err()
+        };
+        assert_eq!(
+            ratio("offline", latencies()),
+            "in the offline scenario a latency is not that of one inference"
+        );
+        assert_eq!(
+            ratio("single-stream", vec![5; 30]),
+            "needs 40 queries to tell where latencies are steady, has 30"
+        );
+        let rising = (0..500).map(|query| 1_000_000 + query * 10_000).collect();
+        assert_eq!(ratio("single-stream", rising), "latencies did not become steady");
+        assert_eq!(
+            ratio("single-stream", vec![0; 50]),
+            "the steady queries took no time that the clock could tell"
+        );
+    }
+}
