@@ -96,8 +96,8 @@ pub(crate) fn examine(machine: &Machine) -> Vec<Check> {
 }
 
 fn processors(machine: &Machine) -> Check {
-    let (Some(count), Some(allowed)) = (machine.processor_count(), machine.allowed_processors())
-    else {
+    let allowed = machine.allowed_processors().map(|processors| processors.len());
+    let (Some(count), Some(allowed)) = (machine.processor_count(), allowed) else {
         return Check::unknown(PROCESSOR, "processors", "the system does not list them");
     };
     let evidence = if allowed < count {
@@ -369,7 +369,7 @@ mod tests {
     fn a_noisy_laptop() {
         let files = Files::new(&[
             ("sys/devices/system/cpu/online", "0-2,5\n"),
-            ("proc/self/status", "Name:\thost\nCpus_allowed:\t00000000,0000002f\n"),
+            ("proc/self/status", "Name:\thost\nCpus_allowed_list:\t0-3,5\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
             ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
@@ -431,7 +431,7 @@ mod tests {
     fn a_quiet_server() {
         let files = Files::new(&[
             ("sys/devices/system/cpu/online", "0-63\n"),
-            ("proc/self/status", "Cpus_allowed:\tffffffff,ffffffff\n"),
+            ("proc/self/status", "Cpus_allowed_list:\t0-63\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
             ("sys/devices/system/cpu/cpufreq/boost", "0\n"),
             ("sys/devices/system/cpu/smt/active", "0\n"),

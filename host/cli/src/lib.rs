@@ -23,6 +23,7 @@ mod failure;
 mod guests;
 mod platform;
 mod printer;
+mod programs;
 mod progress;
 mod settings;
 mod style;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io, thread};
 
+use host_record::processors_of_list;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -145,12 +146,10 @@ impl Machine {
         Some(count)
     }
 
-    /// The processors that this process may use, as the kernel lists them, and their number.
-    pub(crate) fn allowed_processors(&self) -> Option<usize> {
+    /// The processors that this process may use.
+    pub(crate) fn allowed_processors(&self) -> Option<Vec<u32>> {
         let status = self.text("/proc/self/status")?;
-        let list = field(&status, "Cpus_allowed:")?;
-        let digits = list.bytes().filter_map(|byte| (byte as char).to_digit(16));
-        Some(digits.map(|digit| digit.count_ones() as usize).sum())
+        processors_of_list(field(&status, "Cpus_allowed_list:")?)
     }
 
     /// The different frequency governors in use.

@@ -477,6 +477,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         offline_samples,
         timeout,
         memory_limit,
+        pin,
     } = table;
     for (key, time) in [("duration", duration), ("timeout", timeout)] {
         if let Some(time) = time
@@ -516,6 +517,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         offline_samples: value(offline_samples).map(|Positive(samples)| samples),
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
+        pin: value(pin)?,
     })
 }
 

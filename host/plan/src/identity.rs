@@ -7,8 +7,8 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
   the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, and for `offline` the samples per query, but neither
-  time-out nor memory limit, which do not change the work;
+- `measure`: warm-up, durations, queries, for `offline` the samples per query, and `pin` where
+  processors are chosen, but neither time-out nor memory limit, which do not change the work;
 - `model`: the SHA-256 of the model file;
 - `options`, `plugin` (its id) and `threads` of the backend;
 - `seed`.
@@ -23,7 +23,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use host_manifest::{Backend, Model};
-use host_record::{CaseKey, InputSource, MeasureSettings, Quantity, Scenario, SyntheticInput};
+use host_record::{CaseKey, InputSource, MeasureSettings, Pin, Quantity, Scenario, SyntheticInput};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -99,6 +99,11 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     });
     if let (Scenario::Offline, Some(samples)) = (scenario, measure.offline_samples) {
         part["offline-samples"] = samples.into();
+    }
+    match &measure.pin {
+        Pin::None => {}
+        Pin::Auto => part["pin"] = "auto".into(),
+        Pin::Processors(processors) => part["pin"] = json!(processors),
     }
     part.to_string()
 }
@@ -199,6 +204,7 @@ mod tests {
             offline_samples: Some(360),
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
+            pin: Pin::None,
         }
     }
 
@@ -255,6 +261,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The golden case above has no `pin`, so that cases from before there was one keep their ids.
+    #[test]
+    fn only_chosen_processors_count() {
+        let part =
+            |pin| measure_part(&MeasureSettings { pin, ..measure() }, Scenario::SingleStream);
+        assert!(!part(Pin::None).contains("pin"));
+        assert!(part(Pin::Auto).contains(r#""pin":"auto""#));
+        assert!(part(Pin::Processors(vec![0, 2])).contains(r#""pin":[0,2]"#));
     }
 
     #[test]

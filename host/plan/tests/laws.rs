@@ -118,6 +118,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     offline_samples: None,
                     timeout_ns: 1,
                     memory_limit_bytes: None,
+                    pin: host_record::Pin::None,
                 },
                 metrics: vec![],
                 reports: vec![],

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pin::Pin;
 use crate::table::Cell;
 
 macro_rules! names {
@@ -167,6 +168,9 @@ pub struct MeasureSettings {
     /// has available when the case starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
+    /// Processors to measure on.
+    #[serde(default, skip_serializing_if = "Pin::is_none")]
+    pub pin: Pin,
 }
 
 /// Seeded input for one model input that has no data file.

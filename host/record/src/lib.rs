@@ -13,8 +13,11 @@ worker and the host say to each other.
 
 mod case;
 mod columns;
+mod conditions;
+mod energy;
 mod environment;
 mod outcome;
+mod pin;
 pub mod protocol;
 mod recorder;
 mod results;
@@ -27,8 +30,13 @@ pub use case::{
     Quantity, Scenario, SyntheticInput,
 };
 pub use columns::{CaseColumns, Column, ColumnData, column};
-pub use environment::{ClockFacts, Environment, Processor};
+pub use conditions::{Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes};
+pub use energy::{DomainEnergy, Energy};
+pub use environment::{
+    ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
+};
 pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport};
+pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use sample::{OutputBlock, SampleBlock, SamplePhase, TensorData, TensorType};

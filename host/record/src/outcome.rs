@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{CaseKey, CaseSpec, names};
+use crate::conditions::Conditions;
 use crate::environment::{ClockFacts, Environment};
 use crate::warning::Warning;
 
@@ -31,6 +32,8 @@ names! {
         WarmUp = "warm-up",
         /// Measuring.
         Measure = "measure",
+        /// Timing the copies and the computation of whole queries apart.
+        Stages = "stages",
         /// Collecting outputs over the data set, untimed.
         Outputs = "outputs",
         /// Releasing the model and the plugin.
@@ -179,6 +182,12 @@ pub enum Failure {
         /// What was expected, and what came.
         detail: String,
     },
+    /// The worker could not be bound to the processors that the manifest names.
+    #[error("cannot pin: {detail}")]
+    NotPinned {
+        /// Which processors, and why not.
+        detail: String,
+    },
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
     NotStarted {
@@ -222,6 +231,9 @@ pub struct WorkerReport {
     /// threads, engine and its version.
     #[serde(default)]
     pub used: BTreeMap<String, String>,
+    /// What it was measured under.
+    #[serde(default)]
+    pub conditions: Conditions,
 }
 
 /// How a case ended.

@@ -20,6 +20,14 @@ names! {
         Drift = "drift",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
+        /// A reading of the clock costs more than it should.
+        ClockSlow = "clock-slow",
+        /// Heat or a quota slowed the processors.
+        Throttled = "throttled",
+        /// The processors' frequency changed.
+        FrequencyChanged = "frequency-changed",
+        /// Pages of memory were missing while measuring.
+        PageFaults = "page-faults",
         /// The backend used something else than it was asked for.
         NotAsAsked = "not-as-asked",
     }

@@ -71,6 +71,7 @@ fn report() -> Message {
         labels: Vec::new(),
         clock: ClockFacts::default(),
         warnings: Vec::new(),
+        conditions: host_record::Conditions::default(),
         used: [].into(),
     }))
 }

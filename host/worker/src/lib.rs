@@ -12,15 +12,22 @@ that a frame is either whole or absent, and that the phase is known in which it 
 */
 
 mod backend;
+mod clock;
 mod connection;
+mod disturbance;
+mod energy;
 mod examples;
 mod failure;
+mod files;
 mod hash;
 mod library;
 mod measurement;
 mod npy;
 mod outputs;
+mod pinning;
 mod platform;
+mod stages;
+mod surroundings;
 mod synthetic;
 mod warnings;
 
@@ -103,7 +110,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity,
+        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, Pin, PluginIdentity,
         Precision, Quantity, Scenario,
     };
 
@@ -151,6 +158,7 @@ mod tests {
                 offline_samples: None,
                 timeout_ns: 1,
                 memory_limit_bytes: None,
+                pin: Pin::None,
             },
             seed: 0,
         }

@@ -12,8 +12,8 @@ use host_measure::{
 };
 use host_record::protocol::Message;
 use host_record::{
-    CaseSpec, ClockFacts, Failure, Phase, Quantity, SampleBlock, SamplePhase, Timings, Warning,
-    WarningKind, WorkerReport,
+    CaseSpec, Failure, Phase, Quantity, SampleBlock, SamplePhase, Timings, Warning, WarningKind,
+    WorkerReport,
 };
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
@@ -21,9 +21,11 @@ use crate::backend::BackendTarget;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
+use crate::files::Files;
 use crate::library::Library;
+use crate::surroundings::Surroundings;
 use crate::warnings::{Evidence, Thinned};
-use crate::{hash, outputs, platform};
+use crate::{clock, hash, outputs, pinning, platform, stages};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -34,6 +36,9 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     // Before anything is timed: what was hashed when the run was planned is what is measured.
     let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
     check_model(connection, case, interval)?;
+    // Before the clock is measured, which may differ from processor to processor, and before the
+    // plugin is opened, whose threads inherit it.
+    let scheduling = pinning::pin(case, &Files::this())?;
     let clock = SystemClock::new();
     let calibration =
         calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
@@ -103,11 +108,14 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         maximum_ns: case.measure.maximum_duration_ns,
     };
     let before = platform::activity();
+    let mut surroundings = Surroundings::start(&clock, &backend, &case.key.device, before);
     let phase = SamplePhase::Measured;
     let summary = load.run(stage.connection, &mut meter, &mut target, phase, &rule, |edges| {
         latencies.extend(edges.windows(2).map(|edge| edge[1] - edge[0]));
+        surroundings.look();
     })?;
     let after = platform::activity();
+    let (mut conditions, disturbances) = surroundings.end(scheduling);
     // Before the outputs are collected, which needs memory of its own.
     let peak_memory_bytes = platform::peak_memory();
     drop(target);
@@ -123,6 +131,13 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         used: &used,
     };
     let mut warnings = evidence.warnings();
+    warnings.extend(disturbances);
+    let clock_facts = clock::facts(&calibration, &Files::this());
+    warnings.extend(clock::slow(&clock_facts));
+
+    stage.connection.enter(Phase::Stages)?;
+    let stages = stages::stages(&clock, &model, &session, &examples.batch(0)?);
+    conditions.stages = Some(stages);
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;
@@ -155,14 +170,10 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         peak_memory_bytes,
         baseline_memory_bytes,
         labels: std::mem::take(&mut examples.labels),
-        clock: ClockFacts {
-            source: SystemClock::SOURCE.into(),
-            resolution_ns: calibration.resolution_ns,
-            read_ns: calibration.read_ns,
-            loop_ns: calibration.loop_ns,
-        },
+        clock: clock_facts,
         warnings,
         used,
+        conditions,
     })
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
             offline_samples: None,
             timeout_ns: PATIENCE.as_nanos() as u64,
             memory_limit_bytes: None,
+            pin: host_record::Pin::None,
         },
         seed: 7,
     }

@@ -14,8 +14,10 @@ pub(crate) struct Migration {
 }
 
 /// All migrations, oldest first. One that has been released is never edited.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: include_str!("v1.sql") }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("v1.sql") },
+    Migration { version: 2, sql: include_str!("v2.sql") },
+];
 
 /// The version that migrations lead to.
 pub(crate) fn newest(migrations: &[Migration]) -> u32 {

@@ -16,6 +16,7 @@ call without any allocation.
 
 mod call;
 mod error;
+mod extensions;
 mod foreign;
 mod tensor;
 
@@ -26,6 +27,7 @@ use std::rc::Rc;
 
 pub use call::Call;
 pub use error::{Error, OpenError};
+pub use extensions::{DeviceMemory, StageTimes};
 pub use tensor::{Tensor, TensorData, TensorView};
 
 pub use crate::types::{
