@@ -276,6 +276,17 @@ impl Machine {
         (!counts.is_empty()).then(|| counts.iter().sum())
     }
 
+    /// The processor's counters of energy by name, and whether this process may read each.
+    pub(crate) fn energy_counters(&self) -> Vec<(String, bool)> {
+        const FOLDER: &str = "/sys/class/powercap";
+        let zones = self.names(FOLDER, "intel-rapl:");
+        let counter = |zone: &String| {
+            let name = self.text(&format!("{FOLDER}/{zone}/name"))?;
+            Some((name, self.number::<u64>(&format!("{FOLDER}/{zone}/energy_uj")).is_some()))
+        };
+        zones.iter().filter_map(counter).collect()
+    }
+
     /// What the kernel reads the time from, and what else it could.
     pub(crate) fn clock_source(&self) -> Option<(String, String)> {
         const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";

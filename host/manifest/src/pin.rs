@@ -95,7 +95,16 @@ mod tests {
         assert_eq!(pin("[3, 0]"), Ok(Pin::Processors(vec![0, 3])));
         insta::assert_debug_snapshot!(
             ["\"all\"", "[]", "[1, 1]", "[-1]", "[\"a\"]", "2"].map(|value| pin(value).unwrap_err()),
-            @""
+            @r#"
+    [
+        "`measure.pin`: `all` is no way to pin",
+        "`measure.pin`: the list is empty, so there would be nowhere to run",
+        "`measure.pin`: a processor is listed twice",
+        "`measure.pin`: this is no processor's number",
+        "`measure.pin`: this is no processor's number",
+        "`measure.pin`: a word or a list of processors was expected, found an integer",
+    ]
+    "#
         );
     }
 }

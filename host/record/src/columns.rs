@@ -106,7 +106,8 @@ pub struct CaseColumns {
     /// The case's id.
     pub case_id: String,
     /// Coordinates of the case by name: `model`, `backend`, `device`, `precision`, `batch`,
-    /// `sequence-length`, `mode`, `scenario`.
+    /// `sequence-length`, `mode`, `scenario`. Under `missing.COLUMN` why a column that was asked for
+    /// does not exist, where that is known.
     pub attributes: BTreeMap<String, String>,
     /// The columns that were asked for and exist.
     pub columns: Vec<Column>,

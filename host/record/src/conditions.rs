@@ -125,3 +125,82 @@ pub struct InsideRun {
     /// Copying out.
     pub copy_out_ns: f64,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{DomainEnergy, Environment, GapKind, Limit, MeasureSettings, Pin, WorkerReport};
+
+    /// A report as the first version wrote it.
+    fn old_report() -> serde_json::Value {
+        json!({
+            "timings": { "open-ns": 1, "load-ns": 2, "prepare-ns": null, "first-run-ns": 4 },
+            "peak-memory-bytes": 5,
+            "baseline-memory-bytes": null,
+            "clock": { "source": "CLOCK_MONOTONIC", "resolution-ns": 1, "read-ns": 20.5, "loop-ns": 31.25 },
+            "warnings": [{ "kind": "drift", "evidence": "It drifted." }],
+            "used": { "engine": "rten" },
+        })
+    }
+
+    /// The machine as the first version wrote it.
+    fn old_environment() -> serde_json::Value {
+        json!({
+            "processor": {
+                "name": "Test", "architecture": "x86_64", "logical": 2, "physical": 1,
+                "governor": null, "frequency-hertz": 5, "turbo": true,
+                "simultaneous-multithreading": null,
+            },
+            "memory-bytes": 9, "memory-available-bytes": 8, "operating-system": null,
+            "kernel": "Linux 6", "load-average": 0.5, "virtualisation": null,
+            "git-commit": "0123abc-dirty",
+        })
+    }
+
+    #[test]
+    fn records_from_before_conditions_were_kept_are_read() {
+        let report: WorkerReport = serde_json::from_value(old_report()).expect("an old report");
+        assert_eq!(report.conditions, Conditions::default());
+        assert_eq!((report.clock.resolution_ns, report.clock.checked_readings), (1, None));
+        let machine: Environment =
+            serde_json::from_value(old_environment()).expect("an old environment");
+        assert_eq!(machine.git_commit.as_deref(), Some("0123abc-dirty"));
+        assert_eq!((machine.git_dirty, machine.container), (None, None));
+        assert_eq!((machine.processor.logical, machine.processor.sockets), (Some(2), None));
+        let settings = json!({
+            "warm-up": { "iterations": 1 }, "minimum-duration-ns": 1, "maximum-duration-ns": 2,
+            "minimum-queries": 3, "timeout-ns": 4,
+        });
+        let old: MeasureSettings = serde_json::from_value(settings.clone()).expect("old settings");
+        assert_eq!(old.pin, Pin::None);
+        assert_eq!(serde_json::to_value(old).expect("JSON"), settings, "nothing is added");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let gap = Gap { kind: GapKind::NotMeasured, reason: "no counters".into() };
+        let domain = DomainEnergy { domain: "gpu:0".into(), joules: 1.5, seconds: 0.25 };
+        let conditions = Conditions {
+            worker_version: Some("0.1.0".into()),
+            scheduling: Some(Scheduling { nice: Some(-5), ..Scheduling::default() }),
+            disturbance: Some(Disturbance { minor_faults: Some(3), ..Disturbance::default() }),
+            energy: Some(Energy { processor: Err(gap.clone()), device: Ok(domain) }),
+            memory: Some(MemoryUse {
+                device_peak_bytes: Some(Err(gap.clone())),
+                ..MemoryUse::default()
+            }),
+            stages: Some(Err(gap)),
+        };
+        let text = serde_json::to_string(&conditions).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Conditions>(&text).expect("what was written"),
+            conditions
+        );
+        for (limit, text) in [(Limit::At(1.5), "1.5"), (Limit::NONE, "\"none\"")] {
+            assert_eq!(serde_json::to_string(&limit).expect("JSON"), text);
+            assert_eq!(serde_json::from_str::<Limit>(text).expect("what was written"), limit);
+        }
+    }
+}
