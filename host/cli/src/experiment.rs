@@ -452,3 +452,26 @@ pub(crate) fn runner(settings: &Settings) -> Result<Runner> {
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_that_are_not_here_are_underlined() {
+        let mentions = Mentions { pin: Some(7..13), ..Mentions::default() };
+        let wrong = |pin, allowed: Option<&[u32]>| pinned(&pin, &mentions, allowed);
+        let listed = || Pin::Processors(vec![0, 2, 9]);
+        assert_eq!(wrong(listed(), Some(&[0, 1, 2, 9])), None);
+        assert_eq!(wrong(listed(), None), None, "the worker finds out");
+        assert_eq!(wrong(Pin::Auto, Some(&[0])), None);
+        let error = wrong(listed(), Some(&[0, 1])).expect("two are not here");
+        assert_eq!(error.span, 7..13);
+        assert_eq!(
+            error.message,
+            "`measure.pin` names the processors 2,9, which this process may not use or the machine \
+             does not have"
+        );
+        assert_eq!(error.hint.as_deref(), Some("it may use 0-1"));
+    }
+}

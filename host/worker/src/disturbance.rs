@@ -244,6 +244,12 @@ mod tests {
             .iter()
             .map(|warning| format!("{}: {}", warning.kind, warning.evidence))
             .collect();
-        insta::assert_debug_snapshot!(shown, @r#""#);
+        insta::assert_debug_snapshot!(shown, @r#"
+    [
+        "throttled: While measuring, heat slowed the processors 3 times, and the control group's quota stopped its processes 5 times, for 50.0 ms in all.",
+        "frequency-changed: The processors' highest frequency went from 2.00 GHz when measuring began to 1.50 GHz when it ended (-25 %).",
+        "page-faults: While measuring, 10 pages of memory had to be read from a disk, and 400000 pages were mapped anew, which took at least 10 % of the processor time.",
+    ]
+    "#);
     }
 }

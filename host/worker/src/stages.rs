@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn what_a_run_copies_is_counted_among_the_copies() {
-        let inside = InsideRun { copy_in_ns: 20.0, compute_ns: 60.0, copy_out_ns: 20.0 };
+        let inside = InsideRun { copy_in_ns: 25.0, compute_ns: 50.0, copy_out_ns: 25.0 };
         let stages = with_inside(3, [5.0, 50.0, 7.0], Ok(inside));
-        assert_eq!((stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns), (15.0, 30.0, 17.0));
+        assert_eq!((stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns), (17.5, 25.0, 19.5));
         let gap = not_offered("x");
         let stages = with_inside(3, [5.0, 50.0, 7.0], Err(gap.clone()));
         assert_eq!((stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns), (5.0, 50.0, 7.0));

@@ -24,7 +24,10 @@ fn released_migrations_are_as_they_were() {
             format!("{} {hash}", migration.version)
         })
         .collect();
-    insta::assert_snapshot!(hashes.join("\n"), @"1 7ad65273b9fc3e8f0183ae07e4ebc1cf70037a548583cc64ce5358e24fa27046");
+    insta::assert_snapshot!(hashes.join("\n"), @r#"
+    1 7ad65273b9fc3e8f0183ae07e4ebc1cf70037a548583cc64ce5358e24fa27046
+    2 a0092fe6bfa578b00855ff2e7b57ef62949ec080c2a805cd6ff3551bb45bab26
+    "#);
     let versions: Vec<u32> = MIGRATIONS.iter().map(|migration| migration.version).collect();
     assert_eq!(versions, (1..=newest(MIGRATIONS)).collect::<Vec<_>>());
 }
