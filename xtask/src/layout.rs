@@ -17,7 +17,19 @@ const BACKENDS: &[&str] = &["cpu", "null", "fault"];
 
 /// The kinds of guests, by the folder below `plugins/` and the prefix of the package's name.
 const GUESTS: &[(&str, &[&str])] = &[
-    ("metric", &["latency", "throughput", "memory", "accuracy", "startup", "stability", "scaling"]),
+    (
+        "metric",
+        &[
+            "latency",
+            "throughput",
+            "memory",
+            "energy",
+            "accuracy",
+            "startup",
+            "stability",
+            "scaling",
+        ],
+    ),
     ("report", &["html", "markdown", "csv", "json"]),
     ("recommender", &["hardware"]),
 ];

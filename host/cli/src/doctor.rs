@@ -91,13 +91,13 @@ pub(crate) fn examine(machine: &Machine) -> Vec<Check> {
         swap(machine),
     ];
     checks.extend(memory_nodes(machine));
-    checks.extend([clock(machine), virtualisation(machine), power(machine)]);
+    checks.extend([clock(machine), virtualisation(machine), power(machine), energy(machine)]);
     checks
 }
 
 fn processors(machine: &Machine) -> Check {
-    let (Some(count), Some(allowed)) = (machine.processor_count(), machine.allowed_processors())
-    else {
+    let allowed = machine.allowed_processors().map(|processors| processors.len());
+    let (Some(count), Some(allowed)) = (machine.processor_count(), allowed) else {
         return Check::unknown(PROCESSOR, "processors", "the system does not list them");
     };
     let evidence = if allowed < count {
@@ -176,7 +176,7 @@ fn throttling(machine: &Machine) -> Check {
                 units::count(count, "time", "times")
             ),
         )
-        .advise("see to the cooling, and look for the warning `drift` in results"),
+        .advise("see to the cooling, and look for the warnings `throttled` and `drift` in results"),
     }
 }
 
@@ -330,6 +330,28 @@ fn power(machine: &Machine) -> Check {
     }
 }
 
+fn energy(machine: &Machine) -> Check {
+    const NAME: &str = "energy counters";
+    let counters = machine.energy_counters();
+    if counters.is_empty() {
+        return Check::unknown(
+            SYSTEM,
+            NAME,
+            "the system shows none, as is usual in a virtual machine and on processors other than \
+             Intel's and AMD's; results have no energy",
+        );
+    }
+    let names: Vec<_> = counters.iter().map(|(name, _)| name.as_str()).collect();
+    let check = Check::ok(SYSTEM, NAME, names.join(", "));
+    if counters.iter().all(|(_, readable)| *readable) {
+        return check;
+    }
+    check.advise(
+        "only root may read them, so results have no energy: \
+         sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj, until the machine starts again",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -369,7 +391,7 @@ mod tests {
     fn a_noisy_laptop() {
         let files = Files::new(&[
             ("sys/devices/system/cpu/online", "0-2,5\n"),
-            ("proc/self/status", "Name:\thost\nCpus_allowed:\t00000000,0000002f\n"),
+            ("proc/self/status", "Name:\thost\nCpus_allowed_list:\t0-3,5\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
             ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
@@ -396,6 +418,7 @@ mod tests {
             ("sys/class/power_supply/BAT0/type", "Battery\n"),
             ("sys/class/power_supply/AC/type", "Mains\n"),
             ("sys/class/power_supply/AC/online", "0\n"),
+            ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
         ]);
         insta::assert_snapshot!(files.told(), @r#"
     processor / processors: ok: 4 processors
@@ -407,7 +430,7 @@ mod tests {
     processor / multithreading: advice: two or more threads share each core
         give the backend no more threads than there are cores (`threads` in the manifest), or turn sharing off: echo off | sudo tee /sys/devices/system/cpu/smt/control
     processor / throttling: advice: slowed down by heat 7 times since the machine started
-        see to the cooling, and look for the warning `drift` in results
+        see to the cooling, and look for the warnings `throttled` and `drift` in results
     processor / container quota: advice: 1.50 processors' worth of time
         whoever uses it up is stopped until the next period, which shows as a long tail: pin the container to processors (--cpuset-cpus) instead of limiting its time (--cpus)
     system / load: advice: 2.41 processes on average over one minute; work waited for a processor 12.5 % of the last 10 s
@@ -424,6 +447,8 @@ mod tests {
         other machines share this hardware, and frequencies and heat cannot be seen; measure on hardware of your own, or repeat at other times and compare
     system / power: advice: battery
         plug it in; processors run slower on battery
+    system / energy counters: advice: package-0
+        only root may read them, so results have no energy: sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj, until the machine starts again
     "#);
     }
 
@@ -431,7 +456,7 @@ mod tests {
     fn a_quiet_server() {
         let files = Files::new(&[
             ("sys/devices/system/cpu/online", "0-63\n"),
-            ("proc/self/status", "Cpus_allowed:\tffffffff,ffffffff\n"),
+            ("proc/self/status", "Cpus_allowed_list:\t0-63\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
             ("sys/devices/system/cpu/cpufreq/boost", "0\n"),
             ("sys/devices/system/cpu/smt/active", "0\n"),
@@ -444,11 +469,17 @@ mod tests {
             ("proc/cpuinfo", "flags\t\t: fpu sse\n"),
             ("sys/class/power_supply/mouse/type", "Battery\n"),
             ("sys/class/power_supply/mouse/scope", "Device\n"),
+            ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
+            ("sys/class/powercap/intel-rapl:0/energy_uj", "123456\n"),
+            ("sys/class/powercap/intel-rapl:0:0/name", "dram\n"),
+            ("sys/class/powercap/intel-rapl:0:0/energy_uj", "1234\n"),
         ]);
         let checks = examine(&Machine::at(files.0.path()));
         for check in checks {
             assert_eq!(check.standing, Standing::Ok, "{check:?}");
         }
+        let counters = Machine::at(files.0.path()).energy_counters();
+        assert_eq!(counters, [("package-0".to_owned(), true), ("dram".to_owned(), true)]);
     }
 
     #[test]
@@ -477,6 +508,8 @@ mod tests {
     system / virtualisation: cannot tell: neither processor nor firmware says
         -
     system / power: cannot tell: the system does not say
+        -
+    system / energy counters: cannot tell: the system shows none, as is usual in a virtual machine and on processors other than Intel's and AMD's; results have no energy
         -
     "#);
     }

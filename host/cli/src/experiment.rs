@@ -9,14 +9,14 @@ use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
-use host_record::{DeviceInfo, Gap, GapKind, PluginIdentity};
+use host_record::{DeviceInfo, Gap, GapKind, Pin, PluginIdentity, list_of_processors};
 use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
 use host_run::{DescribeError, Interrupt, Runner};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Findings, unknown_option};
-use crate::platform;
+use crate::platform::{self, Machine};
 use crate::printer::Printer;
 use crate::settings::Settings;
 
@@ -108,6 +108,10 @@ impl Draft {
         {
             wrong.push(plan_error(&error, &mentions));
         }
+        if let Some(experiment) = &experiment {
+            let allowed = Machine::this().allowed_processors();
+            wrong.extend(pinned(&experiment.measure.pin, &mentions, allowed.as_deref()));
+        }
         for mention in &mentions.backends {
             wrong.extend(backend_options(mention, &registry));
         }
@@ -165,6 +169,24 @@ impl Manifest {
             Failure::manifest(&errors, &self.shown, &self.text)
         })
     }
+}
+
+/// What is wrong with pinned processors on this machine. Where it does not list its processors, the
+/// worker finds out.
+fn pinned(pin: &Pin, mentions: &Mentions, allowed: Option<&[u32]>) -> Option<ManifestError> {
+    let (Pin::Processors(wanted), Some(allowed)) = (pin, allowed) else { return None };
+    let missing: Vec<u32> =
+        wanted.iter().copied().filter(|number| !allowed.contains(number)).collect();
+    (!missing.is_empty()).then(|| ManifestError {
+        message: format!(
+            "`measure.pin` names the processors {}, which this process may not use or the machine \
+             does not have",
+            list_of_processors(&missing)
+        ),
+        span: mentions.pin.clone().unwrap_or(0..0),
+        label: "not here".into(),
+        hint: Some(format!("it may use {}", list_of_processors(allowed))),
+    })
 }
 
 /// The text of a manifest. One that is not UTF-8 is refused where that begins.
@@ -429,4 +451,27 @@ pub(crate) fn runner(settings: &Settings) -> Result<Runner> {
 /// The path with links resolved, or as it is where it cannot be resolved.
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_that_are_not_here_are_underlined() {
+        let mentions = Mentions { pin: Some(7..13), ..Mentions::default() };
+        let wrong = |pin, allowed: Option<&[u32]>| pinned(&pin, &mentions, allowed);
+        let listed = || Pin::Processors(vec![0, 2, 9]);
+        assert_eq!(wrong(listed(), Some(&[0, 1, 2, 9])), None);
+        assert_eq!(wrong(listed(), None), None, "the worker finds out");
+        assert_eq!(wrong(Pin::Auto, Some(&[0])), None);
+        let error = wrong(listed(), Some(&[0, 1])).expect("two are not here");
+        assert_eq!(error.span, 7..13);
+        assert_eq!(
+            error.message,
+            "`measure.pin` names the processors 2,9, which this process may not use or the machine \
+             does not have"
+        );
+        assert_eq!(error.hint.as_deref(), Some("it may use 0-1"));
+    }
 }

@@ -24,6 +24,7 @@ mod guests;
 mod metrics;
 mod platform;
 mod printer;
+mod programs;
 mod progress;
 mod settings;
 mod style;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io, thread};
 
+use host_record::processors_of_list;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -145,12 +146,10 @@ impl Machine {
         Some(count)
     }
 
-    /// The processors that this process may use, as the kernel lists them, and their number.
-    pub(crate) fn allowed_processors(&self) -> Option<usize> {
+    /// The processors that this process may use.
+    pub(crate) fn allowed_processors(&self) -> Option<Vec<u32>> {
         let status = self.text("/proc/self/status")?;
-        let list = field(&status, "Cpus_allowed:")?;
-        let digits = list.bytes().filter_map(|byte| (byte as char).to_digit(16));
-        Some(digits.map(|digit| digit.count_ones() as usize).sum())
+        processors_of_list(field(&status, "Cpus_allowed_list:")?)
     }
 
     /// The different frequency governors in use.
@@ -275,6 +274,17 @@ impl Machine {
             .filter_map(|text| text.parse().ok())
             .collect();
         (!counts.is_empty()).then(|| counts.iter().sum())
+    }
+
+    /// The processor's counters of energy by name, and whether this process may read each.
+    pub(crate) fn energy_counters(&self) -> Vec<(String, bool)> {
+        const FOLDER: &str = "/sys/class/powercap";
+        let zones = self.names(FOLDER, "intel-rapl:");
+        let counter = |zone: &String| {
+            let name = self.text(&format!("{FOLDER}/{zone}/name"))?;
+            Some((name, self.number::<u64>(&format!("{FOLDER}/{zone}/energy_uj")).is_some()))
+        };
+        zones.iter().filter_map(counter).collect()
     }
 
     /// What the kernel reads the time from, and what else it could.

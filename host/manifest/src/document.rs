@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Find, Mode, Order, Precision, Rate, RuleSet, Scenario, WarmUp};
+use host_record::{Find, Mode, Order, Pin, Precision, Rate, RuleSet, Scenario, WarmUp};
 use semver::VersionReq;
 
 use crate::experiment::DeviceChoice;
@@ -215,6 +215,9 @@ table! {
         /// A case that uses more memory than this is ended. When absent: the memory that is
         /// available when the case starts.
         "memory-limit" memory_limit: Bytes, optional;
+        /// Processors to measure on: `none` leaves it to the system, `auto` takes as many cores of
+        /// one memory node as the backend has threads, and a list takes these, by number.
+        "pin" pin: Pin, default "\"none\"";
     }
 }
 

@@ -20,6 +20,7 @@ mod document;
 mod error;
 mod experiment;
 mod mentions;
+mod pin;
 mod resolve;
 mod scalar;
 mod shape;

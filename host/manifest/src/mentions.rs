@@ -39,6 +39,8 @@ pub struct Mentions {
     pub exclude: Option<Range<usize>>,
     /// The matrix, where there is one.
     pub matrix: Option<Range<usize>>,
+    /// `measure.pin`, where there is one.
+    pub pin: Option<Range<usize>>,
 }
 
 /// A file.
@@ -100,6 +102,7 @@ impl Mentions {
         let experiment = manifest.experiment.as_ref().map(At::get_ref);
         let folders = experiment.and_then(|table| table.plugins.as_ref());
         let matrix = manifest.matrix.as_ref();
+        let measure = manifest.measure.as_ref();
         let exclude = matrix.and_then(|table| table.get_ref().exclude.as_ref());
         Self {
             plugin_folders: items(folders).cloned().collect(),
@@ -113,6 +116,7 @@ impl Mentions {
                 .collect(),
             exclude: exclude.map(At::span),
             matrix: matrix.map(At::span),
+            pin: measure.and_then(|table| table.get_ref().pin.as_ref()).map(At::span),
         }
     }
 }

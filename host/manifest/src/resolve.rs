@@ -614,6 +614,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         order,
         timeout,
         memory_limit,
+        pin,
     } = table;
     if let (Some(processes), Some(order)) = (processes, order)
         && *order.get_ref() == Order::Interleaved
@@ -716,6 +717,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         processes: processes.as_ref()?.get_ref().get(),
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
+        pin: value(pin)?,
     })
 }
 

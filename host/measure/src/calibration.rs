@@ -18,6 +18,8 @@ pub struct Calibration {
     pub read_ns: f64,
     /// Median cost of one iteration of the measuring loop with an empty target, in nanoseconds.
     pub loop_ns: f64,
+    /// Consecutive readings that were compared, none of which went back.
+    pub checked_readings: u64,
 }
 
 const REPETITIONS: usize = 31;
@@ -32,7 +34,7 @@ const READINGS_PER_STEP: u32 = 10_000_000;
 ///
 /// Where the clock goes back, or does not move within ten million readings.
 pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
-    let resolution_ns = resolution(clock)?;
+    let (resolution_ns, mut checked_readings) = resolution(clock)?;
 
     let mut reads = [0.0; REPETITIONS];
     for read in &mut reads {
@@ -58,8 +60,15 @@ pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
             },
         )?;
         *cost = summary.timed_ns as f64 / summary.queries as f64;
+        // The loop compares each reading with the one before.
+        checked_readings += summary.queries;
     }
-    Ok(Calibration { resolution_ns, read_ns: median(&mut reads), loop_ns: median(&mut loops) })
+    Ok(Calibration {
+        resolution_ns,
+        read_ns: median(&mut reads),
+        loop_ns: median(&mut loops),
+        checked_readings,
+    })
 }
 
 /// Why the clock is of no use.
@@ -78,8 +87,10 @@ pub enum CalibrationError {
     StandsStill,
 }
 
-fn resolution(clock: &impl Clock) -> Result<u64, CalibrationError> {
+/// The smallest step, and how many readings were compared to find it.
+fn resolution(clock: &impl Clock) -> Result<(u64, u64), CalibrationError> {
     let mut smallest: Option<u64> = None;
+    let mut compared = 0;
     let mut still = 0;
     let mut previous = clock.now();
     for _ in 0..READINGS {
@@ -90,6 +101,7 @@ fn resolution(clock: &impl Clock) -> Result<u64, CalibrationError> {
                 .checked_sub(previous)
                 .ok_or(CalibrationError::ClockWentBack { before_ns: previous, after_ns: now })?;
             previous = now;
+            compared += 1;
             if step > 0 {
                 smallest = Some(smallest.map_or(step, |smallest| smallest.min(step)));
                 break;
@@ -97,7 +109,7 @@ fn resolution(clock: &impl Clock) -> Result<u64, CalibrationError> {
             still += 1;
         }
     }
-    smallest.ok_or(CalibrationError::StandsStill)
+    smallest.map(|smallest| (smallest, compared)).ok_or(CalibrationError::StandsStill)
 }
 
 struct Empty;
@@ -142,7 +154,10 @@ mod tests {
     fn a_virtual_clock_is_calibrated_exactly() {
         let clock = Stepping { reads: Cell::new(0), every: 1, step: 25 };
         let calibration = calibrate(&clock).expect("a good clock");
-        assert_eq!(calibration, Calibration { resolution_ns: 25, read_ns: 25.0, loop_ns: 25.0 });
+        let checked_readings = u64::from(READINGS) * (1 + REPETITIONS as u64);
+        let expected =
+            Calibration { resolution_ns: 25, read_ns: 25.0, loop_ns: 25.0, checked_readings };
+        assert_eq!(calibration, expected);
     }
 
     #[test]

@@ -7,9 +7,9 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
   the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, processes, confidence, and where the scenario has them the samples
-  per query and what is searched, but neither time-out, memory limit, rules nor a limit that only
-  judges, which do not change the work;
+- `measure`: warm-up, durations, queries, processes, confidence, `pin` where processors are chosen, and where
+  the scenario has them the samples per query and what is searched, but neither time-out, memory limit,
+  rules nor a limit that only judges, which do not change the work;
 - `model`: the SHA-256 of the model file;
 - `options`, `plugin` (its id) and `threads` of the backend;
 - `seed`.
@@ -24,7 +24,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use host_manifest::{Backend, Model};
-use host_record::{CaseKey, InputSource, MeasureSettings, Scenario, SyntheticInput, WarmUp};
+use host_record::{CaseKey, InputSource, MeasureSettings, Pin, Scenario, SyntheticInput, WarmUp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -114,6 +114,11 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     if let (true, Some(find)) = (scenario.is_open_loop(), measure.find) {
         // What is searched depends on the limit; elsewhere the limit only judges.
         part["find"] = json!({ "latency-limit": measure.latency_limit, "what": find });
+    }
+    match &measure.pin {
+        Pin::None => {}
+        Pin::Auto => part["pin"] = "auto".into(),
+        Pin::Processors(processors) => part["pin"] = json!(processors),
     }
     part.to_string()
 }
@@ -277,6 +282,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The golden case above has no `pin`, so that cases from before there was one keep their ids.
+    #[test]
+    fn only_chosen_processors_count() {
+        let part =
+            |pin| measure_part(&MeasureSettings { pin, ..measure() }, Scenario::SingleStream);
+        assert!(!part(Pin::None).contains("pin"));
+        assert!(part(Pin::Auto).contains(r#""pin":"auto""#));
+        assert!(part(Pin::Processors(vec![0, 2])).contains(r#""pin":[0,2]"#));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pin::Pin;
 use crate::table::Cell;
 
 macro_rules! names {
@@ -425,6 +426,9 @@ pub struct MeasureSettings {
     /// has available when the case starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
+    /// Processors to measure on.
+    #[serde(default, skip_serializing_if = "Pin::is_none")]
+    pub pin: Pin,
 }
 
 fn one() -> u32 {
@@ -453,6 +457,7 @@ impl Default for MeasureSettings {
             processes: 1,
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
+            pin: Pin::None,
         }
     }
 }

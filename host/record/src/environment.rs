@@ -1,10 +1,12 @@
 //! The machine that measured.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The processor of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Processor {
     /// The name that the vendor gives it.
     pub name: Option<String>,
@@ -22,11 +24,67 @@ pub struct Processor {
     pub turbo: Option<bool>,
     /// Whether simultaneous multithreading is on.
     pub simultaneous_multithreading: Option<bool>,
+    /// Sockets.
+    pub sockets: Option<u32>,
+    /// Processors that share a core.
+    pub threads_per_core: Option<u32>,
+    /// How often heat has slowed a processor since the machine started.
+    pub thermal_throttles: Option<u64>,
+    /// Whether the time-stamp counter keeps its rate and never stops: the flags `constant_tsc` and
+    /// `nonstop_tsc`. `None` where a processor has no such counter.
+    pub invariant_counter: Option<bool>,
+}
+
+/// A limit that may not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    /// This much.
+    At(f64),
+    /// There is none.
+    No(NoLimit),
+}
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Self = Self::No(NoLimit::None);
+}
+
+/// The word for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoLimit {
+    /// There is none.
+    #[serde(rename = "none")]
+    None,
+}
+
+/// What the control groups around a process allow it: the tightest of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct ControlGroup {
+    /// Processors' worth of time.
+    pub processor_quota: Option<Limit>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<Limit>,
+    /// Processors, as the kernel lists them: `0-3,8`.
+    pub processors: Option<String>,
+    /// Memory nodes, as the kernel lists them.
+    pub memory_nodes: Option<String>,
+}
+
+/// What keeps processes apart from the rest of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Container {
+    /// `docker`, `podman`, `lxc`, the name that another one gives, or `none`.
+    pub kind: String,
+    /// The file that told.
+    pub told_by: String,
 }
 
 /// What is known of the machine; `None` wherever it does not say.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Environment {
     /// The processor.
     pub processor: Processor,
@@ -44,11 +102,25 @@ pub struct Environment {
     pub virtualisation: Option<String>,
     /// Commit of the user's git repository, with `-dirty` where it has changes.
     pub git_commit: Option<String>,
+    /// Whether that repository's tracked files have changes.
+    pub git_dirty: Option<bool>,
+    /// The C library and its version, such as `glibc 2.36`.
+    pub c_library: Option<String>,
+    /// The container, or that there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+    /// What the control groups allow.
+    pub control_group: ControlGroup,
+    /// Processors of each memory node, as the kernel lists them: `node0` → `0-15`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory_nodes: BTreeMap<String, String>,
+    /// What the kernel reads the time from: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
+    pub clock_source: Option<String>,
 }
 
 /// The clock, and what the harness itself costs, measured in the worker that used them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", default)]
 pub struct ClockFacts {
     /// Name of the clock, such as `CLOCK_MONOTONIC`.
     pub source: String,
@@ -58,4 +130,15 @@ pub struct ClockFacts {
     pub read_ns: f64,
     /// Median cost of one iteration of the measuring loop with an empty target, in nanoseconds.
     pub loop_ns: f64,
+    /// Consecutive readings that were compared, none of which went back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked_readings: Option<u64>,
+    /// What the kernel reads the time from: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`. The
+    /// first three are read without entering the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_source: Option<String>,
+    /// Whether the processor's time-stamp counter keeps its rate and never stops. `None` where it
+    /// has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invariant_counter: Option<bool>,
 }

@@ -13,9 +13,12 @@ worker and the host say to each other.
 
 mod case;
 mod columns;
+mod conditions;
+mod energy;
 mod environment;
 mod load;
 mod outcome;
+mod pin;
 mod processes;
 pub mod protocol;
 mod recorder;
@@ -29,12 +32,17 @@ pub use case::{
     Mode, Order, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share, SyntheticInput, WarmUp,
 };
 pub use columns::{CaseColumns, Column, ColumnData, column};
-pub use environment::{ClockFacts, Environment, Processor};
+pub use conditions::{Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes};
+pub use energy::{DomainEnergy, Energy};
+pub use environment::{
+    ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
+};
 pub use load::{
     EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
     SteadyClass, Verdict, WarmUpFacts,
 };
 pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
+pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use processes::Processes;
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};

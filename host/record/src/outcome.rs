@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{CaseKey, CaseSpec, names};
+use crate::conditions::Conditions;
 use crate::environment::{ClockFacts, Environment};
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::warning::Warning;
@@ -34,6 +35,8 @@ names! {
         Search = "search",
         /// Measuring.
         Measure = "measure",
+        /// Timing the copies and the computation of whole queries apart.
+        Stages = "stages",
         /// Collecting outputs over the data set, untimed.
         Outputs = "outputs",
         /// Releasing the model and the plugin.
@@ -182,6 +185,12 @@ pub enum Failure {
         /// What was expected, and what came.
         detail: String,
     },
+    /// The worker could not be bound to the processors that the manifest names.
+    #[error("cannot pin: {detail}")]
+    NotPinned {
+        /// Which processors, and why not.
+        detail: String,
+    },
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
     NotStarted {
@@ -237,6 +246,9 @@ pub struct WorkerReport {
     /// What was seen of warming up, where its end was looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpFacts>,
+    /// What it was measured under.
+    #[serde(default)]
+    pub conditions: Conditions,
 }
 
 /// How a case ended.

@@ -25,7 +25,7 @@ names! {
         /// The first of the measured queries belong to the warm-up.
         WarmingUp = "warming-up",
         /// From some query on all were slower, as on a machine that lowers its clocks.
-        Throttled = "throttled",
+        SlowedDown = "slowed-down",
         /// Queries take one of two times, so that no single number tells what one takes.
         Bimodal = "bimodal",
         /// Queries stall at regular distances.
@@ -34,6 +34,14 @@ names! {
         ReturnedEarly = "returned-early",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
+        /// A reading of the clock costs more than it should.
+        ClockSlow = "clock-slow",
+        /// Heat or a quota slowed the processors.
+        Throttled = "throttled",
+        /// The processors' frequency changed.
+        FrequencyChanged = "frequency-changed",
+        /// Pages of memory were missing while measuring.
+        PageFaults = "page-faults",
         /// The backend used something else than it was asked for.
         NotAsAsked = "not-as-asked",
     }

@@ -7,13 +7,19 @@ use std::time::{Duration, Instant};
 
 use host_record::Environment;
 
-use crate::platform::System;
+use crate::platform::{System, c_library};
 
 /// What is known of this machine now. `repository` is a folder of the user's; where a git
 /// repository holds it, its commit is recorded.
 #[must_use]
 pub fn environment(repository: Option<&Path>) -> Environment {
-    Environment { git_commit: repository.and_then(git_commit), ..system() }
+    with_commit(system(), repository.and_then(git_commit))
+}
+
+/// The environment with the commit of the user's repository.
+pub(crate) fn with_commit(environment: Environment, commit: Option<String>) -> Environment {
+    let git_dirty = commit.as_ref().map(|commit| commit.ends_with("-dirty"));
+    Environment { git_commit: commit, git_dirty, ..environment }
 }
 
 /// What the operating system says: some files are read, nothing is started.
@@ -27,7 +33,13 @@ pub(crate) fn system() -> Environment {
         kernel: system.kernel(),
         load_average: system.load_average(),
         virtualisation: system.virtualisation(),
+        c_library: c_library(),
+        container: system.container(),
+        control_group: system.control_group(),
+        memory_nodes: system.memory_nodes(),
+        clock_source: system.clock_source(),
         git_commit: None,
+        git_dirty: None,
     }
 }
 
@@ -92,7 +104,11 @@ mod tests {
         let commit = git_commit(path).expect("a commit");
         assert!(commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
         std::fs::write(path.join("file"), "two").expect("writing a file");
+        assert_eq!(environment(Some(path)).git_dirty, Some(true));
         assert_eq!(git_commit(path), Some(format!("{commit}-dirty")));
+        git(path, &["checkout", "--quiet", "file"]);
+        let clean = environment(Some(path));
+        assert_eq!((clean.git_commit, clean.git_dirty), (Some(commit), Some(false)));
     }
 
     #[test]
@@ -102,7 +118,8 @@ mod tests {
         assert!(
             environment.memory_bytes > environment.memory_available_bytes.map(|bytes| bytes / 2)
         );
-        assert_eq!(environment.git_commit, None);
+        assert_eq!((environment.git_commit, environment.git_dirty), (None, None));
+        assert!(environment.c_library.is_some());
         assert_eq!(environment.processor.architecture, std::env::consts::ARCH);
     }
 }

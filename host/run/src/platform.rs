@@ -11,7 +11,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 mod linux;
 
-pub(crate) use linux::{System, available_memory, out_of_memory_kills, resident_memory};
+pub(crate) use linux::{
+    Memory, System, available_memory, c_library, memory_of, out_of_memory_kills,
+};
 
 /// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and what
 /// it starts can be ended with it.

@@ -144,8 +144,7 @@ impl Runner {
             let record = match item {
                 PlannedCase::Gap { case_id, key, gap, .. } => Some(gap_record(case_id, key, gap)),
                 PlannedCase::Case(case) => {
-                    let environment =
-                        Environment { git_commit: git_commit.clone(), ..machine::system() };
+                    let environment = machine::with_commit(machine::system(), git_commit.clone());
                     self.measure(*case, environment, recorder, observer, interrupt)?
                 }
             };

@@ -159,6 +159,8 @@ struct Watch {
     memory: Memory,
     kills_before: Option<u64>,
     outputs: Outputs,
+    /// Resident memory while measuring: its sum in bytes, and how often it was looked at.
+    average: (u128, u64),
 }
 
 /// The outputs so far: they come in order and with one width, or no table can hold them.
@@ -193,6 +195,7 @@ impl Watch {
             memory: Memory { limit, ..Memory::default() },
             kills_before: platform::out_of_memory_kills(),
             outputs: Outputs::default(),
+            average: (0, 0),
         }
     }
 
@@ -243,7 +246,14 @@ impl Watch {
                 Err(detail) => fail(Failure::Protocol { phase, detail }),
             },
             Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
-            Message::Finished(report) => Step::Conclude(Conclusion::Finished(report)),
+            Message::Finished(mut report) => {
+                let memory = report.conditions.memory.get_or_insert_default();
+                let (sum, count) = self.average;
+                memory.average_of = count;
+                memory.average_bytes =
+                    sum.checked_div(count.into()).and_then(|mean| u64::try_from(mean).ok());
+                Step::Conclude(Conclusion::Finished(report))
+            }
             Message::Failed(failure) => fail(failure),
         }
     }
@@ -268,7 +278,11 @@ impl Watch {
             return None;
         }
         self.looked = Instant::now();
-        let used = platform::resident_memory(id)?;
+        let platform::Memory { resident, kept: used } = platform::memory_of(id)?;
+        if self.phase == Phase::Measure {
+            self.average.0 += u128::from(resident);
+            self.average.1 += 1;
+        }
         self.memory.peak = self.memory.peak.max(Some(used));
         let limit = self.memory.limit.filter(|limit| used > *limit)?;
         let whose = match self.limits.memory {

@@ -20,8 +20,8 @@ use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Confidence, Failure, Find, InputSource, InvalidKind, LatencyLimit, Outcome, Phase,
-    QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share, WarmUp, WarningKind,
-    WorkerReport,
+    Pin, QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share, WarmUp, WarningKind,
+    WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
@@ -127,6 +127,87 @@ fn a_case_is_measured_from_start_to_end() {
     let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
     assert!(kinds.contains(&WarningKind::OverheadVisible), "{kinds:?}");
     assert!(!kinds.contains(&WarningKind::NotAsAsked), "{kinds:?}");
+}
+
+#[test]
+fn what_it_was_measured_under_is_told() {
+    let mut case = null();
+    case.measure.minimum_duration_ns = 250_000_000;
+    let (report, memory) = finish(case);
+    let conditions = report.conditions;
+    assert_eq!(conditions.worker_version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    let scheduling = conditions.scheduling.expect("it is told");
+    assert!(!scheduling.pinned && scheduling.processors.is_some(), "{scheduling:?}");
+    let disturbance = conditions.disturbance.expect("it is told");
+    assert!(disturbance.elapsed_ns >= 250_000_000);
+    assert!(disturbance.processor_ns > Some(0) && disturbance.minor_faults.is_some());
+    let used = conditions.memory.expect("it is told");
+    assert!(used.average_of > 0, "the host looks ten times a second");
+    assert!(used.average_bytes > Some(0) && used.average_bytes <= report.peak_memory_bytes);
+    let gap = used.device_peak_bytes.expect("it was asked for").expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-memory/1`");
+    let energy = conditions.energy.expect("it is told");
+    assert!(energy.device.is_err());
+    match energy.processor {
+        Ok(domains) => assert!(domains.iter().all(|one| one.seconds >= 0.25), "{domains:?}"),
+        Err(gap) => assert!(gap.reason.contains("/sys/class/powercap"), "{gap:?}"),
+    }
+    let stages = conditions.stages.expect("they are told").expect("the backend works");
+    assert!((1..=10).contains(&stages.queries));
+    assert!(stages.copy_in_ns > 0.0 && stages.compute_ns > 0.0 && stages.copy_out_ns > 0.0);
+    let gap = stages.inside_run.expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/stage-times/1`");
+    assert!(report.clock.checked_readings > Some(256));
+    let environment = memory.records[0].environment.clone().expect("the machine");
+    assert_eq!(environment.clock_source, report.clock.kernel_source);
+}
+
+#[test]
+fn what_a_backend_offers_is_used() {
+    let offers = "device-energy,device-memory,stage-times";
+    let mut case =
+        fault(&[("fault-offers", offers), ("fault", "slow"), ("fault-milliseconds", "5")]);
+    case.measure.minimum_duration_ns = 200_000_000;
+    let conditions = finish(case).0.conditions;
+    // It says that it takes 40 W.
+    let energy = conditions.energy.expect("it is told").device.expect("it is offered");
+    assert_eq!(energy.domain, "fault:0");
+    assert!(energy.seconds >= 0.2, "{energy:?}");
+    let watts = energy.joules / energy.seconds;
+    assert!((30.0..50.0).contains(&watts), "{energy:?}");
+    let memory = conditions.memory.expect("it is told");
+    assert_eq!(memory.device_peak_bytes, Some(Ok(3 << 20)));
+    // It says that it copies half of the time.
+    let stages = conditions.stages.expect("they are told").expect("the backend works");
+    let inside = stages.inside_run.clone().expect("it is offered");
+    assert!(inside.compute_ns >= 2_400_000.0, "{inside:?}");
+    assert!(stages.copy_in_ns >= 1_200_000.0 && stages.copy_out_ns >= 1_200_000.0, "{stages:?}");
+    assert!(stages.compute_ns >= 2_400_000.0, "{stages:?}");
+}
+
+#[test]
+fn a_worker_runs_where_it_is_pinned() {
+    let mut automatic = null();
+    automatic.measure.pin = Pin::Auto;
+    automatic.threads = Some(1);
+    let scheduling = finish(automatic.clone()).0.conditions.scheduling.expect("it is told");
+    assert!(scheduling.pinned);
+    let processors = processors_of_list(&scheduling.processors.expect("Linux tells"));
+    let chosen = processors.expect("a list");
+    assert_eq!(chosen.len(), 1);
+
+    let mut listed = automatic.clone();
+    listed.measure.pin = Pin::Processors(chosen.clone());
+    let scheduling = finish(listed).0.conditions.scheduling.expect("it is told");
+    assert_eq!(scheduling.processors, Some(chosen[0].to_string()));
+
+    automatic.measure.pin = Pin::Processors(vec![60_000]);
+    let (failure, ..) = failure(&runner(), automatic);
+    let text = failure.to_string();
+    assert!(
+        text.starts_with("cannot pin: `measure.pin` names the processors 60000, and this process"),
+        "{text}"
+    );
 }
 
 #[test]

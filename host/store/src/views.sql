@@ -8,7 +8,7 @@ CREATE VIEW run AS
 SELECT run_id, experiment, description,
        strftime(started_at, '%Y-%m-%dT%H:%M:%S.%gZ') AS started_at,
        strftime(finished_at, '%Y-%m-%dT%H:%M:%S.%gZ') AS finished_at,
-       host_version, git_commit, cases, finished, failed, gaps
+       host_version, git_commit, cases, finished, failed, gaps, git_dirty
 FROM main.benchmark_runs;
 
 CREATE VIEW cases AS
@@ -18,7 +18,7 @@ SELECT case_id, case_index, model, backend, device, precision, batch, sequence_l
        loop_ns, open_ns, load_ns, prepare_ns, first_run_ns, baseline_memory_bytes, clock_source,
        clock_resolution_ns, used, measure, rate, clients, valid, verdict, asked_rate, offered_rate,
        achieved_rate, unserved, lateness_p50_ns, lateness_p99_ns, lateness_max_ns, search, warm_up,
-       processes
+       processes, conditions
 FROM main.benchmark_cases
 ORDER BY case_index NULLS LAST, case_id;
 

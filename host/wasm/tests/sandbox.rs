@@ -25,7 +25,8 @@ fn components() -> &'static Path {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // Where `cargo xtask` builds guests too, so that nothing is built twice.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
-        let metrics = ["latency", "throughput", "memory", "accuracy", "stability", "scaling"];
+        let metrics =
+            ["latency", "throughput", "memory", "energy", "accuracy", "stability", "scaling"];
         let metrics: Vec<_> = metrics.iter().map(|id| format!("--package=metric-{id}")).collect();
         for (manifest, packages) in
             [("tests/guests/Cargo.toml", vec![]), ("../../plugins/Cargo.toml", metrics)]
@@ -739,6 +740,19 @@ mod metrics {
         assert_eq!(found["throughput.samples"].value, Ok(4000.0));
         assert_eq!(found["throughput.queries"].value, Ok(500.0));
         assert_eq!(found["throughput.samples"].unit, "1/s");
+    }
+
+    #[test]
+    fn energy() {
+        let one = |name, unit, value| column(name, unit, 1, ColumnData::F64(vec![value]));
+        let items = column("items", "1", 1, ColumnData::U64(vec![8, 2]));
+        let columns = vec![one("package-energy", "J", 50.0), one("energy-time", "s", 2.0), items];
+        let found = compute("energy", columns, &Value::Null).expect("values");
+        assert_eq!(found["energy.package-per-sample"].value, Ok(5.0));
+        assert_eq!(found["energy.package-power"].value, Ok(25.0));
+        assert_eq!(found["energy.package-power"].direction, Direction::Neutral);
+        let gap = found["energy.device-power"].value.clone().expect_err("no device");
+        assert_eq!(gap.kind, GapKind::NotMeasured);
     }
 
     #[test]

@@ -12,10 +12,14 @@ that a frame is either whole or absent, and that the phase is known in which it 
 */
 
 mod backend;
+mod clock;
 mod connection;
+mod disturbance;
 mod early;
+mod energy;
 mod examples;
 mod failure;
+mod files;
 mod hash;
 mod lanes;
 mod library;
@@ -23,8 +27,11 @@ mod load;
 mod measurement;
 mod npy;
 mod outputs;
+mod pinning;
 mod platform;
 mod shape;
+mod stages;
+mod surroundings;
 mod synthetic;
 mod warnings;
 

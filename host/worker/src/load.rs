@@ -10,14 +10,16 @@ use host_measure::{
 };
 use host_record::protocol::Message;
 use host_record::{
-    CaseSpec, Confidence, EarlyStopping, Failure, Find, InvalidKind, InvalidReason, Lateness, Pace,
-    Phase, Probe, Rate, RateSearch, RuleSet, SampleBlock, SamplePhase, SampleTimes, Scenario,
-    ScheduledTimes, SearchEnd, Share, SteadyClass, Verdict, WarmUp, WarmUpFacts,
+    CaseSpec, Conditions, Confidence, EarlyStopping, Failure, Find, InvalidKind, InvalidReason,
+    Lateness, Pace, Phase, Probe, Rate, RateSearch, RuleSet, SampleBlock, SamplePhase, SampleTimes,
+    Scenario, ScheduledTimes, Scheduling, SearchEnd, Share, SteadyClass, Verdict, WarmUp,
+    WarmUpFacts, Warning,
 };
 use host_statistics::{
     Quantile, STEADY_STATE_TOLERANCE, correlated_estimates, median, order_statistics,
     over_limit_allowed, queries_needed, steady_state,
 };
+use plugin_api::client::{Backend, Error};
 
 use crate::backend::BackendTarget;
 use crate::connection::Connection;
@@ -25,6 +27,7 @@ use crate::examples::Examples;
 use crate::failure::{self, Stop};
 use crate::measurement::went_back;
 use crate::platform::{self, Activity};
+use crate::surroundings::Surroundings;
 use crate::warnings::{Thinned, time};
 
 /// A warm-up whose end is looked for takes at least this long: clocks of processors and caches
@@ -55,6 +58,14 @@ const USUAL_PERCENTILE: f64 = 0.99;
 pub(crate) struct Stage<'a, L> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) runner: L,
+    pub(crate) watched: Watched<'a>,
+}
+
+/// What is watched while measuring.
+pub(crate) struct Watched<'a> {
+    pub(crate) clock: &'a SystemClock,
+    pub(crate) backend: &'a Backend,
+    pub(crate) scheduling: &'a Scheduling,
 }
 
 /// What runs the loop.
@@ -65,7 +76,7 @@ pub(crate) trait Runner {
         scenario: measure::Scenario,
         rule: &StopRule,
         observer: &mut O,
-    ) -> Result<Summary, MeasureError<plugin_api::client::Error, O::Error>>;
+    ) -> Result<Summary, MeasureError<Error, O::Error>>;
 }
 
 /// One target on this thread.
@@ -80,19 +91,19 @@ impl Runner for Alone<'_, '_> {
         scenario: measure::Scenario,
         rule: &StopRule,
         observer: &mut O,
-    ) -> Result<Summary, MeasureError<plugin_api::client::Error, O::Error>> {
+    ) -> Result<Summary, MeasureError<Error, O::Error>> {
         self.meter.run(self.target, scenario, rule, observer)
     }
 }
 
 /// Several targets, each on a thread of its own.
-impl Runner for &mut Crew<'_, SystemClock, plugin_api::client::Error> {
+impl Runner for &mut Crew<'_, SystemClock, Error> {
     fn run<O: Observer>(
         &mut self,
         scenario: measure::Scenario,
         rule: &StopRule,
         observer: &mut O,
-    ) -> Result<Summary, MeasureError<plugin_api::client::Error, O::Error>> {
+    ) -> Result<Summary, MeasureError<Error, O::Error>> {
         Crew::run(self, scenario, rule, observer)
     }
 }
@@ -117,6 +128,8 @@ pub(crate) struct Measured {
     pub(crate) search: Option<RateSearch>,
     pub(crate) before: Activity,
     pub(crate) after: Activity,
+    /// What it was measured under, and what is doubtful about that.
+    pub(crate) surroundings: (Conditions, Vec<Warning>),
 }
 
 impl<'a> Load<'a> {
@@ -206,7 +219,7 @@ impl<'a> Load<'a> {
             (_, None) => measure::Scenario::SingleStream,
         };
         let mut sink = self.sink(SamplePhase::WarmUp, judge, Thinned::CAPACITY);
-        let summary = sink.run(stage, scenario, &rule)?;
+        let summary = sink.run(stage, scenario, &rule, &mut || {})?;
         let facts = match sink.judge {
             Judge::Steady { class, steady } => Some(WarmUpFacts {
                 class,
@@ -291,7 +304,7 @@ impl<'a> Load<'a> {
         };
         let rate = record_rate(at)?;
         let mut sink = self.sink(SamplePhase::Search, Judge::None, MANY);
-        let summary = sink.run(stage, open(self.case, rate, seed)?, &rule)?;
+        let summary = sink.run(stage, open(self.case, rate, seed)?, &rule, &mut || {})?;
         let kept_up = summary.pace.is_some_and(|pace| {
             let slow = pace.offered_per_second.zip(pace.achieved_per_second);
             let share = PROBE_KEEPS_UP;
@@ -326,11 +339,25 @@ impl<'a> Load<'a> {
         };
         let mut sink = self.sink(SamplePhase::Measured, judge, capacity);
         let before = platform::activity();
-        let summary = sink.run(stage, scenario, &rule)?;
+        let Watched { clock, backend, scheduling } = stage.watched;
+        let device = &self.case.key.device;
+        let mut surroundings = Surroundings::start(clock, backend, device, before);
+        let summary = sink.run(stage, scenario, &rule, &mut || surroundings.look())?;
         let after = platform::activity();
+        let surroundings = surroundings.end(scheduling.clone());
         let verdict = self.judge(&summary, &sink, search.as_ref());
         let latencies = sink.latencies;
-        Ok(Measured { summary, rule, latencies, verdict, warm_up, search, before, after })
+        Ok(Measured {
+            summary,
+            rule,
+            latencies,
+            verdict,
+            warm_up,
+            search,
+            before,
+            after,
+            surroundings,
+        })
     }
 
     fn sink(&self, phase: SamplePhase, judge: Judge, capacity: usize) -> Sink {
@@ -588,14 +615,15 @@ impl Sink {
         stage: &mut Stage<'_, impl Runner>,
         scenario: measure::Scenario,
         rule: &StopRule,
+        between: &mut dyn FnMut(),
     ) -> Result<Summary, Stop> {
         let phase = match self.phase {
             SamplePhase::WarmUp => Phase::WarmUp,
             SamplePhase::Search => Phase::Search,
             SamplePhase::Measured => Phase::Measure,
         };
-        let Stage { connection, runner } = stage;
-        let mut sending = Sending { sink: self, connection };
+        let Stage { connection, runner, .. } = stage;
+        let mut sending = Sending { sink: self, connection, between };
         runner.run(scenario, rule, &mut sending).map_err(|error| match error {
             MeasureError::Target(error) => failure::backend(phase)(error).into(),
             MeasureError::Sink(error) => error.into(),
@@ -638,6 +666,8 @@ impl Sink {
 struct Sending<'a> {
     sink: &'a mut Sink,
     connection: &'a mut Connection,
+    /// Called at each block, while the clock does not run.
+    between: &'a mut dyn FnMut(),
 }
 
 impl Observer for Sending<'_> {
@@ -648,6 +678,7 @@ impl Observer for Sending<'_> {
             // The loop is waiting for a scheduled time.
             return self.connection.send(&Message::Progress);
         }
+        (self.between)();
         let sink = &mut *self.sink;
         if let Some(limit) = sink.limit_ns {
             sink.over_limit +=

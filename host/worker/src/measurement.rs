@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
-use host_record::{
-    CaseSpec, ClockFacts, Failure, Phase, Timings, Warning, WarningKind, WorkerReport,
-};
+use host_record::{CaseSpec, Failure, Phase, Timings, Warning, WarningKind, WorkerReport};
 use host_statistics::median;
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
@@ -18,11 +16,12 @@ use crate::backend::BackendTarget;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
+use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::library::Library;
-use crate::load::{self, Alone, Load};
+use crate::load::{self, Alone, Load, Watched};
 use crate::warnings::Evidence;
-use crate::{early, hash, outputs, platform};
+use crate::{clock, early, hash, outputs, pinning, platform, stages};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -33,6 +32,9 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     // Before anything is timed: what was hashed when the run was planned is what is measured.
     let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
     check_model(connection, case, interval)?;
+    // Before the clock is measured, which may differ from processor to processor, and before the
+    // plugin is opened, whose threads inherit it.
+    let scheduling = pinning::pin(case, &Files::this())?;
     let clock = SystemClock::new();
     let calibration =
         calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
@@ -86,15 +88,16 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let mut load = Load::new(case, &examples)?;
     let connection = &mut *stage.connection;
     let lanes = load.lanes();
+    let watched = Watched { clock: &clock, backend: &backend, scheduling: &scheduling };
     let measured = match lanes.get() {
         1 => {
             let runner = Alone { meter: &mut meter, target: &mut target };
-            load.run(&mut load::Stage { connection, runner }, first_run_ns)
+            load.run(&mut load::Stage { connection, runner, watched }, first_run_ns)
         }
         _ => {
             let targets = Lanes::new(&model, case, &mut examples)?;
             let run = |crew: &mut Crew<'_, _, _>| {
-                let mut stage = load::Stage { connection: &mut *connection, runner: crew };
+                let mut stage = load::Stage { connection: &mut *connection, runner: crew, watched };
                 load.run(&mut stage, first_run_ns)
             };
             meter
@@ -102,6 +105,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
                 .map_err(failure::backend(Phase::Prepare))?
         }
     }?;
+    let (mut conditions, disturbances) = measured.surroundings;
     // Before the outputs are collected, which needs memory of its own.
     let peak_memory_bytes = platform::peak_memory();
     let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
@@ -128,6 +132,13 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         .collect();
     warnings.extend(evidence.warnings());
     warnings.extend(early::warning(&runs, typical_ns));
+    warnings.extend(disturbances);
+    let clock_facts = clock::facts(&calibration, &Files::this());
+    warnings.extend(clock::slow(&clock_facts));
+
+    stage.connection.enter(Phase::Stages)?;
+    let stages = stages::stages(&clock, &model, &session, &examples.batch(0)?);
+    conditions.stages = Some(stages);
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;
@@ -160,18 +171,14 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         peak_memory_bytes,
         baseline_memory_bytes,
         labels: std::mem::take(&mut examples.labels),
-        clock: ClockFacts {
-            source: SystemClock::SOURCE.into(),
-            resolution_ns: calibration.resolution_ns,
-            read_ns: calibration.read_ns,
-            loop_ns: calibration.loop_ns,
-        },
+        clock: clock_facts,
         warnings,
         used,
         pace: load::pace(&measured.summary),
         verdict: Some(measured.verdict),
         search: measured.search,
         warm_up: measured.warm_up,
+        conditions,
     })
 }
 

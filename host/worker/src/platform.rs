@@ -79,8 +79,12 @@ pub(crate) fn peak_memory() -> Option<u64> {
 }
 
 fn status(name: &str) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    kibibytes(&fs::read_to_string("/proc/self/status").ok()?, name)
+}
+
+/// The value in bytes behind `name` in lines such as `VmRSS:  16 kB`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
@@ -105,8 +109,23 @@ pub(crate) struct MachineActivity {
     pub(crate) stolen_ns: u64,
 }
 
-/// Reads the counters.
-pub(crate) fn activity() -> Activity {
+/// What the kernel counted for this process until now, all its threads together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Processor time in nanoseconds.
+    pub(crate) processor_ns: u64,
+    /// How often a thread gave its processor up.
+    pub(crate) voluntary_switches: u64,
+    /// How often the kernel took it.
+    pub(crate) involuntary_switches: u64,
+    /// Pages that were mapped without reading a disk.
+    pub(crate) minor_faults: u64,
+    /// Pages that were read from a disk.
+    pub(crate) major_faults: u64,
+}
+
+/// Reads the counters of this process.
+pub(crate) fn usage() -> Usage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid, and a zeroed `rusage` is a valid one should the call fail.
     let usage = unsafe {
@@ -116,8 +135,63 @@ pub(crate) fn activity() -> Activity {
     let nanoseconds = |time: libc::timeval| {
         (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_usec as u64 * 1000
     };
+    Usage {
+        processor_ns: nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+    }
+}
+
+/// Binds this process to these processors; threads that it starts from now on inherit that.
+pub(crate) fn bind(processors: &[u32]) -> io::Result<()> {
+    /// Bits in a mask: more than any kernel takes, which ignores those beyond its own.
+    const BITS: usize = 1 << 16;
+    const WORD: usize = libc::c_ulong::BITS as usize;
+    let mut mask: Vec<libc::c_ulong> = vec![0; BITS / WORD];
+    for processor in processors {
+        let index = *processor as usize;
+        let word = mask.get_mut(index / WORD).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (index % WORD);
+    }
+    // SAFETY: the mask is valid and as long as is said; the kernel only reads it.
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The scheduling policy of this process by the kernel's name, where it is a known one.
+pub(crate) fn policy() -> Option<&'static str> {
+    // SAFETY: it takes no pointers.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    Some(match policy & !libc::SCHED_RESET_ON_FORK {
+        libc::SCHED_OTHER => "other",
+        libc::SCHED_BATCH => "batch",
+        libc::SCHED_IDLE => "idle",
+        libc::SCHED_FIFO => "fifo",
+        libc::SCHED_RR => "round-robin",
+        libc::SCHED_DEADLINE => "deadline",
+        _ => return None,
+    })
+}
+
+/// The nice value of this process.
+pub(crate) fn nice() -> Option<i32> {
+    rustix::process::getpriority_process(None).ok()
+}
+
+/// Resident memory of this process in bytes, with shared pages divided among those who share them.
+/// The kernel walks the page tables for it, so it is not for the timed part.
+pub(crate) fn proportional_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    kibibytes(&text, "Pss:")
+}
+
+/// Reads the counters.
+pub(crate) fn activity() -> Activity {
     Activity {
-        own_ns: nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime),
+        own_ns: usage().processor_ns,
         machine: fs::read_to_string("/proc/stat")
             .ok()
             .and_then(|text| machine_activity(&text, rustix::param::clock_ticks_per_second())),
@@ -165,5 +239,9 @@ mod tests {
         assert!(activity().machine.is_some_and(|machine| machine.processors > 0));
         let resident = resident_memory().expect("Linux tells");
         assert!(peak_memory().expect("Linux tells") >= resident && resident > 0);
+        assert!(proportional_memory().is_none_or(|bytes| bytes > 0));
+        assert!(usage().minor_faults > 0);
+        assert!((-20..=19).contains(&nice().expect("Linux tells")));
+        assert!(policy().is_some());
     }
 }

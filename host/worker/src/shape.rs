@@ -31,7 +31,7 @@ impl Shape<'_> {
         let stalls = self.stalls();
         let mut warnings = Vec::new();
         warnings.extend(self.warming_up(&found));
-        warnings.extend(self.throttled(&found));
+        warnings.extend(self.slowed_down(&found));
         // What comes at regular distances is no second mode, and neither is what comes after a change.
         if stalls.is_none() && found.class == SteadyClass::Flat {
             warnings.extend(self.bimodal());
@@ -69,7 +69,7 @@ impl Shape<'_> {
 
     /// One change point that parts two levels, the later one slower. More of them, or levels that change by
     /// half of the step between them, are a drift, which has a test of its own.
-    fn throttled(&self, found: &SteadyState) -> Option<Warning> {
+    fn slowed_down(&self, found: &SteadyState) -> Option<Warning> {
         let [before, after] = found.segments.as_slice() else { return None };
         let (fast, slow) = (before.level, after.level);
         let is_level = |segment: &Segment| {
@@ -81,7 +81,7 @@ impl Shape<'_> {
             return None;
         }
         Some(Warning {
-            kind: WarningKind::Throttled,
+            kind: WarningKind::SlowedDown,
             evidence: format!(
                 "From query {} of {} on, a query took {} instead of {} ({:+.1} %).",
                 after.range.start as u64 * self.stride,
@@ -235,7 +235,7 @@ mod tests {
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index >= 500, 1.5))), @r#"
     [
-        "throttled: From query 500 of 1000 on, a query took 1.52 ms instead of 1.01 ms (+50.1 %).",
+        "slowed-down: From query 500 of 1000 on, a query took 1.52 ms instead of 1.01 ms (+50.1 %).",
     ]
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index % 20 == 3, 10.0))), @r#"

@@ -91,7 +91,7 @@ impl Evidence<'_> {
         };
         let shape = shape.warnings();
         // A change that has a name of its own is not said twice.
-        let named = [WarningKind::WarmingUp, WarningKind::Throttled];
+        let named = [WarningKind::WarmingUp, WarningKind::SlowedDown];
         if !shape.iter().any(|warning| named.contains(&warning.kind)) {
             warnings.extend(self.drift());
         }
@@ -303,7 +303,12 @@ mod tests {
         let after = Activity { own_ns: 1_000_000_000, machine: Some(busy) };
         let mut evidence = Evidence {
             case: &CASE,
-            calibration: Calibration { resolution_ns: 20, read_ns: 30.0, loop_ns: 33.0 },
+            calibration: Calibration {
+                resolution_ns: 20,
+                read_ns: 30.0,
+                loop_ns: 33.0,
+                checked_readings: 1,
+            },
             rule: StopRule {
                 minimum_ns: 1_000_000_000,
                 minimum_queries: 100,

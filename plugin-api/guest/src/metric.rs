@@ -39,8 +39,20 @@ pub trait Metric {
 pub struct Case {
     /// The case's id.
     pub id: String,
-    /// Its coordinates.
+    /// Its coordinates, and under `missing.COLUMN` why it has no such column, where the host knows.
     pub attributes: BTreeMap<String, String>,
+}
+
+impl Case {
+    /// The gap for a column that the case lacks, with the reason that the host gives for it. Where it
+    /// gives none, and where the column is there and the gap is for something else, the gap as it is.
+    #[must_use]
+    pub fn explain(&self, column: &str, gap: Gap) -> Gap {
+        match self.attributes.get(&format!("missing.{column}")) {
+            Some(reason) if gap.kind == GapKind::NotMeasured => Gap::not_measured(reason),
+            _ => gap,
+        }
+    }
 }
 
 /// Values of a column.
@@ -266,6 +278,11 @@ mod tests {
             columns.unsigned("label").unwrap_err().reason,
             @"the case has no column `label`"
         );
+        let mut case = Case::default();
+        let missing = || columns.unsigned("label").unwrap_err();
+        assert_eq!(case.explain("label", missing()), missing());
+        case.attributes.insert("missing.label".into(), "there are no labels".into());
+        assert_eq!(case.explain("label", missing()).reason, "there are no labels");
         let gap = columns.single("latency").unwrap_err();
         assert_eq!(gap.kind, GapKind::Unsupported);
         insta::assert_snapshot!(

@@ -385,7 +385,60 @@ typedef struct tare_backend_api {
  * after having told the host's `refuse` why. */
 TARE_EXPORT const tare_backend_api *tare_backend_v1(const tare_host_api *host);
 
-/* ---- Extensions --------------------------------------------------------------------------- */
+/* ---- Extensions that Tare defines ------------------------------------------------------------- */
+
+/* get_extension answers with a pointer to the table that is named here, or with NULL. A backend offers
+ * what it knows and nothing else: what is not offered is shown as a gap, and an error from one of
+ * these calls as a gap with its message. None of them is called while queries are timed. */
+
+/* Energy of a device. The table is a tare_device_energy. */
+#define TARE_DEVICE_ENERGY "tare/device-energy/1"
+
+typedef struct tare_device_energy_args {
+    size_t struct_size;
+    tare_backend *backend;
+    tare_string device;   /* A device's id. */
+    uint64_t microjoules; /* out: what the whole device has taken since some moment, which stays the
+                           * same; never less than what an earlier call gave. */
+} tare_device_energy_args;
+
+typedef struct tare_device_energy {
+    size_t struct_size;
+    tare_error *(*read)(tare_device_energy_args *args); /* [main thread] */
+} tare_device_energy;
+
+/* Memory of a device. The table is a tare_device_memory. */
+#define TARE_DEVICE_MEMORY "tare/device-memory/1"
+
+typedef struct tare_device_memory_args {
+    size_t struct_size;
+    tare_backend *backend;
+    tare_string device;  /* A device's id. */
+    uint64_t used_bytes; /* out: what this process holds on the device now. */
+    uint64_t peak_bytes; /* out: the most that it has ever held; 0: unknown. */
+} tare_device_memory_args;
+
+typedef struct tare_device_memory {
+    size_t struct_size;
+    tare_error *(*read)(tare_device_memory_args *args); /* [main thread] */
+} tare_device_memory;
+
+/* Stages of a run, for backends whose runs copy by themselves. The table is a tare_stage_times. */
+#define TARE_STAGE_TIMES "tare/stage-times/1"
+
+typedef struct tare_stage_times_args {
+    size_t struct_size;
+    tare_run_args *run;   /* As for run; flags are 0. */
+    uint64_t copy_in_ns;  /* out: from the host's memory to the device. */
+    uint64_t compute_ns;  /* out: on the device. */
+    uint64_t copy_out_ns; /* out: from the device to the host's memory. */
+} tare_stage_times_args;
+
+typedef struct tare_stage_times {
+    size_t struct_size;
+    /* [main thread] Does what run does, and says how long each stage took. It may be slower. */
+    tare_error *(*run)(tare_stage_times_args *args);
+} tare_stage_times;
 
 /* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
  * except load, on any thread, several at the same time: on one model without limit, on one session and
@@ -435,6 +488,12 @@ TARE_ASSERT_SIZE(tare_tensor_destroy_args, 16);
 TARE_ASSERT_SIZE(tare_host_api, 64);
 TARE_ASSERT_SIZE(tare_backend_api, 136);
 TARE_ASSERT_SIZE(tare_threads, 8);
+TARE_ASSERT_SIZE(tare_device_energy_args, 40);
+TARE_ASSERT_SIZE(tare_device_energy, 16);
+TARE_ASSERT_SIZE(tare_device_memory_args, 48);
+TARE_ASSERT_SIZE(tare_device_memory, 16);
+TARE_ASSERT_SIZE(tare_stage_times_args, 40);
+TARE_ASSERT_SIZE(tare_stage_times, 16);
 
 #ifdef __cplusplus
 }

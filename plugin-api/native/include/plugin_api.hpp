@@ -585,21 +585,14 @@ struct Instance {
     static tare_error *call_run(tare_run_args *args) {
         return guard([&] {
             TARE_DETAIL_ARGUMENTS(tare_run_args, args, output_count);
-            PreparedSession &prepared = session(args->session);
-            require(args->input_count == prepared.input_count &&
-                        args->output_count == prepared.output_count,
-                    TARE_ERROR_INVALID_ARGUMENT, "the number of inputs or outputs is wrong");
-            const Inputs inputs(args->inputs);
-            const Outputs outputs(args->outputs);
-            if (args->flags == 0)
-                prepared.session->run(inputs, outputs);
-            else if (args->flags == TARE_RUN_ENQUEUE)
-                prepared.session->enqueue(inputs, outputs);
-            else
-                throw Error(TARE_ERROR_UNSUPPORTED, "unknown flags");
-            for (size_t index = 0; index < prepared.output_count; ++index)
-                require(outputs[index] != nullptr, TARE_ERROR_INTERNAL,
-                        "the backend left an output empty");
+            checked_run(args, [&](Session &session, const Inputs &inputs, const Outputs &outputs) {
+                if (args->flags == 0)
+                    session.run(inputs, outputs);
+                else if (args->flags == TARE_RUN_ENQUEUE)
+                    session.enqueue(inputs, outputs);
+                else
+                    throw Error(TARE_ERROR_UNSUPPORTED, "unknown flags");
+            });
         });
     }
 
@@ -667,6 +660,20 @@ struct Instance {
         });
     }
 
+    /* Runs, or runs in stages, after the checks that are the same for both. */
+    template <typename Run> static void checked_run(tare_run_args *args, Run run) {
+        PreparedSession &prepared = session(args->session);
+        require(args->input_count == prepared.input_count &&
+                    args->output_count == prepared.output_count,
+                TARE_ERROR_INVALID_ARGUMENT, "the number of inputs or outputs is wrong");
+        const Inputs inputs(args->inputs);
+        const Outputs outputs(args->outputs);
+        run(*prepared.session, inputs, outputs);
+        for (size_t index = 0; index < prepared.output_count; ++index)
+            require(outputs[index] != nullptr, TARE_ERROR_INTERNAL,
+                    "the backend left an output empty");
+    }
+
     static const void *call_get_extension(tare_backend *backend, tare_string name) {
         try {
             return of(backend).backend->extension(own(name));
@@ -693,6 +700,71 @@ template <typename T> const tare_backend_api *enter(const tare_host_api *host) n
 }
 
 } // namespace detail
+
+/* ---- Extensions that Tare defines ----------------------------------------------------------------- */
+
+struct DeviceMemory {
+    uint64_t used_bytes;
+    uint64_t peak_bytes; /* 0: unknown. */
+};
+
+struct StageTimes {
+    uint64_t copy_in_ns;
+    uint64_t compute_ns;
+    uint64_t copy_out_ns;
+};
+
+/* For Backend::extension to answer TARE_DEVICE_ENERGY with. `B` is the backend's class, and has
+ * `uint64_t device_microjoules(const std::string &device)`. */
+template <typename B> const void *device_energy() {
+    static const tare_device_energy table = {
+        sizeof(tare_device_energy), [](tare_device_energy_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_device_energy_args, args, microjoules);
+                auto &backend = static_cast<B &>(*detail::Instance::of(args->backend).backend);
+                args->microjoules = backend.device_microjoules(detail::own(args->device));
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_DEVICE_MEMORY with. `B` is the backend's class, and has
+ * `tare::DeviceMemory device_memory(const std::string &device)`. */
+template <typename B> const void *device_memory() {
+    static const tare_device_memory table = {
+        sizeof(tare_device_memory), [](tare_device_memory_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_device_memory_args, args, peak_bytes);
+                auto &backend = static_cast<B &>(*detail::Instance::of(args->backend).backend);
+                const DeviceMemory memory = backend.device_memory(detail::own(args->device));
+                args->used_bytes = memory.used_bytes;
+                args->peak_bytes = memory.peak_bytes;
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_STAGE_TIMES with. `S` is the class of its sessions, and has
+ * `tare::StageTimes run_in_stages(const tare::Inputs &, const tare::Outputs &)`. */
+template <typename S> const void *stage_times() {
+    static const tare_stage_times table = {
+        sizeof(tare_stage_times), [](tare_stage_times_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_stage_times_args, args, copy_out_ns);
+                TARE_DETAIL_ARGUMENTS(tare_run_args, args->run, output_count);
+                detail::Instance::checked_run(
+                    args->run, [&](Session &session, const Inputs &inputs, const Outputs &outputs) {
+                        const StageTimes times =
+                            static_cast<S &>(session).run_in_stages(inputs, outputs);
+                        args->copy_in_ns = times.copy_in_ns;
+                        args->compute_ns = times.compute_ns;
+                        args->copy_out_ns = times.copy_out_ns;
+                    });
+            });
+        }};
+    return &table;
+}
+
 } // namespace tare
 
 /* Makes a class that derives from tare::Backend this library's plugin. */

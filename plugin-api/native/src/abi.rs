@@ -20,6 +20,13 @@ pub const ENTRY_SYMBOL: &[u8] = b"tare_backend_v1\0";
 /// Type of the entry point.
 pub type Entry = unsafe extern "C" fn(host: *const HostApi) -> *const BackendApi;
 
+/// Name of the extension whose table is [`DeviceEnergy`].
+pub const DEVICE_ENERGY: &str = "tare/device-energy/1";
+/// Name of the extension whose table is [`DeviceMemory`].
+pub const DEVICE_MEMORY: &str = "tare/device-memory/1";
+/// Name of the extension whose table is [`StageTimes`].
+pub const STAGE_TIMES: &str = "tare/stage-times/1";
+
 /// Size of an axis that differs from call to call.
 pub const DYNAMIC: i64 = -1;
 /// `run` may return as soon as the work is queued.
@@ -335,6 +342,50 @@ structs! {
 
     /// The extension [`EXTENSION_THREADS`].
     sized Threads as tare_threads = 8 { struct_size: usize, }
+
+    /// Arguments of [`DeviceEnergy`]'s `read`.
+    sized DeviceEnergyArgs as tare_device_energy_args = 40 {
+        struct_size: usize,
+        backend: *mut Backend,
+        device: String,
+        microjoules: u64,
+    }
+
+    /// The extension [`DEVICE_ENERGY`].
+    sized DeviceEnergy as tare_device_energy = 16 {
+        struct_size: usize,
+        read: Option<Call<DeviceEnergyArgs>>,
+    }
+
+    /// Arguments of [`DeviceMemory`]'s `read`.
+    sized DeviceMemoryArgs as tare_device_memory_args = 48 {
+        struct_size: usize,
+        backend: *mut Backend,
+        device: String,
+        used_bytes: u64,
+        peak_bytes: u64,
+    }
+
+    /// The extension [`DEVICE_MEMORY`].
+    sized DeviceMemory as tare_device_memory = 16 {
+        struct_size: usize,
+        read: Option<Call<DeviceMemoryArgs>>,
+    }
+
+    /// Arguments of [`StageTimes`]'s `run`.
+    sized StageTimesArgs as tare_stage_times_args = 40 {
+        struct_size: usize,
+        run: *mut RunArgs,
+        copy_in_ns: u64,
+        compute_ns: u64,
+        copy_out_ns: u64,
+    }
+
+    /// The extension [`STAGE_TIMES`].
+    sized StageTimes as tare_stage_times = 16 {
+        struct_size: usize,
+        run: Option<Call<StageTimesArgs>>,
+    }
 }
 
 /// Name of the extension by which a backend serves several threads at once.

@@ -34,6 +34,7 @@ pub(crate) const ALL: &[(&str, Check)] = &[
     ("strided elements are read where they are, or refused", strides_are_honoured),
     ("enqueued runs are done after synchronising", enqueued_runs_are_done),
     ("a run has ended when it returns", run_waits_for_the_device),
+    ("what extensions tell can be true", extensions_can_be_true),
     ("two models work beside each other", models_are_independent),
     ("several threads are served at once, where that is offered", threads_are_served),
     ("the backend can be opened again", backend_opens_again),
@@ -134,7 +135,7 @@ struct Ready {
     call: Call,
     session: Session,
     model: Model,
-    _backend: Backend,
+    backend: Backend,
 }
 
 fn ready(suite: &Suite, fixture: &Fixture) -> Result<Ready, String> {
@@ -142,7 +143,7 @@ fn ready(suite: &Suite, fixture: &Fixture) -> Result<Ready, String> {
     let model = load(&backend, fixture)?;
     let session = prepare(&model, fixture)?;
     let call = says(session.call(inputs(&model, fixture)?))?;
-    Ok(Ready { call, session, model, _backend: backend })
+    Ok(Ready { call, session, model, backend })
 }
 
 fn outputs(call: &mut Call, fixture: &Fixture) -> Result<Vec<TensorData>, String> {
@@ -514,9 +515,35 @@ fn run_waits_for_the_device(suite: &Suite, fixture: &Fixture) -> Outcome {
     })
 }
 
+/// Of the extensions that Tare defines, those that are offered.
+fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let device = device(&ready.backend, fixture)?;
+    let energy = |backend: &Backend| backend.device_energy(&device).map(says).transpose();
+    let before = energy(&ready.backend)?;
+    says(ready.call.run())?;
+    let after = energy(&ready.backend)?;
+    ensure(after >= before, || {
+        format!("the device's counter of energy went from {before:?} µJ back to {after:?} µJ")
+    })?;
+    // That the peak is not below what is in use, the host's side sees to.
+    ready.backend.device_memory(&device).map(says).transpose()?;
+    let started = Instant::now();
+    let Some(stages) = ready.call.run_in_stages() else { return Ok(()) };
+    let elapsed = started.elapsed();
+    let stages = says(stages)?;
+    let sum = [stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns]
+        .iter()
+        .fold(0, |sum: u64, stage| sum.saturating_add(*stage));
+    ensure(u128::from(sum) <= elapsed.as_nanos(), || {
+        format!("the stages of a run took {sum} ns, and the run took {elapsed:?}")
+    })?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+}
+
 fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut first = ready(suite, fixture)?;
-    let model = load(&first._backend, fixture)?;
+    let model = load(&first.backend, fixture)?;
     let session = prepare(&model, fixture)?;
     let mut call = says(session.call(zeros(&model, fixture)?))?;
     says(first.call.run())?;

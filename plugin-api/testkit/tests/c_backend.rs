@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::{FOLDER, build};
 use plugin_api::abi;
-use plugin_api::client::{Backend, LoadRequest};
+use plugin_api::client::{Backend, DataType, LoadRequest, TensorView};
 use plugin_testkit::{Fixture, Suite};
 
 /// The example in Rust.
@@ -75,6 +75,68 @@ fn an_extension_of_the_example_in_c_is_found_by_its_name() {
     for name in ["example/factor/2", "example/factor/", "", "example/factor/1 "] {
         assert_eq!(backend.extension(name).map(|table| table.cast::<c_void>()), None, "{name}");
     }
+}
+
+/// What the host's side makes of the extensions of a backend in C or C++.
+fn extensions_are_told(source: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = build(source, folder.path(), &[]);
+    // SAFETY: it is our own, and nobody else has loaded this copy.
+    let library = unsafe { libloading::Library::new(library) }.expect("a library");
+    // SAFETY: this is the entry point's type.
+    let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
+    // SAFETY: it keeps the ABI, and the library outlives the backend.
+    let backend = unsafe { Backend::open(*entry) }.expect("a backend");
+    let energy = backend.device_energy("scale:0").expect("the extension");
+    assert_eq!(energy.expect("energy"), 12_345_678);
+    let memory = backend.device_memory("scale:0").expect("the extension").expect("memory");
+    assert_eq!((memory.used_bytes, memory.peak_bytes), (1024, Some(4096)));
+    for error in [
+        backend.device_energy("gpu:0").expect("the extension").expect_err("no such device"),
+        backend.device_memory("gpu:0").expect("the extension").expect_err("no such device"),
+    ] {
+        assert_eq!(error.code.name(), "not-found");
+        assert_eq!(error.message, "there is no device `gpu:0`");
+    }
+
+    let path = Path::new(FOLDER).join("three.scale");
+    let path = path.to_str().expect("UTF-8");
+    let request = LoadRequest { path, device: "scale:0", threads: None, options: &[] };
+    let model = backend.load(&request).expect("a model");
+    let session = model.prepare("fp32", &[vec![1, 4]]).expect("a session");
+    let bytes: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0].into_iter().flat_map(f32::to_ne_bytes).collect();
+    let view = TensorView { dtype: DataType::F32, shape: &[1, 4], strides: None, bytes: &bytes };
+    let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");
+    let stages = call.run_in_stages().expect("the extension").expect("a run");
+    assert_eq!((stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns), (1, 2, 3));
+    let output = call.read_output(0).expect("the run's output");
+    let output: Vec<f32> =
+        output.bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
+    assert_eq!(output, [3.0, 6.0, 9.0, 12.0]);
+}
+
+#[test]
+fn extensions_of_a_backend_in_c_are_used() {
+    extensions_are_told("extensions.c");
+}
+
+#[test]
+fn extensions_of_a_backend_in_cpp_are_used() {
+    extensions_are_told("extensions.cpp");
+}
+
+#[test]
+fn what_a_backend_does_not_offer_is_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = build("scale.c", folder.path(), &[]);
+    // SAFETY: it is our own, and nobody else has loaded this copy.
+    let library = unsafe { libloading::Library::new(library) }.expect("a library");
+    // SAFETY: this is the entry point's type.
+    let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
+    // SAFETY: it keeps the ABI, and the library outlives the backend.
+    let backend = unsafe { Backend::open(*entry) }.expect("a backend");
+    assert!(backend.device_energy("scale:0").is_none());
+    assert!(backend.device_memory("scale:0").is_none());
 }
 
 fn refuses_a_file_that_is_no_model(library: &Path) {

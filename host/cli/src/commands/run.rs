@@ -34,6 +34,7 @@ use crate::guests::{Chosen, Guest};
 use crate::metrics::{self, Computed, Extent};
 use crate::platform;
 use crate::printer::Printer;
+use crate::programs::Hashing;
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::summary::Summary;
@@ -87,6 +88,7 @@ fn begin(
     interrupt: &Interrupt,
     printer: &Printer,
 ) -> Result<Option<Begun>> {
+    let programs = Hashing::start(settings);
     let checked = Draft::read(path)?.check(settings, printer)?;
     if checked.manifest.base.to_str().is_none() {
         let message =
@@ -110,6 +112,7 @@ fn begin(
             manifest_path: manifest.path.clone(),
             manifest_text: manifest.text.clone(),
             plugins: ready.plugins(),
+            programs: programs.finish(),
             environment: machine::environment(Some(&manifest.base)),
         },
     )?;

@@ -1,10 +1,12 @@
 //! What Linux says in `/proc`, `/sys` and `/etc`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host_record::Processor;
+use host_record::{
+    Container, ControlGroup, Limit, Processor, list_of_processors, processors_of_list,
+};
 
 /// The files of a system; tests look at a made-up one.
 #[derive(Debug)]
@@ -32,19 +34,16 @@ impl System {
     pub(crate) fn processor(&self) -> Processor {
         let information = self.text("proc/cpuinfo").unwrap_or_default();
         let field = |name| field(&information, name);
-        let online = self.text("sys/devices/system/cpu/online").and_then(|text| ranges(&text));
+        let online =
+            self.text("sys/devices/system/cpu/online").and_then(|text| processors_of_list(&text));
         let logical = online.as_ref().and_then(|online| u32::try_from(online.len()).ok());
-        let physical = online.as_ref().and_then(|online| {
-            let cores: Option<BTreeSet<_>> = online
-                .iter()
-                .map(|index| {
-                    let topology = format!("sys/devices/system/cpu/cpu{index}/topology");
-                    let package = self.text(&format!("{topology}/physical_package_id"))?;
-                    Some((package, self.text(&format!("{topology}/core_id"))?))
-                })
-                .collect();
-            u32::try_from(cores?.len()).ok()
+        let cores = online.as_ref().and_then(|online| self.cores(online));
+        let sockets = cores.as_ref().map(|cores| {
+            let packages: BTreeSet<_> = cores.keys().map(|(package, _)| package).collect();
+            packages.len() as u32
         });
+        let physical = cores.as_ref().map(|cores| cores.len() as u32);
+        let threads_per_core = cores.as_ref().and_then(|cores| cores.values().copied().max());
         let frequency = "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq";
         let frequency_hertz =
             self.number(frequency).map(|kilohertz| kilohertz * 1000).or_else(|| {
@@ -63,6 +62,170 @@ impl System {
             frequency_hertz,
             turbo: no_turbo.map(|off| off == 0).or(boost.map(|on| on != 0)),
             simultaneous_multithreading: threads.map(|on| on != 0),
+            sockets,
+            threads_per_core,
+            thermal_throttles: self.thermal_throttles(),
+            invariant_counter: field("flags").and_then(invariant_counter),
+        }
+    }
+
+    /// The cores of these processors, by package and number, and how many processors share each.
+    fn cores(&self, processors: &[u32]) -> Option<BTreeMap<(String, String), u32>> {
+        let mut cores = BTreeMap::new();
+        for index in processors {
+            let topology = format!("sys/devices/system/cpu/cpu{index}/topology");
+            let package = self.text(&format!("{topology}/physical_package_id"))?;
+            let core = self.text(&format!("{topology}/core_id"))?;
+            *cores.entry((package, core)).or_insert(0) += 1;
+        }
+        Some(cores)
+    }
+
+    /// How often heat has slowed a core or a package since the machine started. Each processor of a
+    /// core or a package shows the same count for it, so this is a sign and no exact number.
+    fn thermal_throttles(&self) -> Option<u64> {
+        let names = self.names("sys/devices/system/cpu", "cpu");
+        let counts: Vec<u64> = names
+            .iter()
+            .flat_map(|name| {
+                ["core_throttle_count", "package_throttle_count"].map(|file| {
+                    self.number(&format!("sys/devices/system/cpu/{name}/thermal_throttle/{file}"))
+                })
+            })
+            .flatten()
+            .collect();
+        (!counts.is_empty()).then(|| counts.iter().sum())
+    }
+
+    /// Names in a folder that begin with `prefix`, sorted.
+    fn names(&self, folder: &str, prefix: &str) -> BTreeSet<String> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.starts_with(prefix))
+            .collect()
+    }
+
+    /// Processors of each memory node.
+    pub(crate) fn memory_nodes(&self) -> BTreeMap<String, String> {
+        const FOLDER: &str = "sys/devices/system/node";
+        let mut names = self.names(FOLDER, "node");
+        names.retain(|name| name["node".len()..].parse::<u32>().is_ok());
+        names
+            .into_iter()
+            .filter_map(|name| {
+                let list = processors_of_list(&self.text(&format!("{FOLDER}/{name}/cpulist"))?)?;
+                Some((name, list_of_processors(&list)))
+            })
+            .collect()
+    }
+
+    pub(crate) fn clock_source(&self) -> Option<String> {
+        self.text("sys/devices/system/clocksource/clocksource0/current_clocksource")
+    }
+
+    /// What the control groups around us allow: the tightest limit of each kind.
+    pub(crate) fn control_group(&self) -> ControlGroup {
+        let tightest = |limits: Vec<Limit>| {
+            limits.into_iter().reduce(|one, other| match (one, other) {
+                (Limit::At(one), Limit::At(other)) => Limit::At(one.min(other)),
+                (at @ Limit::At(_), _) | (_, at) => at,
+            })
+        };
+        let version_2 = self.groups("");
+        let processors = self.groups("cpu");
+        let memory = self.groups("memory");
+        let sets = self.groups("cpuset");
+        let quota = |folder: &String| {
+            if let Some(text) = self.text(&format!("{folder}/cpu.max")) {
+                let (allowed, period) = text.split_once(' ')?;
+                return match allowed {
+                    "max" => Some(Limit::NONE),
+                    _ => ratio(allowed.parse().ok()?, period.trim().parse().ok()?),
+                };
+            }
+            let allowed: i64 = self.text(&format!("{folder}/cpu.cfs_quota_us"))?.parse().ok()?;
+            let period = self.number(&format!("{folder}/cpu.cfs_period_us"))?;
+            // Version 1 says −1 where there is none.
+            if allowed < 0 { Some(Limit::NONE) } else { ratio(allowed as f64, period as f64) }
+        };
+        let bytes = |folder: &String| {
+            if let Some(text) = self.text(&format!("{folder}/memory.max")) {
+                return match text.as_str() {
+                    "max" => Some(Limit::NONE),
+                    _ => text.parse().ok().map(Limit::At),
+                };
+            }
+            let bytes = self.number(&format!("{folder}/memory.limit_in_bytes"))?;
+            // Version 1 says the largest number of whole pages where there is none.
+            Some(if bytes >= i64::MAX as u64 - 65_535 {
+                Limit::NONE
+            } else {
+                Limit::At(bytes as f64)
+            })
+        };
+        let set = |kind: &str| {
+            let files = [format!("cpuset.{kind}.effective"), format!("cpuset.effective_{kind}")];
+            let mut folders = version_2.iter().chain(&sets);
+            let list = folders.find_map(|folder| {
+                files.iter().find_map(|file| self.text(&format!("{folder}/{file}")))
+            })?;
+            Some(list_of_processors(&processors_of_list(&list)?))
+        };
+        ControlGroup {
+            processor_quota: tightest(processors.iter().filter_map(quota).collect()),
+            memory_bytes: tightest(memory.iter().filter_map(bytes).collect()),
+            processors: set("cpus"),
+            memory_nodes: set("mems"),
+        }
+    }
+
+    /// The container that holds us. Engines leave a file behind or name themselves to the first
+    /// process; where neither is so, and the first process is the machine's own, there is none.
+    pub(crate) fn container(&self) -> Option<Container> {
+        let told = |kind: &str, by: &str| {
+            Some(Container { kind: kind.to_owned(), told_by: format!("/{by}") })
+        };
+        let exists = |path: &str| self.root.join(path).exists();
+        if exists(".dockerenv") {
+            return told("docker", ".dockerenv");
+        }
+        const PODMAN: &str = "run/.containerenv";
+        if exists(PODMAN) {
+            return told("podman", PODMAN);
+        }
+        // systemd writes the name here, be it in a container that it manages or in one it runs in.
+        const SYSTEMD: &str = "run/systemd/container";
+        if let Some(kind) = self.text(SYSTEMD) {
+            return told(&kind, SYSTEMD);
+        }
+        // Readable by root only, where it is the first process of the machine.
+        const FIRST: &str = "proc/1/environ";
+        if let Some(environment) = self.text(FIRST) {
+            let name = environment.split('\0').find_map(|entry| entry.strip_prefix("container="));
+            if let Some(kind) = name.filter(|kind| !kind.is_empty()) {
+                return told(kind, FIRST);
+            }
+        }
+        const GROUPS: &str = "proc/1/cgroup";
+        let groups = self.text(GROUPS)?;
+        let known = [
+            ("docker", "docker"),
+            ("libpod", "podman"),
+            ("kubepods", "kubernetes"),
+            ("lxc", "lxc"),
+        ];
+        if let Some((_, kind)) = known.iter().find(|(word, _)| groups.contains(word)) {
+            return told(kind, GROUPS);
+        }
+        // A group of its own makes the first process look as if it were at the root, and then the
+        // mounts tell: a container's root is an overlay.
+        const MOUNTS: &str = "proc/1/mounts";
+        let mounts = self.text(MOUNTS)?;
+        let root = mounts.lines().rev().find(|line| line.split(' ').nth(1) == Some("/"))?;
+        match root.split(' ').nth(2)? {
+            "overlay" => None,
+            _ => told("none", MOUNTS),
         }
     }
 
@@ -192,11 +355,22 @@ pub(crate) fn out_of_memory_kills() -> Option<u64> {
     System::this().out_of_memory_kills()
 }
 
-/// Resident memory of a process in bytes, without the pages of files, which the kernel can drop
-/// and read again.
-pub(crate) fn resident_memory(id: u32) -> Option<u64> {
+/// Memory of a process in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Resident memory.
+    pub(crate) resident: u64,
+    /// The same without the pages of files, which the kernel can drop and read again.
+    pub(crate) kept: u64,
+}
+
+/// Memory of a process.
+pub(crate) fn memory_of(id: u32) -> Option<Memory> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    Some(kibibytes(&status, "RssAnon")? + kibibytes(&status, "RssShmem").unwrap_or(0))
+    Some(Memory {
+        resident: kibibytes(&status, "VmRSS")?,
+        kept: kibibytes(&status, "RssAnon")? + kibibytes(&status, "RssShmem").unwrap_or(0),
+    })
 }
 
 /// The value behind `name` in lines such as `model name : Something`.
@@ -213,14 +387,25 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
     value.checked_mul(1024)
 }
 
-/// The numbers of a list such as `0-2,5`.
-fn ranges(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        numbers.extend(first.trim().parse::<u32>().ok()?..=last.trim().parse().ok()?);
+fn ratio(allowed: f64, period: f64) -> Option<Limit> {
+    (period > 0.0).then(|| Limit::At(allowed / period))
+}
+
+/// Whether an x86 processor's time-stamp counter keeps its rate and never stops; `None` without one.
+fn invariant_counter(flags: &str) -> Option<bool> {
+    let has = |name| flags.split_whitespace().any(|flag| flag == name);
+    has("tsc").then(|| has("constant_tsc") && has("nonstop_tsc"))
+}
+
+/// The C library that this process runs on, and its version.
+pub(crate) fn c_library() -> Option<String> {
+    if cfg!(target_env = "gnu") {
+        // SAFETY: it returns a string that lives as long as the process.
+        let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        return Some(format!("glibc {}", version.to_str().ok()?));
     }
-    Some(numbers)
+    // musl tells no version to a program.
+    cfg!(target_env = "musl").then(|| "musl".to_owned())
 }
 
 /// The name on x86; on Arm, where the kernel tells no name, the codes of who made it.
@@ -261,6 +446,8 @@ mod tests {
             (format!("{topology}0/cpufreq/scaling_governor"), "powersave\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo".to_owned(), "0\n"),
             ("sys/devices/system/cpu/smt/active".to_owned(), "1\n"),
+            (format!("{topology}0/thermal_throttle/core_throttle_count"), "3\n"),
+            (format!("{topology}1/thermal_throttle/package_throttle_count"), "2\n"),
         ];
         for index in 0..4 {
             files.push((format!("{topology}{index}/topology/physical_package_id"), "0\n"));
@@ -280,6 +467,10 @@ mod tests {
                 frequency_hertz: Some(2_400_000_000),
                 turbo: Some(true),
                 simultaneous_multithreading: Some(true),
+                sockets: Some(1),
+                threads_per_core: Some(2),
+                thermal_throttles: Some(5),
+                invariant_counter: None,
             }
         );
         assert_eq!(system.virtualisation(), None);
@@ -307,6 +498,88 @@ mod tests {
         assert_eq!(system.kernel(), None);
         assert_eq!(system.load_average(), None);
         assert_eq!(system.virtualisation(), None);
+        assert_eq!(system.control_group(), ControlGroup::default());
+        assert_eq!(system.container(), None);
+        assert_eq!(system.clock_source(), None);
+        assert_eq!(system.memory_nodes(), BTreeMap::new());
+    }
+
+    #[test]
+    fn the_tightest_control_group_counts() {
+        let (_folder, both) = system(&[
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/a/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/b/cpuset.cpus.effective", "0-1,3\n"),
+            ("sys/fs/cgroup/cpuset.mems.effective", "0\n"),
+        ]);
+        let group = both.control_group();
+        assert_eq!(group.processor_quota, Some(Limit::At(1.5)));
+        assert_eq!(group.memory_bytes, Some(Limit::NONE));
+        assert_eq!(group.processors.as_deref(), Some("0-1,3"));
+        assert_eq!(group.memory_nodes.as_deref(), Some("0"));
+
+        let (_folder, first) = system(&[
+            ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/outside\n3:cpuset:/\n"),
+            ("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-7\n"),
+        ]);
+        let group = first.control_group();
+        assert_eq!(group.processor_quota, Some(Limit::NONE));
+        assert_eq!(group.memory_bytes, Some(Limit::NONE));
+        assert_eq!(group.processors.as_deref(), Some("0-7"));
+    }
+
+    #[test]
+    fn containers_are_told_by_what_they_leave() {
+        let kind = |files: &[(&str, &str)]| {
+            let (_folder, system) = system(files);
+            system
+                .container()
+                .map(|container| format!("{} by {}", container.kind, container.told_by))
+        };
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(kind(&[(".dockerenv", "")]), is("docker by /.dockerenv"));
+        assert_eq!(kind(&[("run/.containerenv", "")]), is("podman by /run/.containerenv"));
+        assert_eq!(
+            kind(&[("run/systemd/container", "systemd-nspawn\n")]),
+            is("systemd-nspawn by /run/systemd/container")
+        );
+        assert_eq!(
+            kind(&[("proc/1/environ", "PATH=/bin\0container=lxc\0")]),
+            is("lxc by /proc/1/environ")
+        );
+        assert_eq!(
+            kind(&[("proc/1/cgroup", "0::/kubepods.slice/pod1\n")]),
+            is("kubernetes by /proc/1/cgroup")
+        );
+        let mounts = |kind: &str| format!("proc /proc proc rw 0 0\n/dev/x / {kind} rw 0 0\n");
+        let machine = ("proc/1/cgroup", "0::/init.scope\n");
+        assert_eq!(
+            kind(&[machine, ("proc/1/mounts", &mounts("ext4"))]),
+            is("none by /proc/1/mounts")
+        );
+        assert_eq!(kind(&[machine, ("proc/1/mounts", &mounts("overlay"))]), None);
+        assert_eq!(kind(&[machine]), None);
+    }
+
+    #[test]
+    fn nodes_and_the_kernels_clock_are_told() {
+        let (_folder, system) = system(&[
+            ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+            ("sys/devices/system/node/node1/cpulist", "2,3\n"),
+            ("sys/devices/system/node/possible", "0-1\n"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "kvm-clock\n"),
+            ("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n"),
+        ]);
+        let nodes = system.memory_nodes();
+        assert_eq!(nodes["node0"], "0-1");
+        assert_eq!(nodes["node1"], "2-3");
+        assert_eq!(system.clock_source().as_deref(), Some("kvm-clock"));
+        assert_eq!(system.processor().invariant_counter, Some(true));
     }
 
     #[test]
@@ -357,8 +630,8 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory() {
-        let used = resident_memory(std::process::id()).expect("Linux tells");
-        assert!(used > 100_000, "{used}");
+        let used = memory_of(std::process::id()).expect("Linux tells");
+        assert!(used.kept > 100_000 && used.resident >= used.kept, "{used:?}");
         assert!(available_memory().expect("Linux tells") > 1 << 20);
     }
 }

@@ -11,7 +11,7 @@ use super::*;
 const SHAPES: [WarningKind; 6] = [
     WarningKind::Drift,
     WarningKind::WarmingUp,
-    WarningKind::Throttled,
+    WarningKind::SlowedDown,
     WarningKind::Bimodal,
     WarningKind::Stalls,
     WarningKind::ReturnedEarly,
@@ -68,7 +68,7 @@ fn a_second_mode_is_told() {
 
 #[test]
 fn throttling_half_way_is_told() {
-    expect("throttle", "150", &[SteadyClass::SlowDown], &[WarningKind::Throttled]);
+    expect("throttle", "150", &[SteadyClass::SlowDown], &[WarningKind::SlowedDown]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, Rate, Verdic
 
 use crate::error::StoreError;
 use crate::run::{
-    Counts, Inspection, PluginRole, ResultRecord, RunFolder, RunPlugin, without_samples,
+    Counts, Inspection, PluginRole, Program, ResultRecord, RunFolder, RunPlugin, without_samples,
 };
 
 const TABLES: [&str; 7] = [
@@ -32,6 +32,7 @@ const RUN: &[&str] = &[
     "finished_at",
     "host_version",
     "git_commit",
+    "git_dirty",
     "manifest_path",
     "manifest_sha256",
     "cases",
@@ -93,6 +94,7 @@ const CASE: &[&str] = &[
     "search",
     "warm_up",
     "processes",
+    "conditions",
 ];
 
 const RESULT: &[&str] = &[
@@ -213,6 +215,9 @@ pub(crate) fn import(
             let PluginIdentity { id, version, sha256 } = identity;
             rows.append_row(params![run_id, role.name(), id, version, sha256]).map_err(failed())?;
         }
+        for Program { name, version, sha256 } in &folder.header().programs {
+            rows.append_row(params![run_id, "program", name, version, sha256]).map_err(failed())?;
+        }
         rows.flush().map_err(failed())?;
     }
     {
@@ -237,6 +242,7 @@ pub(crate) fn import(
             finished.map_or(Value::Null, |finished| timestamp(&finished.finished_at)),
             header.host_version,
             header.environment.git_commit,
+            header.environment.git_dirty,
             header.manifest_path.to_string_lossy(),
             header.manifest_sha256,
             counts.cases(),
@@ -369,6 +375,7 @@ fn append_case(
         &report.and_then(|report| report.search.as_ref()).map(json_text),
         &report.and_then(|report| report.warm_up.as_ref()).map(json_text),
         &record.processes(),
+        &report.map(|report| json_text(&report.conditions)),
     ];
     cases.append_row(values)
 }
@@ -456,11 +463,11 @@ fn import_recommendations(mut rows: Appender<'_>, folder: &RunFolder) -> Result<
 /// What is known of the machine, a name and a value each; no value where it does not say.
 fn facts(environment: Environment) -> BTreeMap<String, Option<String>> {
     let mut facts = BTreeMap::new();
-    // The commit is the repository's and not the machine's.
-    let environment = Environment { git_commit: None, ..environment };
     let mut json = serde_json::to_value(environment).unwrap_or_default();
     if let Some(object) = json.as_object_mut() {
+        // The repository's, and not the machine's.
         object.remove("git-commit");
+        object.remove("git-dirty");
     }
     flatten("", &json, &mut facts);
     facts

@@ -1,4 +1,5 @@
--- Schema version 2: the load of a case, and whether its result is valid.
+-- Schema version 2: the load of a case, whether its result is valid, what it was measured under, and
+-- whether the user's repository had changes.
 
 ALTER TABLE benchmark_cases ADD COLUMN rate DOUBLE;
 ALTER TABLE benchmark_cases ADD COLUMN clients INTEGER;
@@ -14,6 +15,8 @@ ALTER TABLE benchmark_cases ADD COLUMN lateness_max_ns BIGINT;
 ALTER TABLE benchmark_cases ADD COLUMN search VARCHAR;
 ALTER TABLE benchmark_cases ADD COLUMN warm_up VARCHAR;
 ALTER TABLE benchmark_cases ADD COLUMN processes INTEGER;
+ALTER TABLE benchmark_cases ADD COLUMN conditions VARCHAR;
+ALTER TABLE benchmark_runs ADD COLUMN git_dirty BOOLEAN;
 
 -- It has more columns now, and is made anew with the next import.
 DROP VIEW IF EXISTS raw_benchmark_data;

@@ -11,6 +11,7 @@ use host_record::{
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use super::conditions;
 use super::flaws::CaseFile;
 use super::header::{
     NewRun, PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader, now, rfc3339,
@@ -56,6 +57,7 @@ impl RunFolder {
             manifest_path: run.manifest_path,
             manifest_sha256: hexadecimal(&Sha256::digest(run.manifest_text.as_bytes())),
             plugins: run.plugins,
+            programs: run.programs,
             environment: run.environment,
         };
         let root = layout.root.clone();
@@ -248,7 +250,11 @@ impl RunFolder {
                 }
             }
         }
-        Ok(CaseColumns { case_id, attributes: attributes(record), columns })
+        let mut attributes = attributes(record);
+        if let Outcome::Finished(report) = &record.outcome {
+            attributes.extend(conditions::missing(&report.conditions, names));
+        }
+        Ok(CaseColumns { case_id, attributes, columns })
     }
 
     fn column(
@@ -286,6 +292,10 @@ impl RunFolder {
             Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
         };
         let single = |value: Option<u64>| value.map(|value| (1, ColumnData::U64(vec![value])));
+        let real = |value: Option<f64>| value.map(|value| (1, ColumnData::F64(vec![value])));
+        let conditions = &report.conditions;
+        let memory = conditions.memory.as_ref();
+        let stages = conditions.stages.as_ref().and_then(|stages| stages.as_ref().ok());
         let timings = &report.timings;
         let (unit, found) = match name {
             column::LATENCY => ("ns", sampled(SampleColumn::Latency)?),
@@ -305,6 +315,21 @@ impl RunFolder {
                 ("1", labels.map(|labels| (1, ColumnData::S64(labels))))
             }
             column::PEAK_MEMORY => ("B", single(report.peak_memory_bytes)),
+            column::AVERAGE_MEMORY => ("B", single(memory.and_then(|it| it.average_bytes))),
+            column::PROPORTIONAL_MEMORY => {
+                ("B", single(memory.and_then(|it| it.proportional_bytes)))
+            }
+            column::DEVICE_MEMORY => {
+                let peak = memory.and_then(|it| it.device_peak_bytes.as_ref()?.as_ref().ok());
+                ("B", single(peak.copied()))
+            }
+            column::PACKAGE_ENERGY | column::MEMORY_ENERGY | column::DEVICE_ENERGY => {
+                ("J", real(conditions::energy(conditions, name).ok()))
+            }
+            column::ENERGY_TIME => ("s", real(conditions::energy_time(conditions))),
+            column::COPY_IN_TIME => ("ns", real(stages.map(|it| it.copy_in_ns))),
+            column::COMPUTE_TIME => ("ns", real(stages.map(|it| it.compute_ns))),
+            column::COPY_OUT_TIME => ("ns", real(stages.map(|it| it.copy_out_ns))),
             column::BASELINE_MEMORY => ("B", single(report.baseline_memory_bytes)),
             column::OPEN_TIME => ("ns", single(timings.open_ns)),
             column::LOAD_TIME => ("ns", single(timings.load_ns)),

@@ -23,8 +23,22 @@ pub struct NewRun {
     pub manifest_text: String,
     /// Every plugin that takes part.
     pub plugins: Vec<RunPlugin>,
+    /// The programs that take part.
+    pub programs: Vec<Program>,
     /// The machine, and the git commit of the user's repository.
     pub environment: Environment,
+}
+
+/// A program of ours that takes part in a run: the host and its worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256 of its file, in hexadecimal.
+    pub sha256: String,
 }
 
 /// What a plugin does in a run.
@@ -90,6 +104,9 @@ pub struct RunHeader {
     pub manifest_sha256: String,
     /// Every plugin that takes part.
     pub plugins: Vec<RunPlugin>,
+    /// The programs that take part; none in a folder from before they were kept.
+    #[serde(default)]
+    pub programs: Vec<Program>,
     /// The machine, and the git commit of the user's repository.
     pub environment: Environment,
 }

@@ -1,5 +1,6 @@
 //! One run's folder: what lies in it, who writes it and who reads it.
 
+mod conditions;
 mod flaws;
 mod folder;
 mod header;
@@ -11,7 +12,7 @@ mod writer;
 pub use flaws::{CaseFile, Flaw, Loss, LostFile};
 pub use folder::{Records, RunFolder};
 pub use header::{
-    Counts, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultRecord, RunFinished,
+    Counts, NewRun, PlanLine, PluginRole, Program, RecommendationRecord, ResultRecord, RunFinished,
     RunHeader, RunPlugin,
 };
 pub use lines::TornLine;

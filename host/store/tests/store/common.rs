@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, DeviceInfo, Environment, Gap, GapKind, InputSource,
-    MeasureSettings, MetricValue, Mode, Outcome, OutputBlock, PluginIdentity, Precision, Processor,
-    RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario, Timings, WarmUp,
-    Warning, WarningKind, WorkerReport,
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DomainEnergy, Energy,
+    Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse, MetricValue, Mode, Outcome,
+    OutputBlock, PluginIdentity, Precision, Processor, RECORD_VERSION, Recorder, SampleBlock,
+    SamplePhase, SampleTimes, Scenario, StageTimes, Timings, WarmUp, Warning, WarningKind,
+    WorkerReport,
 };
-use host_store::{NewRun, PlanLine, PluginRole, ResultRecord, RunPlugin, RunWriter};
+use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
 pub(crate) fn plugin(id: &str) -> PluginIdentity {
     PluginIdentity { id: id.into(), version: "0.1.0".into(), sha256: "ab".repeat(32) }
@@ -25,6 +26,7 @@ pub(crate) fn environment() -> Environment {
         },
         memory_bytes: Some(8 << 30),
         git_commit: Some("0123abc-dirty".into()),
+        git_dirty: Some(true),
         ..Environment::default()
     }
 }
@@ -37,6 +39,11 @@ pub(crate) fn new_run() -> NewRun {
         manifest_path: PathBuf::from("manifests/quickstart.toml"),
         manifest_text: "schema = 1\n".into(),
         plugins: vec![RunPlugin { role: PluginRole::Backend, identity: plugin("cpu") }],
+        programs: vec![Program {
+            name: "host-worker".into(),
+            version: "0.1.0".into(),
+            sha256: "ef".repeat(32),
+        }],
         environment: environment(),
     }
 }
@@ -105,10 +112,38 @@ pub(crate) fn report() -> WorkerReport {
             resolution_ns: 1,
             read_ns: 20.5,
             loop_ns: 31.25,
+            ..ClockFacts::default()
         },
         warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted by 3 %.".into() }],
         used: BTreeMap::from([("engine".into(), "rten".into())]),
+        conditions: conditions(),
         ..WorkerReport::default()
+    }
+}
+
+pub(crate) fn conditions() -> Conditions {
+    let domain =
+        |domain: &str, joules| DomainEnergy { domain: domain.into(), joules, seconds: 2.0 };
+    let nothing = Gap { kind: GapKind::NotMeasured, reason: "the backend tells no stages".into() };
+    Conditions {
+        energy: Some(Energy {
+            processor: Ok(vec![domain("package-0", 30.0), domain("package-0/dram", 3.0)]),
+            device: Ok(domain("gpu:0", 100.0)),
+        }),
+        memory: Some(MemoryUse {
+            average_bytes: Some(40 << 20),
+            average_of: 20,
+            proportional_bytes: Some(45 << 20),
+            device_peak_bytes: Some(Ok(1 << 30)),
+        }),
+        stages: Some(Ok(StageTimes {
+            queries: 10,
+            copy_in_ns: 10.0,
+            compute_ns: 80.0,
+            copy_out_ns: 5.0,
+            inside_run: Err(nothing),
+        })),
+        ..Conditions::default()
     }
 }
 

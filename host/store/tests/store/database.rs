@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::*;
-use host_record::{Cell, Outcome, Recorder, Table, Views};
+use host_record::{Cell, Conditions, Outcome, Recorder, Table, Views};
 use host_store::{
     Database, ExportFormat, Flaw, RecommendationRecord, ResultRecord, ResultsFolder, RunFolder,
     RunViews, RunWriter, StoreError, Synced, export,
@@ -552,11 +552,25 @@ fn views_show_the_run() {
     assert_eq!(at(&run, 0, "started_at"), started);
     assert_eq!(at(&run, 0, "cases"), Cell::Integer(4));
     assert_eq!(at(&run, 0, "git_commit"), Cell::Text("0123abc-dirty".into()));
+    assert_eq!(at(&run, 0, "git_dirty"), Cell::Boolean(true));
+    let plugins = read(&views, "plugins");
+    let last = plugins.rows.len() - 1;
+    assert_eq!(at(&plugins, last, "role"), Cell::Text("program".into()));
+    assert_eq!(at(&plugins, last, "plugin_id"), Cell::Text("host-worker".into()));
+    let hardware = read(&views, "hardware");
+    let names: Vec<_> = (0..hardware.rows.len()).map(|row| at(&hardware, row, "name")).collect();
+    let has = |name: &str| names.contains(&Cell::Text(name.into()));
+    assert!(has("control-group.processor-quota") && has("clock-source"), "{names:?}");
+    assert!(!has("git-commit") && !has("git-dirty"), "they are the repository's: {names:?}");
 
     let cases = read(&views, "cases");
     let indices: Vec<_> = (0..4).map(|row| at(&cases, row, "case_index")).collect();
     assert_eq!(indices, [0, 1, 2, 3].map(Cell::Integer), "a gap's place is known from the plan");
     assert_eq!(at(&cases, 0, "queries"), Cell::Integer(1500));
+    let Cell::Text(text) = at(&cases, 0, "conditions") else { panic!("no conditions") };
+    let conditions: Conditions = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(conditions, report().conditions);
+    assert_eq!(at(&cases, 3, "conditions"), Cell::Null);
     assert_eq!(at(&cases, 2, "queries"), Cell::Null);
     assert_eq!(at(&cases, 2, "reason_kind"), Cell::Text("exit-code".into()));
     let reason = "the worker exited with code 3 while in phase load";

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 use host_record::{
-    CaseColumns, CaseRecord, ColumnData, Failure, Outcome, OutputBlock, Phase, Recorder,
-    SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
+    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Outcome, OutputBlock,
+    Phase, Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
 };
 use host_store::{
     CaseFile, Counts, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState, StoreError,
@@ -69,6 +69,28 @@ fn a_case_is_read_as_it_was_written() {
     assert_eq!(output.data, ColumnData::F32(values));
     assert_eq!(*column(&columns, column::OPEN_TIME), ColumnData::U64(vec![1]));
     assert_eq!(*column(&columns, column::PEAK_MEMORY), ColumnData::U64(vec![50 << 20]));
+    assert_eq!(*column(&columns, column::PACKAGE_ENERGY), ColumnData::F64(vec![30.0]));
+    assert_eq!(*column(&columns, column::DEVICE_MEMORY), ColumnData::U64(vec![1 << 30]));
+    assert_eq!(*column(&columns, column::COMPUTE_TIME), ColumnData::F64(vec![80.0]));
+    assert!(!columns.attributes.keys().any(|name| name.starts_with("missing.")));
+}
+
+#[test]
+fn a_column_that_is_missing_says_why() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    let mut report = report();
+    let reason = "only root may read the counters";
+    let gap = Gap { kind: GapKind::NotMeasured, reason: reason.into() };
+    let device = Err(gap.clone());
+    report.conditions.energy = Some(Energy { processor: Err(gap), device });
+    let record = record(&spec(0), Outcome::Finished(Box::new(report)));
+    let asked = [column::PACKAGE_ENERGY, column::BASELINE_MEMORY];
+    let columns = writer.folder().columns(&record, &asked).expect("columns");
+    let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, [column::BASELINE_MEMORY]);
+    assert_eq!(columns.attributes["missing.package-energy"], reason);
+    assert!(!columns.attributes.contains_key("missing.device-energy"), "it was not asked for");
 }
 
 #[test]

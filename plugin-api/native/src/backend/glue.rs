@@ -21,9 +21,9 @@ use crate::abi::{self, SizedStruct};
 use crate::types::{Dimension, ModelInfo};
 
 /// What a backend's handle is.
-struct Instance<B> {
+pub(super) struct Instance<B> {
     api: abi::BackendApi,
-    backend: B,
+    pub(super) backend: B,
     description: StoredDescription,
     devices: StoredDevices,
 }
@@ -79,7 +79,7 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
 
 /// Runs the body of a call: nothing but a null pointer or an error leaves it.
 #[inline]
-fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
+pub(super) fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => ptr::null_mut(),
         Ok(Err(error)) => raise(error),
@@ -106,7 +106,7 @@ fn invalid(message: impl Into<String>) -> Error {
 ///
 /// `args` is null, or points to arguments as the ABI describes them that nobody else uses.
 #[inline]
-unsafe fn arguments<'a, T: SizedStruct>(args: *mut T) -> Result<&'a mut T> {
+pub(super) unsafe fn arguments<'a, T: SizedStruct>(args: *mut T) -> Result<&'a mut T> {
     if args.is_null() || !args.is_aligned() {
         return Err(invalid("the arguments are null or misaligned"));
     }
@@ -121,7 +121,7 @@ unsafe fn arguments<'a, T: SizedStruct>(args: *mut T) -> Result<&'a mut T> {
 /// # Safety
 ///
 /// `raw` is valid during `'a`.
-unsafe fn text<'a>(raw: abi::String, what: &str) -> Result<&'a str> {
+pub(super) unsafe fn text<'a>(raw: abi::String, what: &str) -> Result<&'a str> {
     if raw.length == 0 {
         return Ok("");
     }
@@ -152,7 +152,7 @@ unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]
 ///
 /// `handle` is null, or a box of `T` that nobody else uses.
 #[inline]
-unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
+pub(super) unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
     // SAFETY: passed on.
     unsafe { handle.cast::<T>().as_mut() }.ok_or_else(|| invalid("the handle is null"))
 }
@@ -404,44 +404,58 @@ unsafe extern "C" fn run<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error {
     guard(|| {
         // SAFETY: the contract.
         let args = unsafe { arguments(args) }?;
+        let flags = args.flags;
         // SAFETY: the contract.
-        let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
-        if (args.input_count, args.output_count) != (prepared.input_count, prepared.output_count) {
-            return Err(wrong_counts(args, prepared.input_count, prepared.output_count));
+        unsafe {
+            run_with::<M, _>(args, |session, inputs, outputs| match flags {
+                0 => session.run(inputs, outputs),
+                abi::RUN_ENQUEUE => session.enqueue(inputs, outputs),
+                flags => {
+                    Err(Error::new(ErrorCode::Unsupported, format!("unknown flags {flags:#x}")))
+                }
+            })
         }
-        // SAFETY: the contract; a pointer that may be null is an optional reference.
-        let inputs: &[Option<&M::Tensor>] =
-            unsafe { list(args.inputs.cast(), args.input_count, "the inputs") }?;
-        if inputs.iter().any(Option::is_none) {
-            return Err(invalid("an input is null"));
-        }
-        // SAFETY: none is null, so they are references.
-        let inputs: &[&M::Tensor] =
-            unsafe { std::slice::from_raw_parts(inputs.as_ptr().cast(), inputs.len()) };
-        if args.outputs.is_null() && args.output_count > 0 {
-            return Err(invalid("the outputs are null"));
-        }
-        let outputs: &mut [Option<Box<M::Tensor>>] = if args.output_count == 0 {
-            &mut []
-        } else {
-            // SAFETY: the contract; a pointer that may be null is an optional box.
-            unsafe { std::slice::from_raw_parts_mut(args.outputs.cast(), args.output_count) }
-        };
-        match args.flags {
-            0 => prepared.session.run(inputs, outputs)?,
-            abi::RUN_ENQUEUE => prepared.session.enqueue(inputs, outputs)?,
-            flags => {
-                return Err(Error::new(
-                    ErrorCode::Unsupported,
-                    format!("unknown flags {flags:#x}"),
-                ));
-            }
-        }
-        if outputs.iter().any(Option::is_none) {
-            return Err(Error::new(ErrorCode::Internal, "the backend left an output empty"));
-        }
-        Ok(())
     })
+}
+
+/// Runs in one way or another, with the inputs and outputs of a call.
+///
+/// # Safety
+///
+/// The arguments are as the contract has them.
+#[inline]
+pub(super) unsafe fn run_with<M: Model, T>(
+    args: &mut abi::RunArgs,
+    run: impl FnOnce(&mut M::Session, &[&M::Tensor], &mut [Option<Box<M::Tensor>>]) -> Result<T>,
+) -> Result<T> {
+    // SAFETY: the contract.
+    let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
+    if (args.input_count, args.output_count) != (prepared.input_count, prepared.output_count) {
+        return Err(wrong_counts(args, prepared.input_count, prepared.output_count));
+    }
+    // SAFETY: the contract; a pointer that may be null is an optional reference.
+    let inputs: &[Option<&M::Tensor>] =
+        unsafe { list(args.inputs.cast(), args.input_count, "the inputs") }?;
+    if inputs.iter().any(Option::is_none) {
+        return Err(invalid("an input is null"));
+    }
+    // SAFETY: none is null, so they are references.
+    let inputs: &[&M::Tensor] =
+        unsafe { std::slice::from_raw_parts(inputs.as_ptr().cast(), inputs.len()) };
+    if args.outputs.is_null() && args.output_count > 0 {
+        return Err(invalid("the outputs are null"));
+    }
+    let outputs: &mut [Option<Box<M::Tensor>>] = if args.output_count == 0 {
+        &mut []
+    } else {
+        // SAFETY: the contract; a pointer that may be null is an optional box.
+        unsafe { std::slice::from_raw_parts_mut(args.outputs.cast(), args.output_count) }
+    };
+    let result = run(&mut prepared.session, inputs, outputs)?;
+    if outputs.iter().any(Option::is_none) {
+        return Err(Error::new(ErrorCode::Internal, "the backend left an output empty"));
+    }
+    Ok(result)
 }
 
 #[cold]

@@ -81,6 +81,7 @@ plugin_api::export_backend!(Nothing);
 ```
 */
 
+mod extensions;
 mod glue;
 mod options;
 mod storage;
@@ -90,6 +91,10 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::NonNull;
 
+pub use extensions::{
+    DeviceEnergy, DeviceMemory, MemoryUse, StageTimes, Stages, device_energy, device_memory,
+    stage_times,
+};
 pub use glue::{enter, threads};
 pub use options::Options;
 pub use view::{Element, HostTensor, View, ViewMut};
@@ -190,7 +195,8 @@ pub trait Backend: Sized + 'static {
     /// Where there is no such device or file, the file is no model, or an option is unknown.
     fn load(&self, request: &LoadRequest<'_>) -> Result<Self::Model>;
 
-    /// The table of an extension, which stays as it is as long as the backend lives.
+    /// The table of an extension, which stays as it is as long as the backend lives. For those that
+    /// Tare defines, [`device_energy`], [`device_memory`] and [`stage_times`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None

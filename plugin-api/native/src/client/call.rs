@@ -14,8 +14,8 @@ use crate::abi;
 /// one after another.
 pub struct Call {
     run: abi::Call<abi::RunArgs>,
-    args: abi::RunArgs,
-    session: Arc<SessionInner>,
+    pub(super) args: abi::RunArgs,
+    pub(super) session: Arc<SessionInner>,
     inputs: Vec<Tensor>,
     /// What `args` points to; never resized.
     input_handles: Vec<*mut abi::Tensor>,

@@ -17,6 +17,7 @@ call without any allocation.
 
 mod call;
 mod error;
+mod extensions;
 mod foreign;
 mod tensor;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 pub use call::Call;
 pub use error::{Error, OpenError};
+pub use extensions::{DeviceMemory, StageTimes};
 pub use tensor::{Tensor, TensorData, TensorView};
 
 pub use crate::types::{

@@ -15,6 +15,7 @@ Without options it does its work and does it right. These options of `[backend.o
 | `fault-runs` | how many runs the pace is about, see below | 100 |
 | `fault-bytes` | how much is lost each time, for `leak` | 1048576 |
 | `fault-message` | what the error says, for `error` | that it was asked to fail |
+| `fault-offers` | extensions to offer, joined by commas: `device-energy`, `device-memory`, `stage-times` | none |
 | `fault-code` | exit code for `exit`, name of the error's code for `error` | 3, `internal` |
 
 | `fault` | what happens |
@@ -43,22 +44,29 @@ The pace of the device, `run` only, with its time as long as it says above but f
 | `throttle` | twice as long from run `fault-runs` on |
 | `stall` | every `fault-runs`-th run takes ten times as long |
 
+What it says through an extension is made up, and always the same: the device takes 40 W from loading
+on, holds 1 MiB and held 3 MiB, and of a run a quarter is for copying in and a quarter for copying out.
+
 Some faults cannot be had from a backend that is written with the SDK: an entry point that refuses or
 is missing, tables and structs that are too small, null pointers, absurd counts, text that is not
 UTF-8. These are in `tests/c-backend/broken.c`.
 */
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
 use std::fmt;
 use std::num::NonZeroU64;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plugin_api::abi;
 use plugin_api::backend::{
-    Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
-    LoadRequest, Model, ModelInfo, Options, PrepareRequest, Result, Session, Tensor, TensorInfo,
-    View, ViewMut,
+    Backend, DataType, Description, Device, DeviceEnergy, DeviceMemory, Dimension, Error,
+    ErrorCode, Host, HostTensor, LoadRequest, MemoryUse, Model, ModelInfo, Options, PrepareRequest,
+    Result, Session, StageTimes, Stages, Tensor, TensorInfo, View, ViewMut, device_energy,
+    device_memory, stage_times,
 };
 
 const DEVICE: &str = "fault:0";
@@ -188,6 +196,7 @@ impl Plan {
             "fault-bytes",
             "fault-code",
             "fault-message",
+            "fault-offers",
         ])?;
         let invalid = |message| Error::new(ErrorCode::InvalidArgument, message);
         let fault = options.parse("fault")?;
@@ -273,13 +282,17 @@ impl Plan {
 
 /// The plugin.
 #[derive(Debug)]
-pub struct FaultBackend;
+pub struct FaultBackend {
+    /// Extensions that the latest load asked for.
+    offers: RefCell<Vec<String>>,
+    loaded: Cell<Instant>,
+}
 
 impl Backend for FaultBackend {
     type Model = FaultModel;
 
     fn new(_host: &Host) -> Result<Self, String> {
-        Ok(Self)
+        Ok(Self { offers: RefCell::default(), loaded: Cell::new(Instant::now()) })
     }
 
     fn description(&self) -> Description {
@@ -314,7 +327,45 @@ impl Backend for FaultBackend {
             return Err(Error::new(ErrorCode::NotFound, message));
         }
         plan.misbehave(Phase::Load)?;
+        let offers = request.options.get("fault-offers").unwrap_or_default();
+        *self.offers.borrow_mut() = offers.split(',').map(|name| name.trim().to_owned()).collect();
+        self.loaded.set(Instant::now());
         Ok(FaultModel { plan })
+    }
+
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        let offered = |what: &str| self.offers.borrow().iter().any(|offer| offer == what);
+        match name {
+            abi::DEVICE_ENERGY if offered("device-energy") => Some(device_energy::<Self>()),
+            abi::DEVICE_MEMORY if offered("device-memory") => Some(device_memory::<Self>()),
+            abi::STAGE_TIMES if offered("stage-times") => Some(stage_times::<Self>()),
+            _ => None,
+        }
+    }
+}
+
+impl DeviceEnergy for FaultBackend {
+    fn microjoules(&self, _device: &str) -> Result<u64> {
+        Ok(40 * self.loaded.get().elapsed().as_micros() as u64)
+    }
+}
+
+impl DeviceMemory for FaultBackend {
+    fn memory(&self, _device: &str) -> Result<MemoryUse> {
+        Ok(MemoryUse { used_bytes: 1 << 20, peak_bytes: Some(3 << 20) })
+    }
+}
+
+impl StageTimes for FaultSession {
+    fn run_in_stages(
+        &mut self,
+        inputs: &[&FaultTensor],
+        outputs: &mut [Option<Box<FaultTensor>>],
+    ) -> Result<Stages> {
+        let start = Instant::now();
+        self.run(inputs, outputs)?;
+        let quarter = start.elapsed().as_nanos() as u64 / 4;
+        Ok(Stages { copy_in_ns: quarter, compute_ns: 2 * quarter, copy_out_ns: quarter })
     }
 }
 

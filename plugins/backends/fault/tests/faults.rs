@@ -49,6 +49,13 @@ fn without_a_fault_it_conforms() {
 }
 
 #[test]
+fn its_extensions_conform() {
+    let _turn = alone();
+    let offers = "device-energy,device-memory,stage-times";
+    assert_eq!(failures(&[("fault-offers", offers)]), [""; 0]);
+}
+
+#[test]
 fn an_honest_slow_device_conforms() {
     let _turn = alone();
     assert_eq!(failures(&[("fault", "slow"), ("fault-milliseconds", "2")]), [""; 0]);

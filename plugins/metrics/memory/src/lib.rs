@@ -3,9 +3,12 @@ Resident memory of the worker.
 
 Each case has a process of its own, so its peak is the case's. The baseline is what the process
 held just before the backend's library was opened; the increase is what opening it, loading the
-model and running it added at the most. The inputs that are kept ready, so that no query waits for
+model and running it added at the most. The average is over the measured part, as the host saw it
+from outside ten times a second; the proportional figure is that of a moment just after it, with
+pages that several processes share divided among them. The inputs that are kept ready, so that no query waits for
 one, are in both: at most 64 batches or 256 MiB of them, so that a larger batch shows a larger peak
-for this alone. Memory of a device other than the processor is in neither.
+for this alone. Memory of a device other than the processor is in none of these: its peak is a figure
+of its own, where the backend tells it.
 */
 
 use plugin_guest::{
@@ -15,6 +18,9 @@ use plugin_guest::{
 /// The columns that are read.
 const PEAK: &str = "peak-memory";
 const BASELINE: &str = "baseline-memory";
+const AVERAGE: &str = "average-memory";
+const PROPORTIONAL: &str = "proportional-memory";
+const DEVICE: &str = "device-memory";
 
 /// The metric.
 pub struct Memory;
@@ -27,12 +33,13 @@ impl Metric for Memory {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[PEAK, BASELINE]
+        &[PEAK, BASELINE, AVERAGE, PROPORTIONAL, DEVICE]
     }
 
-    fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let peak = one(columns, PEAK);
-        let baseline = one(columns, BASELINE);
+    fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        let one = |name| one(columns, name).map_err(|gap| case.explain(name, gap));
+        let peak = one(PEAK);
+        let baseline = one(BASELINE);
         let increase = match (&peak, &baseline) {
             (Ok(peak), Ok(baseline)) => Ok(peak.checked_sub(*baseline).ok_or_else(|| {
                 Error::Other(format!(
@@ -41,15 +48,23 @@ impl Metric for Memory {
             })?),
             (Err(gap), _) | (_, Err(gap)) => Err(gap.clone()),
         };
-        let measurement = |name: &str, value: Result<u64, Gap>, direction| {
+        let measurement_of = |of: &str, name: &str, value: Result<u64, Gap>, direction| {
             let value = value.map(|bytes| bytes as f64);
             Measurement::new(format!("memory.{name}"), value, "B", direction)
-                .with_attribute("of", "resident memory of the worker process")
+                .with_attribute("of", of)
         };
+        let measurement = |name: &str, value, direction| {
+            measurement_of("resident memory of the worker process", name, value, direction)
+        };
+        let proportional = "resident memory of the worker process, shared pages divided among those who share them";
+        let device = "memory that the worker process held on the device, as the backend says";
         Ok(vec![
             measurement("peak", peak, Direction::Lower),
             measurement("baseline", baseline, Direction::Neutral),
             measurement("increase", increase, Direction::Lower),
+            measurement("average", one(AVERAGE), Direction::Lower),
+            measurement_of(proportional, "proportional", one(PROPORTIONAL), Direction::Lower),
+            measurement_of(device, "device-peak", one(DEVICE), Direction::Lower),
         ])
     }
 }
@@ -85,10 +100,12 @@ mod tests {
         Memory::compute(&Case::default(), &columns.into(), NoOptions {})
     }
 
+    /// Peak, baseline and increase.
     fn values(columns: &[(&str, &[u64])]) -> Vec<(String, Result<f64, String>)> {
         compute(columns)
             .expect("columns that can be")
             .into_iter()
+            .take(3)
             .map(|one| (one.metric, one.value.map_err(|gap| gap.reason)))
             .collect()
     }
@@ -101,6 +118,25 @@ mod tests {
                 ("memory.peak".into(), Ok(5000.0)),
                 ("memory.baseline".into(), Ok(2000.0)),
                 ("memory.increase".into(), Ok(3000.0)),
+            ]
+        );
+    }
+
+    #[test]
+    fn average_and_device_are_beside_the_peak() {
+        let found = compute(&[(AVERAGE, &[4000]), (PROPORTIONAL, &[3500]), (DEVICE, &[9000])]);
+        let found: Vec<_> = found
+            .expect("columns that can be")
+            .into_iter()
+            .skip(3)
+            .map(|one| (one.metric, one.value))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("memory.average".into(), Ok(4000.0)),
+                ("memory.proportional".into(), Ok(3500.0)),
+                ("memory.device-peak".into(), Ok(9000.0)),
             ]
         );
     }

@@ -1,0 +1,206 @@
+//! What a case was measured under, as its worker saw it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::energy::Energy;
+use crate::outcome::Gap;
+
+/// What a case was measured under. Everything is optional: a record from before a field was added
+/// lacks it, and so does a machine that does not tell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Conditions {
+    /// Version of the worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_version: Option<String>,
+    /// Where and with what priority the worker ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
+    /// What came between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+    /// Energy over the measured part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
+    /// Memory besides the peak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryUse>,
+    /// Where the time of a whole query goes, copies included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Result<StageTimes, Gap>>,
+}
+
+/// Where a worker ran, as it was in force when the plugin was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Scheduling {
+    /// Processors that the worker could use, as the kernel lists them: `0-3,8`.
+    pub processors: Option<String>,
+    /// Whether it was bound to them because the manifest asked for it.
+    pub pinned: bool,
+    /// Memory nodes that those processors are on, as the kernel lists them. Memory comes from the
+    /// node of whichever processor touches it first, so a worker on one node has its memory there.
+    pub processor_nodes: Option<String>,
+    /// Memory nodes that memory could come from, as the kernel lists them.
+    pub memory_nodes: Option<String>,
+    /// The scheduling policy by the kernel's name, such as `other` or `fifo`.
+    pub policy: Option<String>,
+    /// Nice value: −20 is served first, 19 last.
+    pub nice: Option<i32>,
+}
+
+/// What the kernel counted while a case was measured: differences between the moment before the
+/// first measured query and the one after the last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Disturbance {
+    /// Time between the two readings in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Processor time of the worker in nanoseconds, all threads together.
+    pub processor_ns: Option<u64>,
+    /// How often a thread of the worker gave its processor up, to wait for something.
+    pub voluntary_switches: Option<u64>,
+    /// How often the kernel took the processor from a thread of the worker.
+    pub involuntary_switches: Option<u64>,
+    /// Pages that were mapped without reading a disk.
+    pub minor_faults: Option<u64>,
+    /// Pages that had to be read from a disk.
+    pub major_faults: Option<u64>,
+    /// Time in nanoseconds that a hypervisor kept from the machine, all processors together.
+    pub stolen_ns: Option<u64>,
+    /// How often heat slowed one of the processors.
+    pub thermal_throttles: Option<u64>,
+    /// How often the control group's quota stopped the processes in it.
+    pub quota_throttles: Option<u64>,
+    /// For how long in all, in nanoseconds.
+    pub quota_throttled_ns: Option<u64>,
+    /// Highest frequency in hertz among the worker's processors when measuring began.
+    pub frequency_start_hertz: Option<u64>,
+    /// The same when it ended.
+    pub frequency_end_hertz: Option<u64>,
+}
+
+/// Memory of the worker in bytes, besides its peak.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct MemoryUse {
+    /// Mean of the resident memory while the case was measured, as the host saw it ten times a
+    /// second; `None` where it was over before the host looked.
+    pub average_bytes: Option<u64>,
+    /// How often the host looked.
+    pub average_of: u64,
+    /// Resident memory just after measuring, with pages that are shared among processes divided
+    /// among them.
+    pub proportional_bytes: Option<u64>,
+    /// The most memory on the device that the backend says it held, up to the end of measuring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_peak_bytes: Option<Result<u64, Gap>>,
+}
+
+/// Means over whole queries that were made for this, after the measured part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StageTimes {
+    /// How many queries.
+    pub queries: u64,
+    /// From the host's memory to the device, in nanoseconds.
+    pub copy_in_ns: f64,
+    /// On the device, in nanoseconds.
+    pub compute_ns: f64,
+    /// From the device to the host's memory, in nanoseconds.
+    pub copy_out_ns: f64,
+    /// Copies that a run makes by itself, as the backend tells them apart; they are counted among
+    /// the copies above. Where it does not, they are part of the computation.
+    pub inside_run: Result<InsideRun, Gap>,
+}
+
+/// Stages of one run that a backend told apart, as means in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InsideRun {
+    /// Copying in.
+    pub copy_in_ns: f64,
+    /// Computing.
+    pub compute_ns: f64,
+    /// Copying out.
+    pub copy_out_ns: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{DomainEnergy, Environment, GapKind, Limit, MeasureSettings, Pin, WorkerReport};
+
+    /// A report as the first version wrote it.
+    fn old_report() -> serde_json::Value {
+        json!({
+            "timings": { "open-ns": 1, "load-ns": 2, "prepare-ns": null, "first-run-ns": 4 },
+            "peak-memory-bytes": 5,
+            "baseline-memory-bytes": null,
+            "clock": { "source": "CLOCK_MONOTONIC", "resolution-ns": 1, "read-ns": 20.5, "loop-ns": 31.25 },
+            "warnings": [{ "kind": "drift", "evidence": "It drifted." }],
+            "used": { "engine": "rten" },
+        })
+    }
+
+    /// The machine as the first version wrote it.
+    fn old_environment() -> serde_json::Value {
+        json!({
+            "processor": {
+                "name": "Test", "architecture": "x86_64", "logical": 2, "physical": 1,
+                "governor": null, "frequency-hertz": 5, "turbo": true,
+                "simultaneous-multithreading": null,
+            },
+            "memory-bytes": 9, "memory-available-bytes": 8, "operating-system": null,
+            "kernel": "Linux 6", "load-average": 0.5, "virtualisation": null,
+            "git-commit": "0123abc-dirty",
+        })
+    }
+
+    #[test]
+    fn records_from_before_conditions_were_kept_are_read() {
+        let report: WorkerReport = serde_json::from_value(old_report()).expect("an old report");
+        assert_eq!(report.conditions, Conditions::default());
+        assert_eq!((report.clock.resolution_ns, report.clock.checked_readings), (1, None));
+        let machine: Environment =
+            serde_json::from_value(old_environment()).expect("an old environment");
+        assert_eq!(machine.git_commit.as_deref(), Some("0123abc-dirty"));
+        assert_eq!((machine.git_dirty, machine.container), (None, None));
+        assert_eq!((machine.processor.logical, machine.processor.sockets), (Some(2), None));
+        let settings = json!({
+            "warm-up": { "iterations": 1 }, "minimum-duration-ns": 1, "maximum-duration-ns": 2,
+            "minimum-queries": 3, "timeout-ns": 4,
+        });
+        let old: MeasureSettings = serde_json::from_value(settings.clone()).expect("old settings");
+        assert_eq!(old.pin, Pin::None);
+        assert_eq!(serde_json::to_value(old).expect("JSON"), settings, "nothing is added");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let gap = Gap { kind: GapKind::NotMeasured, reason: "no counters".into() };
+        let domain = DomainEnergy { domain: "gpu:0".into(), joules: 1.5, seconds: 0.25 };
+        let conditions = Conditions {
+            worker_version: Some("0.1.0".into()),
+            scheduling: Some(Scheduling { nice: Some(-5), ..Scheduling::default() }),
+            disturbance: Some(Disturbance { minor_faults: Some(3), ..Disturbance::default() }),
+            energy: Some(Energy { processor: Err(gap.clone()), device: Ok(domain) }),
+            memory: Some(MemoryUse {
+                device_peak_bytes: Some(Err(gap.clone())),
+                ..MemoryUse::default()
+            }),
+            stages: Some(Err(gap)),
+        };
+        let text = serde_json::to_string(&conditions).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Conditions>(&text).expect("what was written"),
+            conditions
+        );
+        for (limit, text) in [(Limit::At(1.5), "1.5"), (Limit::NONE, "\"none\"")] {
+            assert_eq!(serde_json::to_string(&limit).expect("JSON"), text);
+            assert_eq!(serde_json::from_str::<Limit>(text).expect("what was written"), limit);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Energy that was taken while a case was measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Gap;
+
+/// Energy of one part of the machine over the measured part of a case: all that it took, for this
+/// case and for whatever else ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DomainEnergy {
+    /// What took it: `package-0` for a processor, `package-0/dram` for a part of one, a device's
+    /// id for a device.
+    pub domain: String,
+    /// Energy in joules.
+    pub joules: f64,
+    /// Over how long, in seconds: from the reading before the first measured query to the one
+    /// after the last.
+    pub seconds: f64,
+}
+
+/// Energy over the measured part of a case, or why it is not known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Energy {
+    /// Of processors, their parts and memory, as the processor counts it.
+    pub processor: Result<Vec<DomainEnergy>, Gap>,
+    /// Of the device, as the backend counts it.
+    pub device: Result<DomainEnergy, Gap>,
+}
+
+impl Energy {
+    /// The processors' packages, which hold the parts of them. Their sum counts nothing twice.
+    pub fn packages(&self) -> impl Iterator<Item = &DomainEnergy> {
+        let domains = self.processor.as_deref().unwrap_or_default();
+        domains.iter().filter(|one| one.domain.starts_with("package") && !one.domain.contains('/'))
+    }
+}

@@ -1,0 +1,99 @@
+//! What is known of the clock that times queries.
+
+use host_measure::{Calibration, SystemClock};
+use host_record::{ClockFacts, Warning, WarningKind};
+
+use crate::files::Files;
+
+/// What was measured of the clock, and what the kernel says of it.
+///
+/// `CLOCK_MONOTONIC` is read through the vDSO: a function that the kernel maps into each process,
+/// which reads a register of the processor and computes the time from it. With a source of time that
+/// has no such register it enters the kernel instead, which the cost of a reading shows.
+pub(crate) fn facts(calibration: &Calibration, files: &Files) -> ClockFacts {
+    let source = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    ClockFacts {
+        source: SystemClock::SOURCE.into(),
+        resolution_ns: calibration.resolution_ns,
+        read_ns: calibration.read_ns,
+        loop_ns: calibration.loop_ns,
+        checked_readings: Some(calibration.checked_readings),
+        kernel_source: files.text(source),
+        invariant_counter: invariant_counter(files),
+    }
+}
+
+/// x86 only: elsewhere, processors have no such flags.
+fn invariant_counter(files: &Files) -> Option<bool> {
+    let information = files.text("proc/cpuinfo")?;
+    let line = information.lines().find_map(|line| line.strip_prefix("flags"))?;
+    let flags: Vec<_> = line.split_once(':')?.1.split_whitespace().collect();
+    let has = |flag| flags.contains(&flag);
+    has("tsc").then(|| has("constant_tsc") && has("nonstop_tsc"))
+}
+
+/// A reading through the vDSO costs 20 to 60 ns on processors of the last fifteen years; one that
+/// costs 200 ns enters the kernel or is trapped by a hypervisor. `hpet` and `acpi_pm` are timers
+/// outside of the processor, whose reading takes a microsecond and makes processors wait for each
+/// other.
+pub(crate) fn slow(facts: &ClockFacts) -> Option<Warning> {
+    const DEAR_NS: f64 = 200.0;
+    let source = facts.kernel_source.as_deref();
+    let outside = matches!(source, Some("hpet" | "acpi_pm"));
+    (outside || facts.read_ns > DEAR_NS).then(|| Warning {
+        kind: WarningKind::ClockSlow,
+        evidence: format!(
+            "Reading the clock costs {:.0} ns; the kernel reads the time from {}. `host doctor` \
+             says what can be done.",
+            facts.read_ns,
+            source.map_or_else(|| "a source that it does not name".into(), |it| format!("`{it}`"))
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::tests::system;
+
+    const CALIBRATION: Calibration =
+        Calibration { resolution_ns: 1, read_ns: 25.0, loop_ns: 30.0, checked_readings: 256 };
+
+    fn told(source: &str, flags: &str) -> ClockFacts {
+        let information = format!("processor\t: 0\nflags\t\t: fpu {flags} sse\n");
+        let (_folder, files) = system(&[
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", source),
+            ("proc/cpuinfo", &information),
+        ]);
+        facts(&CALIBRATION, &files)
+    }
+
+    #[test]
+    fn the_kernels_source_and_the_counter_are_told() {
+        let tsc = told("tsc\n", "tsc constant_tsc nonstop_tsc");
+        assert_eq!(tsc.source, "CLOCK_MONOTONIC");
+        assert_eq!(
+            (tsc.kernel_source.as_deref(), tsc.invariant_counter),
+            (Some("tsc"), Some(true))
+        );
+        assert_eq!(tsc.checked_readings, Some(256));
+        assert_eq!(told("hpet", "tsc constant_tsc").invariant_counter, Some(false));
+        assert_eq!(told("hpet", "").invariant_counter, None);
+        let (_folder, nothing) = system(&[]);
+        assert_eq!(facts(&CALIBRATION, &nothing).kernel_source, None);
+    }
+
+    #[test]
+    fn a_clock_outside_of_the_processor_or_of_a_dear_reading_is_doubted() {
+        let flags = "tsc constant_tsc nonstop_tsc";
+        assert_eq!(slow(&told("tsc", flags)), None);
+        assert_eq!(slow(&told("kvm-clock", flags)), None);
+        assert_eq!(slow(&told("hpet", flags)).expect("a warning").kind, WarningKind::ClockSlow);
+        let dear = ClockFacts { read_ns: 431.4, ..told("xen", flags) };
+        assert_eq!(
+            slow(&dear).expect("a warning").evidence,
+            "Reading the clock costs 431 ns; the kernel reads the time from `xen`. `host doctor` \
+             says what can be done."
+        );
+    }
+}

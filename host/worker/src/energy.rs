@@ -1,0 +1,272 @@
+/*!
+Energy by the processor's own counters (RAPL), which Linux shows for Intel and AMD alike as files
+under `/sys/class/powercap`.
+
+Each counter counts microjoules since some moment and starts again at zero after its largest value,
+so that only differences mean something, and only where no turn was missed. They are read just
+before the first measured query, just after the last, and between blocks in the meantime. Where a
+reading comes so late that a counter could have gone round twice, there is a gap and no figure.
+
+The counters are the machine's: whatever else ran is in them.
+*/
+
+use std::io;
+
+use host_record::{DomainEnergy, Gap, GapKind};
+
+use crate::files::Files;
+
+const FOLDER: &str = "sys/class/powercap";
+
+/// Nothing that fits into a socket takes more.
+const MOST_WATTS: u64 = 2000;
+
+/// Counters need no reading more often than this: at the power above, the smallest counter in use
+/// (65,536 J) takes half a minute for a turn.
+const INTERVAL_NS: u64 = 5_000_000_000;
+
+/// A counter, with what it has counted since the start.
+#[derive(Debug)]
+struct Counter {
+    domain: String,
+    file: String,
+    range_microjoules: u64,
+    last_microjoules: u64,
+    taken_microjoules: u64,
+}
+
+/// The counters of a machine.
+#[derive(Debug)]
+pub(crate) struct Rapl {
+    files: Files,
+    counters: Vec<Counter>,
+    started_ns: u64,
+    read_ns: u64,
+    lost: Option<Gap>,
+}
+
+fn gap(reason: String) -> Gap {
+    Gap { kind: GapKind::NotMeasured, reason }
+}
+
+fn unreadable(file: &str, error: &io::Error) -> Gap {
+    gap(match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "/{file} may be read by root only: sudo chmod a+r /{FOLDER}/intel-rapl:*/energy_uj, \
+             until the machine starts again"
+        ),
+        _ => format!("/{file}: {error}"),
+    })
+}
+
+impl Rapl {
+    /// Finds the counters and reads them for the first time.
+    ///
+    /// # Errors
+    ///
+    /// A gap, where there are none or where one cannot be read.
+    pub(crate) fn start(files: &Files, now_ns: u64) -> Result<Self, Gap> {
+        let zones = files.names(FOLDER, "intel-rapl:");
+        let name = |zone: &str| {
+            let file = format!("{FOLDER}/{zone}/name");
+            files.read(&file).map_err(|error| unreadable(&file, &error))
+        };
+        let mut counters = Vec::new();
+        for zone in &zones {
+            // `intel-rapl:0:1` is a part of `intel-rapl:0`.
+            let domain = match zone.rsplit_once(':') {
+                Some((parent, _)) if parent.contains(':') => {
+                    format!("{}/{}", name(parent)?, name(zone)?)
+                }
+                _ => name(zone)?,
+            };
+            let file = format!("{FOLDER}/{zone}/energy_uj");
+            let last_microjoules = read(files, &file)?;
+            let range_microjoules = read(files, &format!("{FOLDER}/{zone}/max_energy_range_uj"))?;
+            counters.push(Counter {
+                domain,
+                file,
+                range_microjoules,
+                last_microjoules,
+                taken_microjoules: 0,
+            });
+        }
+        if counters.is_empty() {
+            return Err(gap(format!(
+                "the system shows no energy counters under /{FOLDER}: virtual machines and most \
+                 processors other than Intel's and AMD's have none, and elsewhere the kernel \
+                 module `intel_rapl_msr` shows them: sudo modprobe intel_rapl_msr"
+            )));
+        }
+        let files = files.clone();
+        Ok(Self { files, counters, started_ns: now_ns, read_ns: now_ns, lost: None })
+    }
+
+    /// Reads the counters where it is time to.
+    pub(crate) fn look(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.read_ns) >= INTERVAL_NS {
+            self.read(now_ns);
+        }
+    }
+
+    fn read(&mut self, now_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(self.read_ns);
+        self.read_ns = now_ns;
+        for counter in &mut self.counters {
+            let now = match read(&self.files, &counter.file) {
+                Ok(now) => now,
+                Err(gap) => {
+                    self.lost.get_or_insert(gap);
+                    return;
+                }
+            };
+            // Microjoules are watts times microseconds.
+            let most = u128::from(elapsed_ns / 1000) * u128::from(MOST_WATTS);
+            if most > u128::from(counter.range_microjoules) {
+                self.lost.get_or_insert_with(|| {
+                    gap(format!(
+                        "the energy counter of {} was not read for {} s, in which it may have \
+                         started again unnoticed: it holds {} J",
+                        counter.domain,
+                        elapsed_ns / 1_000_000_000,
+                        counter.range_microjoules / 1_000_000
+                    ))
+                });
+                return;
+            }
+            let last = std::mem::replace(&mut counter.last_microjoules, now);
+            counter.taken_microjoules += match now.checked_sub(last) {
+                Some(taken) => taken,
+                None => now + counter.range_microjoules.saturating_sub(last),
+            };
+        }
+    }
+
+    /// Reads the counters for the last time.
+    ///
+    /// # Errors
+    ///
+    /// A gap, where a counter could not be read or may have gone round unnoticed.
+    pub(crate) fn end(mut self, now_ns: u64) -> Result<Vec<DomainEnergy>, Gap> {
+        self.read(now_ns);
+        if let Some(gap) = self.lost {
+            return Err(gap);
+        }
+        let seconds = now_ns.saturating_sub(self.started_ns) as f64 / 1e9;
+        let energy = |counter: Counter| DomainEnergy {
+            domain: counter.domain,
+            joules: counter.taken_microjoules as f64 / 1e6,
+            seconds,
+        };
+        Ok(self.counters.into_iter().map(energy).collect())
+    }
+}
+
+fn read(files: &Files, file: &str) -> Result<u64, Gap> {
+    let text = files.read(file).map_err(|error| unreadable(file, &error))?;
+    text.parse().map_err(|_| gap(format!("/{file} holds `{text}`, which is no count")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::tests::{system, write};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    const MACHINE: &[(&str, &str)] = &[
+        ("sys/class/powercap/intel-rapl/enabled", "1\n"),
+        ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
+        ("sys/class/powercap/intel-rapl:0/energy_uj", "262143000000\n"),
+        ("sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850\n"),
+        ("sys/class/powercap/intel-rapl:0:0/name", "dram\n"),
+        ("sys/class/powercap/intel-rapl:0:0/energy_uj", "5000000\n"),
+        ("sys/class/powercap/intel-rapl:0:0/max_energy_range_uj", "65712999613\n"),
+        ("sys/class/powercap/intel-rapl:1/name", "psys\n"),
+        ("sys/class/powercap/intel-rapl:1/energy_uj", "0\n"),
+        ("sys/class/powercap/intel-rapl:1/max_energy_range_uj", "262143328850\n"),
+        ("sys/class/powercap/intel-rapl-mmio:0/name", "package-0\n"),
+        ("sys/class/powercap/intel-rapl-mmio:0/energy_uj", "1\n"),
+        ("sys/class/powercap/dtpm/enabled", "1\n"),
+    ];
+
+    fn set(folder: &tempfile::TempDir, zone: &str, microjoules: u64) {
+        let path = format!("sys/class/powercap/intel-rapl:{zone}/energy_uj");
+        write(folder.path(), &path, &format!("{microjoules}\n"));
+    }
+
+    #[test]
+    fn every_domain_is_counted_over_its_turns() {
+        let (folder, files) = system(MACHINE);
+        let mut rapl = Rapl::start(&files, 10 * SECOND).expect("counters");
+        set(&folder, "0", 1_671_150); // 0.328850 J to the end of its range, and 1.671150 J more.
+        set(&folder, "0:0", 5_500_000);
+        rapl.look(11 * SECOND); // Too soon: what it would have seen must not be lost either.
+        rapl.look(16 * SECOND);
+        set(&folder, "0", 11_671_150);
+        set(&folder, "1", 30_000_000);
+        let energy = rapl.end(20 * SECOND).expect("energy");
+        let energy: Vec<_> =
+            energy.iter().map(|one| (one.domain.as_str(), one.joules, one.seconds)).collect();
+        assert_eq!(
+            energy,
+            [("package-0", 12.0, 10.0), ("package-0/dram", 0.5, 10.0), ("psys", 30.0, 10.0)]
+        );
+    }
+
+    /// Two turns between two readings look like one. A machine of 2 kW fills 65,713 J in 33 s.
+    #[test]
+    fn a_counter_that_may_have_gone_round_twice_is_a_gap() {
+        let (_folder, files) = system(MACHINE);
+        let rapl = Rapl::start(&files, 0).expect("counters");
+        assert_eq!(rapl.end(32 * SECOND).map(|energy| energy.len()), Ok(3));
+        let rapl = Rapl::start(&files, 0).expect("counters");
+        let gap = rapl.end(40 * SECOND).expect_err("nothing was read for 40 s");
+        assert_eq!(
+            gap.reason,
+            "the energy counter of package-0/dram was not read for 40 s, in which it may have \
+             started again unnoticed: it holds 65712 J"
+        );
+        let mut rapl = Rapl::start(&files, 0).expect("counters");
+        rapl.look(20 * SECOND);
+        assert_eq!(rapl.end(40 * SECOND).map(|energy| energy.len()), Ok(3));
+    }
+
+    #[test]
+    fn a_machine_without_counters_is_a_gap() {
+        let (_folder, files) = system(&[("sys/class/powercap/dtpm/enabled", "1\n")]);
+        let gap = Rapl::start(&files, 0).expect_err("no counters");
+        assert_eq!(gap.kind, GapKind::NotMeasured);
+        assert!(gap.reason.contains("no energy counters under /sys/class/powercap"), "{gap:?}");
+    }
+
+    #[test]
+    fn a_counter_that_cannot_be_read_is_a_gap_that_names_it() {
+        let gap = unreadable("sys/class/x/energy_uj", &io::ErrorKind::PermissionDenied.into());
+        assert_eq!(
+            gap.reason,
+            "/sys/class/x/energy_uj may be read by root only: sudo chmod a+r \
+             /sys/class/powercap/intel-rapl:*/energy_uj, until the machine starts again"
+        );
+        let (folder, files) = system(MACHINE);
+        let rapl = Rapl::start(&files, 0).expect("counters");
+        write(folder.path(), "sys/class/powercap/intel-rapl:1/energy_uj", "much\n");
+        assert_eq!(
+            rapl.end(SECOND).expect_err("no count").reason,
+            "/sys/class/powercap/intel-rapl:1/energy_uj holds `much`, which is no count"
+        );
+        std::fs::remove_file(folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj"))
+            .expect("a lost file");
+        let gap = Rapl::start(&files, 0).expect_err("a missing file");
+        assert!(gap.reason.contains("intel-rapl:0/energy_uj: No such file"), "{gap:?}");
+    }
+
+    /// Files of this machine, with permissions as they are.
+    #[test]
+    fn this_machine_has_counters_or_says_why_not() {
+        match Rapl::start(&Files::this(), 0) {
+            Ok(rapl) => assert!(rapl.end(SECOND).is_ok_and(|energy| !energy.is_empty())),
+            Err(gap) => assert!(gap.reason.contains("/sys/class/powercap"), "{gap:?}"),
+        }
+    }
+}

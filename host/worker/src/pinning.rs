@@ -1,0 +1,269 @@
+/*!
+Binding the worker to processors, before the plugin is opened, so that every thread that it starts
+inherits it; and what is in force, whether asked for or not.
+
+Memory is not bound: the kernel takes it from the node of whichever processor touches it first, and
+a worker whose processors are on one node touches it from there.
+*/
+
+use std::collections::BTreeMap;
+
+use host_record::{CaseSpec, Failure, Pin, Scheduling, list_of_processors, processors_of_list};
+
+use crate::files::Files;
+use crate::platform;
+
+/// Binds this process as the case wants it, and says what is in force.
+///
+/// # Errors
+///
+/// A failure that names the processors which are not there or may not be used.
+pub(crate) fn pin(case: &CaseSpec, files: &Files) -> Result<Scheduling, Failure> {
+    let wanted = match &case.measure.pin {
+        Pin::None => None,
+        Pin::Auto => Some(automatic(files, case.threads)?),
+        Pin::Processors(processors) => {
+            allowed(files, processors)?;
+            Some(processors.clone())
+        }
+    };
+    if let Some(processors) = &wanted {
+        platform::bind(processors).map_err(|error| Failure::NotPinned {
+            detail: format!("to the processors {}: {error}", list_of_processors(processors)),
+        })?;
+    }
+    Ok(in_force(files, wanted.is_some()))
+}
+
+/// Refuses processors that this process may not use.
+fn allowed(files: &Files, wanted: &[u32]) -> Result<(), Failure> {
+    // Where the system does not list them, binding finds it out.
+    let Some(allowed) = files.allowed_processors() else { return Ok(()) };
+    let missing: Vec<u32> =
+        wanted.iter().copied().filter(|number| !allowed.contains(number)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::NotPinned {
+        detail: format!(
+            "`measure.pin` names the processors {}, and this process may use {}",
+            list_of_processors(&missing),
+            list_of_processors(&allowed)
+        ),
+    })
+}
+
+/// A processor and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    number: u32,
+    node: u32,
+    /// Package and core; two processors of one core share it.
+    core: (u64, u64),
+}
+
+fn automatic(files: &Files, threads: Option<u32>) -> Result<Vec<u32>, Failure> {
+    let not_told = |what: &str| Failure::NotPinned {
+        detail: format!("`measure.pin` is `auto`, and the system does not tell {what}"),
+    };
+    let allowed =
+        files.allowed_processors().ok_or_else(|| not_told("which processors there are"))?;
+    let nodes = nodes(files);
+    let places: Option<Vec<Place>> = allowed
+        .iter()
+        .map(|&number| {
+            let topology = format!("sys/devices/system/cpu/cpu{number}/topology");
+            let read = |file: &str| files.number(&format!("{topology}/{file}"));
+            Some(Place {
+                number,
+                // A kernel without nodes has one.
+                node: nodes.get(&number).copied().unwrap_or(0),
+                core: (read("physical_package_id")?, read("core_id")?),
+            })
+        })
+        .collect();
+    Ok(choose(&places.ok_or_else(|| not_told("their cores"))?, threads))
+}
+
+/// The memory node of each processor.
+fn nodes(files: &Files) -> BTreeMap<u32, u32> {
+    let mut nodes = BTreeMap::new();
+    for name in files.names("sys/devices/system/node", "node") {
+        let Ok(node) = name["node".len()..].parse() else { continue };
+        let list = files.text(&format!("sys/devices/system/node/{name}/cpulist"));
+        for processor in list.and_then(|list| processors_of_list(&list)).unwrap_or_default() {
+            nodes.insert(processor, node);
+        }
+    }
+    nodes
+}
+
+/// As many processors as there are threads, each on a core of its own and all on one node. Where
+/// nobody says how many threads there are, as many as a node has cores. One core is left to the
+/// host and the system where threads leave or do not ask for it: the first one, which most
+/// interrupts go to.
+///
+/// Where a node does not have enough cores, those of the others follow, and only then processors
+/// that share a core.
+fn choose(places: &[Place], threads: Option<u32>) -> Vec<u32> {
+    let mut first_of_core: BTreeMap<(u32, (u64, u64)), u32> = BTreeMap::new();
+    for place in places {
+        let number = first_of_core.entry((place.node, place.core)).or_insert(place.number);
+        *number = place.number.min(*number);
+    }
+    let mut cores: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for ((node, _), number) in first_of_core {
+        cores.entry(node).or_default().push(number);
+    }
+    let everywhere: usize = cores.values().map(Vec::len).sum();
+    let mut nodes: Vec<Vec<u32>> = cores.into_values().collect();
+    for node in &mut nodes {
+        // From the last core to the first.
+        node.sort_unstable_by(|one, other| other.cmp(one));
+    }
+    // The node with the most cores; of equals the last, since the first node has the first core.
+    nodes.sort_by_key(Vec::len);
+    nodes.reverse();
+    let wanted = match threads {
+        Some(threads) => threads as usize,
+        None => {
+            let node = nodes.first().map_or(0, Vec::len);
+            if node == everywhere && node > 1 { node - 1 } else { node }
+        }
+    };
+    let mut chosen: Vec<u32> = nodes.into_iter().flatten().collect();
+    let mut rest: Vec<u32> =
+        places.iter().map(|place| place.number).filter(|number| !chosen.contains(number)).collect();
+    rest.sort_unstable_by(|one, other| other.cmp(one));
+    chosen.extend(rest);
+    chosen.truncate(wanted);
+    chosen.sort_unstable();
+    chosen
+}
+
+/// What is in force now.
+fn in_force(files: &Files, pinned: bool) -> Scheduling {
+    let processors = files.allowed_processors();
+    let by_processor = nodes(files);
+    let on_nodes = processors.as_ref().map(|processors| {
+        let mut on: Vec<u32> =
+            processors.iter().filter_map(|number| by_processor.get(number).copied()).collect();
+        on.sort_unstable();
+        on.dedup();
+        list_of_processors(&on)
+    });
+    Scheduling {
+        processors: processors.as_deref().map(list_of_processors),
+        pinned,
+        processor_nodes: on_nodes.filter(|nodes| !nodes.is_empty()),
+        memory_nodes: files.own_status("Mems_allowed_list:"),
+        policy: platform::policy().map(str::to_owned),
+        nice: platform::nice(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::tests::system;
+    use crate::tests::case;
+
+    /// Processors of cores of nodes: each entry is a node, with a list of cores.
+    fn places(nodes: &[&[&[u32]]]) -> Vec<Place> {
+        let mut places = Vec::new();
+        for (node, cores) in nodes.iter().enumerate() {
+            for (core, numbers) in cores.iter().enumerate() {
+                places.extend(numbers.iter().map(|&number| Place {
+                    number,
+                    node: node as u32,
+                    core: (node as u64, core as u64),
+                }));
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn threads_get_a_core_each_on_one_node() {
+        let two = places(&[&[&[0, 4], &[1, 5]], &[&[2, 6], &[3, 7]]]);
+        assert_eq!(choose(&two, Some(1)), [3]);
+        assert_eq!(choose(&two, Some(2)), [2, 3]);
+        assert_eq!(choose(&two, None), [2, 3], "a node, which leaves the other to the host");
+        assert_eq!(choose(&two, Some(3)), [1, 2, 3], "a third core is on the other node");
+        assert_eq!(choose(&two, Some(5)), [0, 1, 2, 3, 7], "the fifth has to share a core");
+        assert_eq!(choose(&two, Some(99)), [0, 1, 2, 3, 4, 5, 6, 7]);
+        let one = places(&[&[&[0], &[1]]]);
+        assert_eq!(choose(&one, None), [1], "one core of the only node is left to the host");
+        assert_eq!(choose(&one, Some(2)), [0, 1]);
+        let single = places(&[&[&[0]]]);
+        assert_eq!(choose(&single, None), [0]);
+        let uneven = places(&[&[&[0], &[1], &[2]], &[&[3]]]);
+        assert_eq!(choose(&uneven, Some(2)), [1, 2], "the larger node");
+    }
+
+    #[test]
+    fn automatic_pinning_reads_the_topology_and_keeps_to_what_is_allowed() {
+        let mut files = vec![
+            (
+                "proc/self/status".to_owned(),
+                "Name:\tx\nCpus_allowed_list:\t1-3\nMems_allowed_list:\t0\n",
+            ),
+            ("sys/devices/system/node/node0/cpulist".to_owned(), "0-1\n"),
+            ("sys/devices/system/node/node1/cpulist".to_owned(), "2-3\n"),
+        ];
+        for number in 0..4 {
+            let topology = format!("sys/devices/system/cpu/cpu{number}/topology");
+            let package = if number < 2 { "0" } else { "1" };
+            files.push((format!("{topology}/physical_package_id"), package));
+            files.push((format!("{topology}/core_id"), if number % 2 == 0 { "0" } else { "1" }));
+        }
+        let list: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let (_folder, all) = system(&list);
+        assert_eq!(automatic(&all, Some(2)), Ok(vec![2, 3]));
+        assert_eq!(automatic(&all, Some(3)), Ok(vec![1, 2, 3]), "0 is not allowed");
+        let scheduling = in_force(&all, false);
+        assert_eq!(scheduling.processors.as_deref(), Some("1-3"));
+        assert_eq!(scheduling.processor_nodes.as_deref(), Some("0-1"));
+        assert_eq!(scheduling.memory_nodes.as_deref(), Some("0"));
+
+        let (_folder, without_cores) = system(&list[..1]);
+        let failure = automatic(&without_cores, Some(1)).expect_err("no topology");
+        assert_eq!(
+            failure.to_string(),
+            "cannot pin: `measure.pin` is `auto`, and the system does not tell their cores"
+        );
+    }
+
+    #[test]
+    fn processors_that_may_not_be_used_are_named() {
+        let (_folder, files) = system(&[("proc/self/status", "Cpus_allowed_list:\t0-1,4\n")]);
+        assert_eq!(allowed(&files, &[0, 4]), Ok(()));
+        assert_eq!(
+            allowed(&files, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
+            "cannot pin: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
+        );
+    }
+
+    /// In a thread of its own, since a thread is what is bound.
+    #[test]
+    fn this_thread_can_be_bound() {
+        let one = std::thread::spawn(|| {
+            let before = Files::this().allowed_processors().expect("Linux tells");
+            let last = *before.last().expect("a processor");
+            platform::bind(&[last]).expect("a processor that is allowed");
+            let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux tells");
+            let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            (last.to_string(), list.expect("a list").trim().to_owned())
+        });
+        let (last, now) = one.join().expect("the thread");
+        assert_eq!(now, last);
+        assert!(platform::bind(&[1 << 20]).is_err(), "there is no such processor");
+    }
+
+    #[test]
+    fn without_a_wish_nothing_is_bound_and_all_is_told() {
+        let scheduling = pin(&case(), &Files::this()).expect("nothing to do");
+        assert!(!scheduling.pinned);
+        assert!(scheduling.processors.is_some() && scheduling.policy.is_some());
+    }
+}

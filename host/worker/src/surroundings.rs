@@ -1,0 +1,156 @@
+//! What goes on around the measured part: energy, and what the kernel counts.
+
+use host_measure::{Clock, SystemClock};
+use host_record::{Conditions, DomainEnergy, Energy, Gap, GapKind, MemoryUse, Scheduling, Warning};
+use plugin_api::client::{Backend, Error};
+
+use crate::disturbance::{self, Counters};
+use crate::energy::Rapl;
+use crate::files::Files;
+use crate::platform::{self, Activity};
+
+/// Watches from the moment that it is made to the moment that it is ended.
+pub(crate) struct Surroundings<'a> {
+    clock: &'a SystemClock,
+    files: Files,
+    backend: &'a Backend,
+    device: &'a str,
+    processors: Vec<u32>,
+    counters: Counters,
+    started_ns: u64,
+    device_energy: Result<(u64, u64), Gap>,
+    rapl: Result<Rapl, Gap>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Begins to watch. `activity` was read just before.
+    pub(crate) fn start(
+        clock: &'a SystemClock,
+        backend: &'a Backend,
+        device: &'a str,
+        activity: Activity,
+    ) -> Self {
+        let files = Files::this();
+        let processors = files.allowed_processors().unwrap_or_default();
+        let counters = Counters::read(&files, &processors, activity);
+        // Last of all, so that as little as possible lies between these and the first query.
+        let device_energy = device_energy(clock, backend, device);
+        let started_ns = clock.now();
+        let rapl = Rapl::start(&files, started_ns);
+        Self {
+            clock,
+            files,
+            backend,
+            device,
+            processors,
+            counters,
+            started_ns,
+            device_energy,
+            rapl,
+        }
+    }
+
+    /// Looks between two blocks, while the clock does not run.
+    pub(crate) fn look(&mut self) {
+        if let Ok(rapl) = &mut self.rapl {
+            rapl.look(self.clock.now());
+        }
+    }
+
+    /// Ends watching, and says what a case was measured under and what is doubtful about it.
+    pub(crate) fn end(self, scheduling: Scheduling) -> (Conditions, Vec<Warning>) {
+        let ended_ns = self.clock.now();
+        let processor = self.rapl.and_then(|rapl| rapl.end(ended_ns));
+        let after = device_energy(self.clock, self.backend, self.device);
+        let device =
+            self.device_energy.and_then(|before| device_domain(self.device, before, after?));
+        let activity = platform::activity();
+        let counters = Counters::read(&self.files, &self.processors, activity);
+        let elapsed_ns = ended_ns.saturating_sub(self.started_ns);
+        let disturbance = self.counters.until(&counters, elapsed_ns);
+        let warnings = disturbance::warnings(&disturbance);
+        let memory = MemoryUse {
+            proportional_bytes: platform::proportional_memory(),
+            device_peak_bytes: Some(device_memory(self.backend, self.device)),
+            // The host looks at it from outside.
+            ..MemoryUse::default()
+        };
+        let conditions = Conditions {
+            worker_version: Some(env!("CARGO_PKG_VERSION").into()),
+            scheduling: Some(scheduling),
+            disturbance: Some(disturbance),
+            energy: Some(Energy { processor, device }),
+            memory: Some(memory),
+            stages: None,
+        };
+        (conditions, warnings)
+    }
+}
+
+/// The gap where a backend does not offer an extension.
+pub(crate) fn not_offered(extension: &str) -> Gap {
+    let reason = format!("the backend does not offer the extension `{extension}`");
+    Gap { kind: GapKind::NotMeasured, reason }
+}
+
+/// The gap where a backend's extension says that it cannot.
+pub(crate) fn refused(error: &Error) -> Gap {
+    Gap { kind: GapKind::NotMeasured, reason: format!("the backend said: {error}") }
+}
+
+/// When the device's counter was read, and what it said in microjoules.
+fn device_energy(clock: &SystemClock, backend: &Backend, device: &str) -> Result<(u64, u64), Gap> {
+    let name = plugin_api::abi::DEVICE_ENERGY;
+    let energy = backend.device_energy(device).ok_or_else(|| not_offered(name))?;
+    Ok((clock.now(), energy.map_err(|error| refused(&error))?))
+}
+
+fn device_domain(
+    device: &str,
+    (start_ns, before): (u64, u64),
+    (end_ns, after): (u64, u64),
+) -> Result<DomainEnergy, Gap> {
+    let taken = after.checked_sub(before).ok_or_else(|| Gap {
+        kind: GapKind::NotMeasured,
+        reason: format!(
+            "the backend's energy counter went back, from {before} µJ to {after} µJ, which it must \
+             not"
+        ),
+    })?;
+    Ok(DomainEnergy {
+        domain: device.into(),
+        joules: taken as f64 / 1e6,
+        seconds: end_ns.saturating_sub(start_ns) as f64 / 1e9,
+    })
+}
+
+fn device_memory(backend: &Backend, device: &str) -> Result<u64, Gap> {
+    let name = plugin_api::abi::DEVICE_MEMORY;
+    let memory = backend.device_memory(device).ok_or_else(|| not_offered(name))?;
+    let memory = memory.map_err(|error| refused(&error))?;
+    memory.peak_bytes.ok_or_else(|| Gap {
+        kind: GapKind::NotMeasured,
+        reason: format!(
+            "the backend tells what it holds on the device, {} B after measuring, and not the most \
+             that it held",
+            memory.used_bytes
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_devices_energy_is_the_difference_of_its_counter() {
+        let energy = device_domain("gpu:0", (5_000_000_000, 7), (7_500_000_000, 2_000_007));
+        let expected = DomainEnergy { domain: "gpu:0".into(), joules: 2.0, seconds: 2.5 };
+        assert_eq!(energy, Ok(expected));
+        let gap = device_domain("gpu:0", (0, 7), (1, 6)).expect_err("it went back");
+        assert_eq!(
+            gap.reason,
+            "the backend's energy counter went back, from 7 µJ to 6 µJ, which it must not"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The extensions that Tare defines, for a backend that offers them.
+//!
+//! Each is a trait and a function that makes its table: a backend implements the trait, and its
+//! [`Backend::extension`] answers the name with the table.
+//!
+//! ```ignore
+//! fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+//!     (name == abi::DEVICE_ENERGY).then(device_energy::<Self>)
+//! }
+//! ```
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use super::glue::{Instance, arguments, guard, handle, run_with, text};
+use super::{Backend, Model, Result, Session};
+use crate::abi;
+
+/// A backend that knows what energy its devices take: `tare/device-energy/1`.
+pub trait DeviceEnergy: Backend {
+    /// What the whole device has taken, in microjoules, since some moment that stays the same;
+    /// never less than before.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such device, or it does not tell.
+    fn microjoules(&self, device: &str) -> Result<u64>;
+}
+
+/// Memory on a device, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// What this process holds now.
+    pub used_bytes: u64,
+    /// The most that it has ever held, where that is known.
+    pub peak_bytes: Option<u64>,
+}
+
+/// A backend that knows what memory this process holds on its devices: `tare/device-memory/1`.
+pub trait DeviceMemory: Backend {
+    /// What this process holds.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such device, or it does not tell.
+    fn memory(&self, device: &str) -> Result<MemoryUse>;
+}
+
+/// Stages of a run, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stages {
+    /// From the host's memory to the device.
+    pub copy_in_ns: u64,
+    /// On the device.
+    pub compute_ns: u64,
+    /// From the device to the host's memory.
+    pub copy_out_ns: u64,
+}
+
+/// A session whose runs copy by themselves, and which can tell the copies from the computation:
+/// `tare/stage-times/1`.
+pub trait StageTimes: Session {
+    /// Does what [`Session::run`] does, and says how long each stage took. It may be slower.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`].
+    fn run_in_stages(
+        &mut self,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+    ) -> Result<Stages>;
+}
+
+/// The table for [`abi::DEVICE_ENERGY`].
+#[must_use]
+pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
+    const {
+        NonNull::from_ref(&abi::DeviceEnergy {
+            struct_size: size_of::<abi::DeviceEnergy>(),
+            read: Some(read_energy::<B>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::DEVICE_MEMORY`].
+#[must_use]
+pub fn device_memory<B: DeviceMemory>() -> NonNull<c_void> {
+    const {
+        NonNull::from_ref(&abi::DeviceMemory {
+            struct_size: size_of::<abi::DeviceMemory>(),
+            read: Some(read_memory::<B>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::STAGE_TIMES`].
+#[must_use]
+pub fn stage_times<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: StageTimes,
+{
+    const {
+        NonNull::from_ref(&abi::StageTimes {
+            struct_size: size_of::<abi::StageTimes>(),
+            run: Some(run_in_stages::<B::Model>),
+        })
+    }
+    .cast()
+}
+
+unsafe extern "C" fn read_energy<B: DeviceEnergy>(
+    args: *mut abi::DeviceEnergyArgs,
+) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
+        // SAFETY: the contract.
+        let device = unsafe { text(args.device, "the device") }?;
+        args.microjoules = instance.backend.microjoules(device)?;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn read_memory<B: DeviceMemory>(
+    args: *mut abi::DeviceMemoryArgs,
+) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
+        // SAFETY: the contract.
+        let device = unsafe { text(args.device, "the device") }?;
+        let memory = instance.backend.memory(device)?;
+        args.used_bytes = memory.used_bytes;
+        args.peak_bytes = memory.peak_bytes.unwrap_or(0);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn run_in_stages<M: Model>(args: *mut abi::StageTimesArgs) -> *mut abi::Error
+where
+    M::Session: StageTimes,
+{
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let run = unsafe { arguments(args.run) }?;
+        // SAFETY: the contract.
+        let stages = unsafe {
+            run_with::<M, _>(run, |session, inputs, outputs| session.run_in_stages(inputs, outputs))
+        }?;
+        args.copy_in_ns = stages.copy_in_ns;
+        args.compute_ns = stages.compute_ns;
+        args.copy_out_ns = stages.copy_out_ns;
+        Ok(())
+    })
+}

@@ -1,0 +1,148 @@
+//! The extensions that Tare defines, as the host uses them. What a backend does not offer is `None`.
+
+use super::{Backend, BackendInner, Call, Error, Result, foreign};
+use crate::abi;
+
+/// Memory on a device, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// What this process holds now.
+    pub used_bytes: u64,
+    /// The most that it has ever held, where the backend knows it.
+    pub peak_bytes: Option<u64>,
+}
+
+/// Stages of a run, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageTimes {
+    /// From the host's memory to the device.
+    pub copy_in_ns: u64,
+    /// On the device.
+    pub compute_ns: u64,
+    /// From the device to the host's memory.
+    pub copy_out_ns: u64,
+}
+
+impl BackendInner {
+    /// The function of an extension that `choose` picks from its table.
+    fn function<T: abi::SizedStruct, Args>(
+        &self,
+        name: &'static str,
+        choose: fn(&T) -> Option<abi::Call<Args>>,
+    ) -> Option<Result<abi::Call<Args>>> {
+        // SAFETY: the handle is alive and the name is valid during the call.
+        let table =
+            unsafe { (self.functions.get_extension)(self.handle, abi::String::borrow(name)) };
+        if table.is_null() {
+            return None;
+        }
+        // SAFETY: the extension of this name is such a table.
+        let table = unsafe { foreign::structure(table.cast::<T>(), "the table of an extension") };
+        let function = table.and_then(|table| {
+            choose(&table)
+                .ok_or_else(|| "returned the table of an extension without function".into())
+        });
+        Some(function.map_err(|detail| Error::contract(name, detail)))
+    }
+}
+
+/// Calls a function of an extension.
+///
+/// # Safety
+///
+/// The arguments are filled in as the ABI wants, on the thread of the entry point, with handles of
+/// the backend whose function it is.
+unsafe fn invoke<Args>(
+    name: &'static str,
+    function: abi::Call<Args>,
+    args: &mut Args,
+) -> Result<()> {
+    // SAFETY: the caller vouches for the arguments.
+    let error = unsafe { function(args) };
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the call has just returned it.
+    Err(unsafe { Error::take(name, error) })
+}
+
+impl Backend {
+    /// What a device has taken since some moment that stays the same, in microjoules.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table breaks the rules.
+    #[must_use]
+    pub fn device_energy(&self, device: &str) -> Option<Result<u64>> {
+        let name = abi::DEVICE_ENERGY;
+        let read = self.inner.function(name, |table: &abi::DeviceEnergy| table.read)?;
+        let mut args = abi::DeviceEnergyArgs {
+            struct_size: size_of::<abi::DeviceEnergyArgs>(),
+            backend: self.inner.handle,
+            device: abi::String::borrow(device),
+            microjoules: 0,
+        };
+        // SAFETY: the arguments are whole and the handle is this backend's.
+        Some(
+            read.and_then(|read| unsafe { invoke(name, read, &mut args) })
+                .map(|()| args.microjoules),
+        )
+    }
+
+    /// What this process holds on a device.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table or its figures break the rules.
+    #[must_use]
+    pub fn device_memory(&self, device: &str) -> Option<Result<DeviceMemory>> {
+        let name = abi::DEVICE_MEMORY;
+        let read = self.inner.function(name, |table: &abi::DeviceMemory| table.read)?;
+        let mut args = abi::DeviceMemoryArgs {
+            struct_size: size_of::<abi::DeviceMemoryArgs>(),
+            backend: self.inner.handle,
+            device: abi::String::borrow(device),
+            used_bytes: 0,
+            peak_bytes: 0,
+        };
+        // SAFETY: the arguments are whole and the handle is this backend's.
+        let called = read.and_then(|read| unsafe { invoke(name, read, &mut args) });
+        let abi::DeviceMemoryArgs { used_bytes, peak_bytes, .. } = args;
+        Some(called.and_then(|()| match peak_bytes {
+            1.. if peak_bytes < used_bytes => {
+                let detail =
+                    format!("returned a peak of {peak_bytes} B below {used_bytes} B in use");
+                Err(Error::contract(name, detail))
+            }
+            0 => Ok(DeviceMemory { used_bytes, peak_bytes: None }),
+            _ => Ok(DeviceMemory { used_bytes, peak_bytes: Some(peak_bytes) }),
+        }))
+    }
+}
+
+impl Call {
+    /// Runs as [`Call::run`] does, and says how long each stage took.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table breaks the rules.
+    #[must_use]
+    pub fn run_in_stages(&mut self) -> Option<Result<StageTimes>> {
+        let name = abi::STAGE_TIMES;
+        let backend = std::sync::Arc::clone(&self.session.model.backend);
+        let run = backend.function(name, |table: &abi::StageTimes| table.run)?;
+        self.args.flags = 0;
+        let mut args = abi::StageTimesArgs {
+            struct_size: size_of::<abi::StageTimesArgs>(),
+            run: &raw mut self.args,
+            copy_in_ns: 0,
+            compute_ns: 0,
+            copy_out_ns: 0,
+        };
+        // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out
+        // as the ABI wants.
+        let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
+        let abi::StageTimesArgs { copy_in_ns, compute_ns, copy_out_ns, .. } = args;
+        Some(called.map(|()| StageTimes { copy_in_ns, compute_ns, copy_out_ns }))
+    }
+}

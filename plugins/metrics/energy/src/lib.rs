@@ -1,0 +1,181 @@
+/*!
+Energy for each sample, and mean power, over the measured part of a case.
+
+The processor's packages, its memory where the processor counts that apart, and the device where the
+backend offers its counter. All three count what the whole part took, for this case and for
+whatever else ran; so figures of a busy machine are those of the machine. Energy is counted from
+just before the first measured query to just after the last, with the pauses in which the harness
+sends samples out: power is over that time, and energy for each sample includes it.
+
+Packages hold their cores and their graphics, so nothing is counted twice; memory is beside them on
+servers and within them on some other machines, so the two are not added up.
+*/
+
+use plugin_guest::{
+    Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
+};
+
+/// The columns that are read.
+const ITEMS: &str = "items";
+const TIME: &str = "energy-time";
+const DOMAINS: [(&str, &str, &str); 3] = [
+    ("package", "package-energy", "the processors' packages, with whatever else ran on them"),
+    ("memory", "memory-energy", "the memory beside the processors, as they count it"),
+    ("device", "device-energy", "the whole device, as the backend counts it"),
+];
+
+/// Counters of processors move about once in a millisecond, which is 1 % of this.
+const LEAST_SECONDS: f64 = 0.1;
+
+/// The metric.
+pub struct Energy;
+
+impl Metric for Energy {
+    type Options = NoOptions;
+
+    fn describe() -> Description {
+        plugin_guest::describe!("energy")
+    }
+
+    fn columns() -> &'static [&'static str] {
+        &[ITEMS, TIME, DOMAINS[0].1, DOMAINS[1].1, DOMAINS[2].1]
+    }
+
+    fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        let samples = columns.unsigned(ITEMS).and_then(|items| {
+            match items.iter().map(|&count| u128::from(count)).sum::<u128>() {
+                0 => Err(Gap::not_measured("no sample was measured")),
+                samples => Ok(samples as f64),
+            }
+        });
+        let mut measurements = Vec::new();
+        for (name, column, of) in DOMAINS {
+            let joules = one(case, columns, column)?;
+            // Where there is an energy, there is a time for it.
+            let counted = joules.and_then(|joules| match one(case, columns, TIME) {
+                Ok(Ok(seconds)) if seconds < LEAST_SECONDS => Err(Gap::not_measured(format!(
+                    "energy was counted for {seconds:.3} s; counters move about once in a \
+                     millisecond, so that less than {LEAST_SECONDS} s says little"
+                ))),
+                Ok(seconds) => Ok((joules, seconds?)),
+                Err(error) => Err(Gap::unsupported(error.to_string())),
+            });
+            let for_each = counted.clone().and_then(|(joules, _)| Ok(joules / samples.clone()?));
+            let power = counted.map(|(joules, seconds)| joules / seconds);
+            let measurement = |what: &str, value, unit, direction| {
+                Measurement::new(format!("energy.{name}-{what}"), value, unit, direction)
+                    .with_attribute("of", of)
+            };
+            measurements.push(measurement("per-sample", for_each, "J", Direction::Lower));
+            measurements.push(measurement("power", power, "W", Direction::Neutral));
+        }
+        Ok(measurements)
+    }
+}
+
+plugin_guest::export_metric!(Energy);
+
+/// The one value of a column, which can be none below zero.
+fn one(case: &Case, columns: &Columns, name: &str) -> Result<Result<f64, Gap>, Error> {
+    Ok(match columns.double(name) {
+        Ok([value]) if value.is_finite() && *value >= 0.0 => Ok(*value),
+        Ok([value]) => {
+            return Err(Error::Other(format!("column `{name}` says {value}, which cannot be")));
+        }
+        Ok(values) => Err(Gap::unsupported(format!(
+            "column `{name}` has {} rows, where this metric reads one",
+            values.len()
+        ))),
+        Err(gap) => Err(case.explain(name, gap)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_guest::{Column, ColumnData};
+
+    use super::*;
+
+    fn column(name: &str, data: ColumnData) -> Column {
+        Column { name: name.into(), unit: String::new(), width: 1, data }
+    }
+
+    fn compute(case: &Case, doubles: &[(&str, f64)]) -> Result<Vec<Measurement>, Error> {
+        let doubles =
+            doubles.iter().map(|(name, value)| column(name, ColumnData::Double(vec![*value])));
+        let items = column(ITEMS, ColumnData::Unsigned(vec![8, 8, 4]));
+        let columns: Vec<_> = doubles.chain([items]).collect();
+        Energy::compute(case, &columns.into(), NoOptions {})
+    }
+
+    fn values(found: Vec<Measurement>) -> Vec<(String, Result<f64, String>)> {
+        let value = |one: Measurement| (one.metric, one.value.map_err(|gap| gap.reason));
+        found.into_iter().map(value).collect()
+    }
+
+    #[test]
+    fn energy_is_shared_by_the_samples_and_power_is_over_the_time() {
+        let found = compute(
+            &Case::default(),
+            &[
+                ("package-energy", 100.0),
+                ("memory-energy", 5.0),
+                ("device-energy", 0.0),
+                (TIME, 4.0),
+            ],
+        );
+        let found = found.expect("values");
+        assert_eq!(found[0].unit, "J");
+        assert_eq!(found[1].unit, "W");
+        let expected = [
+            ("energy.package-per-sample", 5.0),
+            ("energy.package-power", 25.0),
+            ("energy.memory-per-sample", 0.25),
+            ("energy.memory-power", 1.25),
+            ("energy.device-per-sample", 0.0),
+            ("energy.device-power", 0.0),
+        ];
+        assert_eq!(values(found), expected.map(|(name, value)| (name.to_owned(), Ok(value))));
+    }
+
+    #[test]
+    fn what_was_not_counted_is_a_gap_with_the_hosts_reason() {
+        let mut case = Case::default();
+        case.attributes.insert("missing.package-energy".into(), "only root may read it".into());
+        let found = values(compute(&case, &[("device-energy", 3.0), (TIME, 2.0)]).expect("values"));
+        assert_eq!(found[0].1, Err("only root may read it".into()));
+        assert_eq!(found[1].1, Err("only root may read it".into()));
+        assert_eq!(found[2].1, Err("the case has no column `memory-energy`".into()));
+        assert_eq!(found[4].1, Ok(0.15));
+        assert_eq!(found[5].1, Ok(1.5));
+    }
+
+    #[test]
+    fn short_times_say_nothing_and_impossible_energies_are_errors() {
+        let case = Case::default();
+        let found = compute(&case, &[("package-energy", 1.0), (TIME, 0.05)]).expect("values");
+        assert_eq!(
+            found[0].value.as_ref().unwrap_err().reason,
+            "energy was counted for 0.050 s; counters move about once in a millisecond, so that \
+             less than 0.1 s says little"
+        );
+        for energy in [-1.0, f64::NAN, f64::INFINITY] {
+            let error = compute(&case, &[("package-energy", energy), (TIME, 1.0)]).unwrap_err();
+            assert!(error.to_string().contains("which cannot be"), "{error}");
+        }
+    }
+
+    /// As the host calls it before anything is measured.
+    #[test]
+    fn without_columns_the_names_are_the_same() {
+        let nothing = Energy::compute(&Case::default(), &Columns::default(), NoOptions {});
+        let nothing = nothing.expect("gaps");
+        assert!(nothing.iter().all(|one| one.value.is_err()));
+        let names: Vec<_> = nothing.into_iter().map(|one| one.metric).collect();
+        let all = compute(&Case::default(), &[("package-energy", 1.0), (TIME, 1.0)]);
+        assert_eq!(
+            names,
+            all.expect("values").into_iter().map(|one| one.metric).collect::<Vec<_>>()
+        );
+    }
+}

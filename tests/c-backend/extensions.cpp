@@ -1,0 +1,72 @@
+// The backend of scale.cpp with the extensions that Tare defines, to test that they are found and used.
+// Their figures are fixed, so that a test can expect them.
+#include "plugin_api.hpp"
+
+#define ScaleBackend PlainBackend
+#define ScaleSession PlainSession
+#undef TARE_EXPORT_BACKEND
+#define TARE_EXPORT_BACKEND(type) static_assert(true, "another one is exported")
+#include "scale.cpp"
+#undef ScaleBackend
+#undef ScaleSession
+
+namespace {
+
+class StagedSession : public PlainSession {
+public:
+    using PlainSession::PlainSession;
+    tare::StageTimes run_in_stages(const tare::Inputs &inputs, const tare::Outputs &outputs) {
+        run(inputs, outputs);
+        return {1, 2, 3};
+    }
+};
+
+class StagedModel : public ScaleModel {
+public:
+    explicit StagedModel(float factor) : ScaleModel(factor), factor_(factor) {}
+    std::unique_ptr<tare::Session> prepare(const tare::PrepareRequest &request) override {
+        return std::make_unique<StagedSession>(factor_, request.shapes[0][0]);
+    }
+
+private:
+    float factor_;
+};
+
+class TellingBackend : public PlainBackend {
+public:
+    using PlainBackend::PlainBackend;
+
+    std::unique_ptr<tare::Model> load(const tare::LoadRequest &request) override {
+        PlainBackend::load(request);
+        return std::make_unique<StagedModel>(3.0F);
+    }
+
+    uint64_t device_microjoules(const std::string &device) {
+        check(device);
+        return 12345678;
+    }
+
+    tare::DeviceMemory device_memory(const std::string &device) {
+        check(device);
+        return {1024, 4096};
+    }
+
+    const void *extension(std::string_view name) override {
+        if (name == TARE_DEVICE_ENERGY) return tare::device_energy<TellingBackend>();
+        if (name == TARE_DEVICE_MEMORY) return tare::device_memory<TellingBackend>();
+        if (name == TARE_STAGE_TIMES) return tare::stage_times<StagedSession>();
+        return nullptr;
+    }
+
+private:
+    static void check(const std::string &device) {
+        if (device != device_id)
+            throw tare::Error(TARE_ERROR_NOT_FOUND, "there is no device `" + device + "`");
+    }
+};
+
+} // namespace
+
+extern "C" const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
+    return ::tare::detail::enter<TellingBackend>(host);
+}
