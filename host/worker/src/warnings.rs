@@ -421,6 +421,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// Two modes, whatever their weights and distance, are not called a drift.
         #[test]
         fn two_modes_are_no_drift(seed: u64, weight in 0.3_f64..0.7, distance in 0.0_f64..1.0) {

@@ -182,7 +182,8 @@ fn document(
          Everything of ours goes through the plugin ABI, as a worker runs it. `{LOADGEN}` is the C++ \
          library behind a Python binding, so that each query passes through Python twice: its figures are \
          those of a harness in Python, and not of the C++ library, for which its authors publish 1.7 to \
-         2 µs a query.\n\n\
+         2 µs a query. Its cost is the median from a query's issue to its completion, so that neither \
+         other work on the machine nor its own work between queries is counted against it.\n\n\
          ## Open loop\n\n\
          Lateness is what a query began after the time at which a generator that is never late would have \
          begun it. Ours is looked at for each second; *taken away* is how often the kernel gave the \

@@ -54,7 +54,7 @@ struct Measured {
 }
 
 fn measured(answer: &Value) -> Option<Vec<Measured>> {
-    let rows = answer.as_array().or_else(|| answer.get("rows")?.as_array())?;
+    let rows = answer.as_array()?;
     let row = |row: &Value| {
         let text = |name: &str| match &row[name] {
             Value::String(text) => text.clone(),
