@@ -107,20 +107,31 @@ pub fn correlated_estimates<T: Value>(
     quantiles: &[Quantile],
     confidence: f64,
 ) -> Vec<Result<Estimate<T>, TooFew>> {
-    let sized = sized_estimates(values, quantiles, confidence).into_iter();
-    sized.map(|found| found.map(|found| found.estimate)).collect()
+    let sized = sized_estimates(values, quantiles, confidence);
+    let with_interval = |(found, quantile): (Result<SizedEstimate<T>, TooFew>, &Quantile)| {
+        let SizedEstimate { value, interval, effective_size } = found?;
+        let (low, high) = interval.ok_or_else(|| TooFew {
+            needs: quantile.minimum_count(confidence),
+            has: effective_size as usize,
+        })?;
+        Ok(Estimate { value, low, high })
+    };
+    sized.into_iter().zip(quantiles).map(with_interval).collect()
 }
 
-/// An estimate, and how many independent values it rests on.
+/// A quantile of a sample that may be correlated, and how many independent values it rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedEstimate<T> {
-    /// The estimate.
-    pub estimate: Estimate<T>,
+    /// The nearest rank's value.
+    pub value: T,
+    /// Bounds of the interval; `None` where the values are worth fewer independent ones than it takes.
+    pub interval: Option<(T, T)>,
     /// The effective size of the series of "above the quantile or not".
     pub effective_size: f64,
 }
 
-/// As [`correlated_estimates`], each with the effective size that it rests on.
+/// As [`correlated_estimates`], each with the effective size that it rests on. Refused is what the
+/// number of the values cannot carry; what they are worth decides of the interval alone.
 ///
 /// # Panics
 ///
@@ -131,35 +142,39 @@ pub fn sized_estimates<T: Value>(
     confidence: f64,
 ) -> Vec<Result<SizedEstimate<T>, TooFew>> {
     let count = values.len();
-    let enough = |quantile: &&Quantile| count >= quantile.minimum_count(confidence);
-    let ranks: Vec<_> =
-        quantiles.iter().filter(enough).map(|quantile| quantile.rank(count)).collect();
+    let enough = |quantile: &Quantile| count >= quantile.minimum_count(confidence);
+    let ranks: Vec<_> = quantiles
+        .iter()
+        .filter(|quantile| enough(quantile))
+        .map(|quantile| quantile.rank(count))
+        .collect();
     let mut found = order_statistics(values, &ranks).into_iter();
     let places: Vec<_> = quantiles
         .iter()
         .map(|quantile| {
-            let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
-            if !enough(&quantile) {
-                return Err(too_few(count));
+            if !enough(quantile) {
+                return Err(TooFew { needs: quantile.minimum_count(confidence), has: count });
             }
             let value = found.next().expect("one for each rank");
             let size = effective_size_above(values, value);
-            let bounds = quantile
-                .effective_interval_ranks(count, size, confidence)
-                .ok_or_else(|| too_few(size as usize))?;
-            Ok((value, size, bounds))
+            Ok((value, size, quantile.effective_interval_ranks(count, size, confidence)))
         })
         .collect();
     // All bounds at once, since reading the values is what costs.
-    let ranks: Vec<_> =
-        places.iter().flatten().flat_map(|(_, _, (low, high))| [*low, *high]).collect();
+    let ranks: Vec<_> = places
+        .iter()
+        .flatten()
+        .filter_map(|(_, _, ranks)| *ranks)
+        .flat_map(|(low, high)| [low, high])
+        .collect();
     let mut bounds = order_statistics(values, &ranks).into_iter();
     let mut bound = || bounds.next().expect("one for each rank");
     places
         .into_iter()
         .map(|place| {
-            place.map(|(value, effective_size, _)| SizedEstimate {
-                estimate: Estimate { value, low: bound(), high: bound() },
+            place.map(|(value, effective_size, ranks)| SizedEstimate {
+                value,
+                interval: ranks.map(|_| (bound(), bound())),
                 effective_size,
             })
         })
