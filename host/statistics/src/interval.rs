@@ -106,21 +106,32 @@ pub fn correlated_estimates<T: Value>(
     quantiles: &[Quantile],
     confidence: f64,
 ) -> Vec<Result<Estimate<T>, TooFew>> {
-    let sized = sized_estimates(values, quantiles, confidence).into_iter();
-    sized.map(|found| found.map(|found| found.estimate)).collect()
+    let sized = sized_estimates(values, quantiles, confidence);
+    let with_interval = |(found, quantile): (Result<SizedEstimate<T>, TooFew>, &Quantile)| {
+        let SizedEstimate { value, interval, effective_size } = found?;
+        let (low, high) = interval.ok_or_else(|| TooFew {
+            needs: quantile.minimum_count(confidence),
+            has: effective_size as usize,
+        })?;
+        Ok(Estimate { value, low, high })
+    };
+    sized.into_iter().zip(quantiles).map(with_interval).collect()
 }
 
-/// An estimate, and how many independent values it rests on.
+/// A quantile of a sample that may be correlated, and how many independent values it rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedEstimate<T> {
-    /// The estimate.
-    pub estimate: Estimate<T>,
+    /// The nearest rank's value.
+    pub value: T,
+    /// Bounds of the interval; `None` where the values are worth fewer independent ones than it takes.
+    pub interval: Option<(T, T)>,
     /// How many independent values the series of "above the quantile or not" is worth for the
     /// interval.
     pub effective_size: f64,
 }
 
-/// As [`correlated_estimates`], each with the effective size that it rests on.
+/// As [`correlated_estimates`], each with the effective size that it rests on. Refused is what the
+/// number of the values cannot carry; what they are worth decides of the interval alone.
 ///
 /// # Panics
 ///
@@ -134,9 +145,12 @@ pub fn sized_estimates<T: Value>(
     const MOST_RANKED: usize = 1 << 16;
 
     let count = values.len();
-    let carried = |quantile: &&Quantile| count >= quantile.minimum_count(confidence);
-    let ranks: Vec<_> =
-        quantiles.iter().filter(carried).map(|quantile| quantile.rank(count)).collect();
+    let enough = |quantile: &Quantile| count >= quantile.minimum_count(confidence);
+    let ranks: Vec<_> = quantiles
+        .iter()
+        .filter(|quantile| enough(quantile))
+        .map(|quantile| quantile.rank(count))
+        .collect();
     let scores =
         (count <= MOST_RANKED && !ranks.is_empty()).then(|| Memory::of(&normal_scores(values)));
     let normal = normal_quantile(0.5 + confidence / 2.0);
@@ -144,9 +158,8 @@ pub fn sized_estimates<T: Value>(
     let places: Vec<_> = quantiles
         .iter()
         .map(|quantile| {
-            let too_few = |has| TooFew { needs: quantile.minimum_count(confidence), has };
-            if !carried(&quantile) {
-                return Err(too_few(count));
+            if !enough(quantile) {
+                return Err(TooFew { needs: quantile.minimum_count(confidence), has: count });
             }
             let value = found.next().expect("one for each rank");
             let above = Memory::of_above(values, value);
@@ -154,23 +167,25 @@ pub fn sized_estimates<T: Value>(
                 .as_ref()
                 .map_or(above.size, |scores| scores.size_above(quantile.probability()));
             let student = student(0.5 + confidence / 2.0, above.freedom());
-            let size = above.size.min(as_scores) * (normal / student).powi(2);
-            let bounds = quantile
-                .effective_interval_ranks(count, size, confidence)
-                .ok_or_else(|| too_few(size as usize))?;
-            Ok((value, size, bounds))
+            let size = (above.size.min(as_scores) * (normal / student).powi(2)).max(1.0);
+            Ok((value, size, quantile.effective_interval_ranks(count, size, confidence)))
         })
         .collect();
     // All bounds at once, since reading the values is what costs.
-    let ranks: Vec<_> =
-        places.iter().flatten().flat_map(|(_, _, (low, high))| [*low, *high]).collect();
+    let ranks: Vec<_> = places
+        .iter()
+        .flatten()
+        .filter_map(|(_, _, ranks)| *ranks)
+        .flat_map(|(low, high)| [low, high])
+        .collect();
     let mut bounds = order_statistics(values, &ranks).into_iter();
     let mut bound = || bounds.next().expect("one for each rank");
     places
         .into_iter()
         .map(|place| {
-            place.map(|(value, effective_size, _)| SizedEstimate {
-                estimate: Estimate { value, low: bound(), high: bound() },
+            place.map(|(value, effective_size, ranks)| SizedEstimate {
+                value,
+                interval: ranks.map(|_| (bound(), bound())),
                 effective_size,
             })
         })

@@ -177,10 +177,11 @@ pub(crate) fn absolute_deviation_of_floats<T: Value>(values: &[T]) -> Option<f64
     median(&distances)
 }
 
-/// In whole numbers, which are selected from faster: twice the median is one.
+/// In whole numbers, which are selected from faster: twice the median is one. Where floating-point
+/// numbers are exact as well, so that it makes no difference.
 pub(crate) fn absolute_deviation_of_integers(values: &[u64]) -> Option<f64> {
     let (_, maximum) = bounds(values)?;
-    if maximum >= 1 << 62 {
+    if maximum >= 1 << 52 {
         return absolute_deviation_of_floats(values);
     }
     let count = values.len();

@@ -294,7 +294,7 @@ mod tests {
             };
             let segments = vec![segment(0..half), segment(half..latencies.len())];
             let found = SteadyState { class: SteadyClass::SlowDown, segments };
-            Shape { latencies, stride: 1, resolution_ns: 20 }.throttled(&found)
+            Shape { latencies, stride: 1, resolution_ns: 20 }.slowed_down(&found)
         };
         assert_eq!(cut(&series(|index| 1.0 + index as f64 / 1000.0)), None);
         assert_eq!(cut(&series(|index| 1.0 + index as f64 / 5000.0)), None);

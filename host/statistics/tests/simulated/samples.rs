@@ -274,6 +274,9 @@ fn too_short_series_are_refused_by_what_they_are_worth() {
     let drifting: Vec<u64> = (0..5000).collect();
     let refused = correlated_estimates(&drifting, &[Quantile::P90], 0.95)[0];
     assert!(matches!(refused, Err(TooFew { needs: 36, has: 0..36 })), "{refused:?}");
+    // The count carries the value all the same.
+    let sized = sized_estimates(&drifting, &[Quantile::P90], 0.95)[0].expect("enough values");
+    assert_eq!((sized.value, sized.interval), (4499, None));
     assert_eq!(mean_interval(&[3_u64], 0.95), Err(TooFew { needs: 2, has: 1 }));
     assert_eq!(mean_interval::<u64>(&[], 0.95), Err(TooFew { needs: 2, has: 0 }));
 }

@@ -3,9 +3,11 @@ Latency percentiles, mean and spread.
 
 A percentile is the nearest rank, comes with a distribution-free interval at 95 %, and is a gap
 where the queries are too few for that interval to exist: `host-statistics` argues both. Queries that
-follow one another are alike, so what counts is not how many there were, but how many independent
-ones they are worth; for a p99 that is a matter of how the slow queries come. The attribute
-`effective-size` says it. An interval of one process says nothing of what another process would measure.
+follow one another are alike, so how wide the interval is goes not by how many there were, but by how
+many independent ones they are worth; for a p99 that is a matter of how the slow queries come. The
+attribute `effective-size` says it. Where they are worth too few, as in a series that drifts, the
+percentile is stated without an interval, and `interval` says why. An interval of one process says
+nothing of what another process would measure.
 
 Where there are several processes, a value is the mean of theirs, and the interval around it is one over
 processes (Student's *t*, and the hierarchical bootstrap from 30 on): what differs from process to process
@@ -18,7 +20,7 @@ latency of a batch.
 */
 
 use host_statistics::{
-    Estimate, Moments, ProcessMethod, Quantile, Resampling, SizedEstimate, TooFew, effective_size,
+    Moments, ProcessMethod, Quantile, Resampling, SizedEstimate, TooFew, effective_size,
     mean_interval, median_absolute_deviation, moments, order_statistics, processes_interval,
     sized_estimates,
 };
@@ -116,10 +118,9 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement
     }
     if let Some(quantile) = quantile {
         for (number, process) in processes.iter().enumerate() {
-            let refusal = sized_estimates(process, &[quantile], CONFIDENCE).remove(0).err();
-            if let Some(refusal) = refusal {
-                let Gap { reason, .. } = too_few(refusal, process.len());
-                let reason = format!("process {}: {reason}", number + 1);
+            let (needs, has) = (quantile.minimum_count(CONFIDENCE), process.len());
+            if has < needs {
+                let reason = format!("process {}: needs {needs} queries, has {has}", number + 1);
                 return self::measurement(&name, Err(Gap::not_measured(reason)));
             }
         }
@@ -194,15 +195,26 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>) -> Measurement {
             .with_attribute("interval", "Student's t, for the effective size")
             .with_attribute("effective-size", whole(effective_size(latencies))),
         // A mean needs no other query, and an interval does.
-        Err(_) => mean,
+        Err(TooFew { needs, has }) => without_interval(mean, needs, has as f64),
     }
+}
+
+/// Says why there is no interval.
+fn without_interval(measurement: Measurement, needs: usize, size: f64) -> Measurement {
+    let size = whole(size);
+    let reason = format!("none: needs {needs} independent queries, and these are worth {size}");
+    measurement.with_attribute("interval", reason).with_attribute("effective-size", size)
 }
 
 fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
     let estimates: Vec<Result<SizedEstimate<u64>, Gap>> = match latencies {
         Ok(latencies) => sized_estimates(latencies, &PERCENTILES, CONFIDENCE)
             .into_iter()
-            .map(|estimate| estimate.map_err(|refusal| too_few(refusal, latencies.len())))
+            .map(|estimate| {
+                estimate.map_err(|TooFew { needs, has }| {
+                    Gap::not_measured(format!("needs {needs} queries, has {has}"))
+                })
+            })
             .collect(),
         Err(gap) => PERCENTILES.iter().map(|_| Err(gap.clone())).collect(),
     };
@@ -211,33 +223,27 @@ fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
         .zip(estimates)
         .map(|(quantile, estimate)| {
             let name = quantile.to_string();
-            match estimate {
-                Ok(SizedEstimate { estimate: Estimate { value, low, high }, effective_size }) => {
-                    measurement(&name, Ok(value as f64))
-                        .with_interval(low as f64, high as f64)
-                        .with_attribute("confidence", CONFIDENCE.to_string())
-                        .with_attribute("definition", "nearest rank")
-                        .with_attribute(
-                            "interval",
-                            "order statistics, distribution-free, for the effective size",
-                        )
-                        .with_attribute("effective-size", whole(effective_size))
+            let SizedEstimate { value, interval, effective_size } = match estimate {
+                Ok(estimate) => estimate,
+                Err(gap) => return measurement(&name, Err(gap)),
+            };
+            let percentile =
+                measurement(&name, Ok(value as f64)).with_attribute("definition", "nearest rank");
+            match interval {
+                Some((low, high)) => percentile
+                    .with_interval(low as f64, high as f64)
+                    .with_attribute("confidence", CONFIDENCE.to_string())
+                    .with_attribute(
+                        "interval",
+                        "order statistics, distribution-free, for the effective size",
+                    )
+                    .with_attribute("effective-size", whole(effective_size)),
+                None => {
+                    without_interval(percentile, quantile.minimum_count(CONFIDENCE), effective_size)
                 }
-                Err(gap) => measurement(&name, Err(gap)),
             }
         })
         .collect()
-}
-
-fn too_few(TooFew { needs, has }: TooFew, queries: usize) -> Gap {
-    Gap::not_measured(if has == queries {
-        format!("needs {needs} queries, has {has}")
-    } else {
-        format!(
-            "needs {needs} independent queries; the {queries} measured ones are so alike to their \
-             neighbours that they are worth {has}"
-        )
-    })
 }
 
 /// An effective size, without the fraction that nobody can know.
@@ -374,20 +380,22 @@ mod tests {
 
     /// Each twenty queries take a microsecond more, as where something fills up.
     #[test]
-    fn queries_that_are_alike_support_fewer_percentiles_and_wider_intervals() {
+    fn queries_that_are_alike_have_values_and_no_intervals() {
         let drifting = (0..2000).map(|query| 1_000_000 + query / 20 * 1000 + query * 7 % 20);
         let found = compute("single-stream", Some(drifting.collect()));
-        let reason = value(&found, "latency.p99").expect_err("a refusal");
-        let rest = reason.strip_prefix(
-            "needs 368 independent queries; the 2000 measured ones are so alike to their \
-             neighbours that they are worth ",
+        for (name, expected) in [("mean", 1_049_509.5), ("p50", 1_049_019.0), ("p99", 1_098_019.0)]
+        {
+            let one = &found[&format!("latency.{name}")];
+            assert_eq!(one.value, Ok(expected), "{name}");
+            assert_eq!(one.interval, None, "{name}");
+            assert!(one.attributes["interval"].starts_with("none: needs "), "{name}");
+        }
+        assert_eq!(
+            found["latency.p50"].attributes["interval"],
+            "none: needs 6 independent queries, and these are worth 1"
         );
-        let worth: u64 = rest.expect("the reason").parse().expect("a number");
-        assert!(worth < 200, "{worth}");
-        // The series is worth one query, of which there is no interval.
-        assert!(value(&found, "latency.mean").is_ok());
-        assert_eq!(found["latency.mean"].interval, None);
-        assert_eq!(value(&found, "latency.maximum"), Ok(1_099_019.0));
+        // What the count cannot carry stays a refusal.
+        assert_eq!(value(&found, "latency.p99.9"), Err("needs 3688 queries, has 2000".into()));
     }
 
     #[test]

@@ -378,11 +378,19 @@ impl<'a, 'o> Group<'a, 'o> {
         pairs
             .filter_map(|(limit, (verdict, reading))| {
                 let reading = reading.as_ref().ok().filter(|_| doubtful(verdict))?;
+                let why = match reading.interval {
+                    Some(_) => {
+                        format!("the interval around its {} crosses the limit", reading.text())
+                    }
+                    None => format!(
+                        "its {} has no interval, since queries were too alike to their neighbours",
+                        reading.text()
+                    ),
+                };
                 Some(format!(
-                    "Whether {} keeps to {} is not certain: the interval around its {} crosses the limit.",
+                    "Whether {} keeps to {} is not certain: {why}.",
                     candidate.label,
-                    limit.text(),
-                    reading.text(),
+                    limit.text()
                 ))
             })
             .collect()

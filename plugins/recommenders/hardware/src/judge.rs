@@ -59,6 +59,11 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// Whether it is an estimate that has an interval where there is enough to estimate from.
+    pub(crate) fn is_percentile(&self) -> bool {
+        self.metric.starts_with("latency.p")
+    }
+
     /// `p99 latency 118 µs (117 µs to 119 µs)`.
     pub(crate) fn text(&self) -> String {
         let written = |value| humanise_metric(&self.metric, value, &self.unit);
@@ -106,9 +111,9 @@ pub(crate) fn differ(one: &Reading<'_>, other: &Reading<'_>) -> bool {
 pub(crate) enum Verdict {
     /// By the value, and by its whole interval where it has one.
     Kept,
-    /// By the value, yet its interval crosses the limit.
+    /// By the value, yet its interval crosses the limit or is not known.
     KeptPerhaps,
-    /// Not by the value, yet its interval crosses the limit.
+    /// Not by the value, yet its interval crosses the limit or is not known.
     BrokenPerhaps,
     /// Neither by the value nor by anything in its interval.
     Broken,
@@ -122,7 +127,11 @@ impl Verdict {
             Ok(reading) => reading,
             Err(reason) => return Self::Unknown(reason.clone()),
         };
-        let (low, high) = reading.interval.unwrap_or((reading.value, reading.value));
+        let exact = (reading.value, reading.value);
+        // A percentile whose interval cannot be known may be anything.
+        let unknown = (f64::NEG_INFINITY, f64::INFINITY);
+        let or_else = if reading.is_percentile() { unknown } else { exact };
+        let (low, high) = reading.interval.unwrap_or(or_else);
         let (best, worst) = if limit.side == Side::AtMost { (low, high) } else { (high, low) };
         let keeps = |value: f64| match limit.side {
             Side::AtMost => value <= limit.bound,

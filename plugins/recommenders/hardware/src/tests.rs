@@ -93,6 +93,22 @@ fn a_limit_inside_an_interval_is_not_certain() {
 }
 
 #[test]
+fn a_percentile_without_an_interval_is_not_certain_to_keep_a_limit() {
+    let mut tables = three([
+        (1.0, (0.9, 1.1), 8_000.0),
+        (6.0, (5.9, 6.1), 11_000.0),
+        (9.0, (8.9, 9.2), 13_000.0),
+    ]);
+    made_up::set_value(&mut tables, 0, "latency.p99", Some(1e6), None);
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r#"
+    # digits: batch 1 has the highest throughput with p99 latency at most 5 ms, which is not certain
+    Batch 1: p99 latency 1.00 ms, throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
+    Whether batch 1 keeps to p99 latency at most 5 ms is not certain: its p99 latency 1.00 ms has no interval, since queries were too alike to their neighbours.
+    [5eed000000000000 5eed000000000001]
+    "#);
+}
+
+#[test]
 fn what_does_not_differ_clearly_is_a_tie() {
     let tables = three([
         (0.12, (0.11, 0.13), 8_000.0),
@@ -386,11 +402,14 @@ proptest! {
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         };
         let bound = limit.unwrap_or(u8::MAX);
-        // Surely within the limit: all of the interval is. If none is, those that perhaps are.
+        // Surely within the limit: all of the interval is, and there is one. If none is, those that
+        // perhaps are.
         let value_is_in = |index: usize| figures[index].0.is_some_and(|latency| latency <= bound);
         let surely_in = |index: usize| {
             let (latency, _, width) = figures[index];
-            latency.is_some_and(|latency| latency + width.unwrap_or(0) <= bound)
+            latency.is_some_and(|latency| {
+                limit.is_none() || width.is_some_and(|width| latency + width <= bound)
+            })
         };
         let all = 0..figures.len();
         let any_sure = all.clone().any(surely_in);
@@ -430,6 +449,7 @@ proptest! {
                         prop_assert!(all.clone().any(|one| dominates(one, other)));
                     }
                 }
+                "ruled-out" => prop_assert!(named.iter().all(|index| figures[*index].0.is_none())),
                 "not-judged" => {
                     prop_assert!(measured == 0 || named.iter().all(|index| figures[*index].0.is_none()));
                 }
