@@ -258,6 +258,34 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
 }
 
 #[test]
+fn what_is_invalid_is_not_recommended() {
+    let valid = |tables: &mut made_up::Tables, row: usize, scenario: &str| {
+        let cases = tables.get_mut("cases").expect("a view");
+        let column = cases.columns.iter().position(|name| name == "valid").expect("a column");
+        cases.rows[row][9] = scenario.into();
+        cases.rows[row][column] = false.into();
+    };
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    let mut of_single_stream = tables.clone();
+    valid(&mut of_single_stream, 2, "single-stream");
+    let said = advice(&of_single_stream, at_most("latency.p99", "5ms"));
+    insta::assert_snapshot!(text(&said[said.len() - 1..]), @r#"
+    # digits: 1 could not be judged
+    Batch 8: single-stream is invalid.
+    [5eed000000000002 5eed000000000003]
+    "#);
+    // A rate that was too much says nothing against the others.
+    let mut of_server = tables;
+    valid(&mut of_server, 3, "server");
+    let said = advice(&of_server, at_most("latency.p99", "5ms"));
+    assert!(said[0].title.contains("batch 8"), "{}", said[0].title);
+}
+
+#[test]
 fn throughputs_of_different_scenarios_are_not_compared() {
     let mut tables = three([
         (0.12, (0.11, 0.13), 8_000.0),

@@ -240,6 +240,9 @@ impl<'a> Maker<'a> {
             text(
                 r#"{"warm-up":{"nanoseconds":200000000},"minimum-duration-ns":1000000000,"maximum-duration-ns":60000000000,"minimum-queries":100,"offline-samples":null,"timeout-ns":60000000000}"#,
             ),
+            Cell::Null,
+            Cell::Null,
+            if finished { true.into() } else { Cell::Null },
         ]);
         if !finished {
             return;
@@ -431,7 +434,8 @@ impl<'a> Maker<'a> {
                      scenario outcome reason_kind reason plugin_id plugin_version plugin_sha256 \
                      model_sha256 device_name threads queries elapsed_ns peak_memory_bytes \
                      clock_read_ns loop_ns open_ns load_ns prepare_ns first_run_ns \
-                     baseline_memory_bytes clock_source clock_resolution_ns used measure",
+                     baseline_memory_bytes clock_source clock_resolution_ns used measure rate clients \
+                     valid",
                     self.cases,
                 ),
             ),

@@ -143,13 +143,13 @@ mod tests {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
         insta::assert_snapshot!(text, @r#"
     run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p50,115996,ns,lower,113234,118712,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p90,130436,ns,lower,127471,135002,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p99,174228,ns,lower,174228,183282,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,latency.p99.9,240049,ns,lower,240049,260390,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,throughput.samples,8620.986930583815,1/s,higher,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,memory.peak,38210000,B,lower,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,
     "#);
     }
 

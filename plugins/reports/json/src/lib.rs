@@ -489,7 +489,7 @@ mod tests {
         "engine": "made-up 1.0",
         "threads": "1"
       },
-      "valid": null,
+      "valid": true,
       "warnings": []
     }
     "#);
