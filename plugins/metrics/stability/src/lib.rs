@@ -10,6 +10,10 @@ series lies in the steady state that it ends in: all of a flat one, and nothing 
 The measured queries are classed by themselves. With the option `warm-up = true` the warm-up's are put
 before them, which asks whether warming up was a warm-up, and long enough.
 
+Of several processes each is looked at by itself, and a value is the mean of theirs. Where they are not all of one
+class the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so that
+with the option only that one is classed.
+
 All else is of the measured queries: outliers (counted, never removed), correlation, spread.
 */
 
@@ -26,6 +30,7 @@ use serde::Deserialize;
 /// The columns that are read.
 const LATENCY: &str = "latency";
 const WARM_UP_LATENCY: &str = "warm-up-latency";
+const PROCESS: &str = "process";
 
 /// Latencies of a longer series in which change points are looked for.
 const MOST: usize = 1 << 18;
@@ -54,15 +59,65 @@ impl Metric for Stability {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[LATENCY, WARM_UP_LATENCY]
+        &[LATENCY, WARM_UP_LATENCY, PROCESS]
     }
 
     fn compute(_: &Case, columns: &Columns, options: Options) -> Result<Vec<Measurement>, Error> {
         let measured = columns.unsigned(LATENCY);
-        let mut all = Vec::from(classed(&series(columns, &options)));
-        all.extend(described(measured));
+        let warm_up = options.warm_up.then(|| columns.unsigned(WARM_UP_LATENCY));
+        let (Ok(latencies), Ok(numbers)) = (&measured, columns.unsigned(PROCESS)) else {
+            let mut all = Vec::from(classed(&series(measured.clone(), warm_up)));
+            all.extend(described(measured));
+            return Ok(all);
+        };
+        if latencies.len() != numbers.len() {
+            return Err(Error::Other("latencies and processes do not belong together".into()));
+        }
+        let mut rest = *latencies;
+        let processes: Vec<&[u64]> = numbers
+            .chunk_by(|one, next| one == next)
+            .map(|process| {
+                let (of_process, others) = rest.split_at(process.len());
+                rest = others;
+                of_process
+            })
+            .collect();
+        let classed_of = |process: &&[u64]| Vec::from(classed(&series(Ok(process), None)));
+        let mut all = match (&warm_up, processes.first()) {
+            (Some(_), Some(first)) => Vec::from(classed(&series(Ok(first), warm_up)))
+                .into_iter()
+                .map(|one| one.with_attribute("process", "1"))
+                .collect(),
+            _ => over_processes(&processes.iter().map(classed_of).collect::<Vec<_>>()),
+        };
+        let described_of = |process: &&[u64]| described(Ok(process));
+        all.extend(over_processes(&processes.iter().map(described_of).collect::<Vec<_>>()));
         Ok(all)
     }
+}
+
+/// The mean of what is said of each process, or the first gap; the class, if all have the same.
+fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
+    let Some(first) = processes.first() else { return Vec::new() };
+    let over = |(index, of_first): (usize, &Measurement)| {
+        let values: Result<Vec<f64>, Gap> =
+            processes.iter().map(|found| found[index].value.clone()).collect();
+        let mut found = of_first.clone();
+        found.value = values.map(|values| values.iter().sum::<f64>() / values.len() as f64);
+        found.attributes.retain(|name, _| name == "definition");
+        let classes: Vec<&str> = processes
+            .iter()
+            .filter_map(|found| found[index].attributes.get("class").map(String::as_str))
+            .collect();
+        if let Some(class) = classes.first() {
+            let same = classes.iter().all(|other| other == class);
+            let class = if same { *class } else { "inconsistent" };
+            found =
+                found.with_attribute("class", class).with_attribute("classes", classes.join(", "));
+        }
+        found.with_attribute("over", format!("mean of {} processes", processes.len()))
+    };
+    first.iter().enumerate().map(over).collect()
 }
 
 plugin_guest::export_metric!(Stability);
@@ -74,12 +129,15 @@ struct Series<'a> {
     warm_up: usize,
 }
 
-fn series<'a>(columns: &'a Columns, options: &Options) -> Result<Series<'a>, Gap> {
-    let measured = columns.unsigned(LATENCY)?;
-    if !options.warm_up {
+fn series<'a>(
+    measured: Result<&'a [u64], Gap>,
+    warm_up: Option<Result<&'a [u64], Gap>>,
+) -> Result<Series<'a>, Gap> {
+    let measured = measured?;
+    let Some(warm_up) = warm_up else {
         return Ok(Series { latencies: measured.into(), warm_up: 0 });
-    }
-    let warm_up = columns.unsigned(WARM_UP_LATENCY)?;
+    };
+    let warm_up = warm_up?;
     Ok(Series { latencies: [warm_up, measured].concat().into(), warm_up: warm_up.len() })
 }
 
@@ -289,6 +347,32 @@ mod tests {
         assert_eq!(value(&found, "steady-part"), Ok(100.0));
         assert_eq!(value(&found, "drift"), Ok(0.0));
         assert_eq!(found.len(), 9);
+    }
+
+    #[test]
+    fn processes_of_other_classes_are_inconsistent() {
+        let of = |first: Vec<u64>, second: Vec<u64>| -> Found {
+            let numbers = [vec![0; first.len()], vec![1; second.len()]].concat();
+            let columns = [(LATENCY, [first, second].concat()), (PROCESS, numbers)]
+                .map(|(name, values)| Column {
+                    name: name.into(),
+                    unit: String::new(),
+                    width: 1,
+                    data: ColumnData::Unsigned(values),
+                })
+                .to_vec();
+            let found = Stability::compute(&Case::default(), &columns.into(), Options::default());
+            let found = found.expect("options that make sense").into_iter();
+            found.map(|one| (one.metric.clone(), one)).collect()
+        };
+        let flat = || around(&[(1_000_000, 600)]);
+        // Levels of two processes that are apart are no change within one.
+        let same = of(flat(), around(&[(2_000_000, 600)]));
+        assert_eq!((class(&same), value(&same, "changes")), ("flat", Ok(0.0)));
+        let differing = of(flat(), around(&[(1_000_000, 300), (1_500_000, 300)]));
+        assert_eq!((class(&differing), value(&differing, "changes")), ("inconsistent", Ok(0.5)));
+        let classes = &differing["stability.changes"].attributes["classes"];
+        assert_eq!(classes, "flat, slow-down");
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub struct Case {
     pub stages: Vec<(&'static str, i64)>,
     /// How it was measured, where the host says: names and values.
     pub settings: BTreeMap<String, String>,
+    /// How the load of an open loop was kept up: names and values.
+    pub load: Vec<(&'static str, String)>,
     /// What the backend says that it used.
     pub used: BTreeMap<String, String>,
     /// Values of metrics, in the host's order.
@@ -114,6 +116,9 @@ impl Case {
         if let Some((source, step)) = &self.clock {
             let step = step.map(|step| format!(", step {}", crate::humanise(step as f64, "ns")));
             conditions.insert("clock".to_owned(), format!("{source}{}", step.unwrap_or_default()));
+        }
+        for (name, value) in &self.load {
+            conditions.insert((*name).to_owned(), value.clone());
         }
         for (name, value) in &self.used {
             conditions.insert(format!("backend's {}", name.replace('-', " ")), value.clone());
@@ -463,6 +468,21 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
     ] {
         stages.extend(whole(column)?.map(|time| (name, time)));
     }
+    let mut load = Vec::new();
+    for (column, name) in [
+        ("asked_rate", "rate asked for"),
+        ("offered_rate", "rate offered"),
+        ("achieved_rate", "rate achieved"),
+    ] {
+        load.extend(real(column)?.map(|rate| (name, crate::humanise(rate, "1/s"))));
+    }
+    for (column, name) in [
+        ("lateness_p50_ns", "generator's lateness, median"),
+        ("lateness_p99_ns", "generator's lateness, p99"),
+        ("lateness_max_ns", "generator's lateness, maximum"),
+    ] {
+        load.extend(whole(column)?.map(|time| (name, crate::humanise(time as f64, "ns"))));
+    }
     Ok(Case {
         id: row.text("case_id")?.to_owned(),
         model: row.text("model")?.to_owned(),
@@ -487,6 +507,7 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         loop_ns: row.optional_real("loop_ns")?,
         clock: owned(text("clock_source")?).map(|source| (source, resolution)),
         stages,
+        load,
         settings: settings(text("measure")?),
         used: object(text("used")?),
         results: Vec::new(),
