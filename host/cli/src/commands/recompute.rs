@@ -276,7 +276,7 @@ fn say(all: &[Computed], dry_run: bool, printer: &Printer) {
         let plugin = (&*computed.now.plugin.id, &*computed.now.plugin.version);
         *counts.entry(plugin).or_default().entry(computed.state.name()).or_default() += 1;
     }
-    let verb = if dry_run { "Would be" } else { "Recomputed" };
+    let verb = if dry_run { "Dry run" } else { "Recomputed" };
     for ((id, version), states) in counts {
         let states: Vec<_> =
             states.iter().map(|(state, count)| format!("{count} {state}")).collect();
