@@ -16,7 +16,8 @@ is then in it. A percentile needs enough queries in each of them.
 What a query is depends on the scenario, and every value says it in its `query` attribute. In
 `single-stream` it is one batch. In `offline` it is the whole set of samples, so that its latency
 is the time until the last of them is done: a figure of its own, and not to be compared with the
-latency of a batch.
+latency of a batch. In `server` and `constant-rate` it counts from the scheduled time, so that waiting in
+a queue is part of it.
 */
 
 use host_statistics::{
@@ -61,6 +62,8 @@ impl Metric for Latency {
         let queries = latencies.as_ref().map_or(0, |latencies| latencies.len());
         let query = match case.attributes.get("scenario").map(String::as_str) {
             Some("offline") => "the whole set of samples, until the last is done",
+            Some("multi-stream") => "several samples that belong together, until the last is done",
+            Some("server" | "constant-rate") => "one batch, from when it was to begin",
             _ => "one batch",
         };
         let processes = match (&latencies, columns.unsigned(PROCESS)) {
