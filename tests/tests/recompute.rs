@@ -167,7 +167,7 @@ fn values_whose_samples_are_lost_stay() {
         .expect(7);
     let found = ended.json();
     assert_eq!(count(&found, "kept"), 2, "{found}");
-    assert_eq!(found["results"][0]["reason"], "the file with `latency` is lost");
+    assert_eq!(found["results"][0]["reason"], "the file with `latency`, `process` is lost");
     assert!(ended.stderr.contains("what was computed before stays"), "{}", ended.stderr);
     assert_eq!(place.lines("results.jsonl"), before);
 

@@ -186,6 +186,14 @@ fn what_a_backend_offers_is_used() {
 }
 
 #[test]
+fn stages_that_cannot_be_true_are_refused() {
+    let case = fault(&[("fault-offers", "stage-times"), ("fault", "impossible")]);
+    let stages = finish(case).0.conditions.stages.expect("they are told");
+    let gap = stages.expect("the host's own times").inside_run.expect_err("impossible times");
+    assert!(gap.reason.contains("and the whole run took"), "{gap:?}");
+}
+
+#[test]
 fn a_worker_runs_where_it_is_pinned() {
     let mut automatic = null();
     automatic.measure.pin = Pin::Auto;

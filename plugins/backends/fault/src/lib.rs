@@ -32,6 +32,7 @@ Without options it does its work and does it right. These options of `[backend.o
 | `nan` | `run` only: all outputs are not numbers |
 | `stale` | `run` only: outputs are those of the run before, or 0 |
 | `slow` | `run` only: the device takes its time; `run` waits for it and an enqueued run does not |
+| `impossible` | `run` only, for `stage-times`: stages that take longer than the run in which they were |
 | `lie` | `run` only: like `slow`, but `run` returns before the device is done, unless 16 are under way |
 
 The pace of the device, `run` only, with its time as long as it says above but for what follows:
@@ -117,13 +118,15 @@ choices! {
         Bimodal = "bimodal",
         Throttle = "throttle",
         Stall = "stall",
+        Impossible = "impossible",
     }
 }
 
 impl Fault {
     /// Whether it is a way of running, which no other phase has.
     fn is_of_runs(self) -> bool {
-        matches!(self, Self::Zeros | Self::Nan | Self::Stale) || self.takes_time()
+        matches!(self, Self::Zeros | Self::Nan | Self::Stale | Self::Impossible)
+            || self.takes_time()
     }
 
     fn takes_time(self) -> bool {
@@ -365,6 +368,10 @@ impl StageTimes for FaultSession {
         let start = Instant::now();
         self.run(inputs, outputs)?;
         let quarter = start.elapsed().as_nanos() as u64 / 4;
+        if self.plan.fault == Some(Fault::Impossible) {
+            let (copy_in_ns, copy_out_ns) = (quarter, u64::MAX);
+            return Ok(Stages { copy_in_ns, compute_ns: 1000 * quarter, copy_out_ns });
+        }
         Ok(Stages { copy_in_ns: quarter, compute_ns: 2 * quarter, copy_out_ns: quarter })
     }
 }
