@@ -161,6 +161,8 @@ struct Watch {
     outputs: Outputs,
     /// Resident memory while measuring: its sum in bytes, and how often it was looked at.
     average: (u128, u64),
+    /// The most of these.
+    highest: Option<u64>,
 }
 
 /// The outputs so far: they come in order and with one width, or no table can hold them.
@@ -196,6 +198,7 @@ impl Watch {
             kills_before: platform::out_of_memory_kills(),
             outputs: Outputs::default(),
             average: (0, 0),
+            highest: None,
         }
     }
 
@@ -252,6 +255,11 @@ impl Watch {
                 memory.average_of = count;
                 memory.average_bytes =
                     sum.checked_div(count.into()).and_then(|mean| u64::try_from(mean).ok());
+                // The kernel counts pages in batches, so that what it calls the most can be a little
+                // less than what was seen.
+                if report.peak_memory_bytes.is_some() {
+                    report.peak_memory_bytes = report.peak_memory_bytes.max(self.highest);
+                }
                 Step::Conclude(Conclusion::Finished(report))
             }
             Message::Failed(failure) => fail(failure),
@@ -282,6 +290,7 @@ impl Watch {
         if self.phase == Phase::Measure {
             self.average.0 += u128::from(resident);
             self.average.1 += 1;
+            self.highest = self.highest.max(Some(resident));
         }
         self.memory.peak = self.memory.peak.max(Some(used));
         let limit = self.memory.limit.filter(|limit| used > *limit)?;

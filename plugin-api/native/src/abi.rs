@@ -340,9 +340,6 @@ structs! {
         get_extension: Option<GetExtension>,
     }
 
-    /// The extension [`EXTENSION_THREADS`].
-    sized Threads as tare_threads = 8 { struct_size: usize, }
-
     /// Arguments of [`DeviceEnergy`]'s `read`.
     sized DeviceEnergyArgs as tare_device_energy_args = 40 {
         struct_size: usize,
@@ -386,6 +383,9 @@ structs! {
         struct_size: usize,
         run: Option<Call<StageTimesArgs>>,
     }
+
+    /// The extension [`EXTENSION_THREADS`].
+    sized Threads as tare_threads = 8 { struct_size: usize, }
 }
 
 /// Name of the extension by which a backend serves several threads at once.
