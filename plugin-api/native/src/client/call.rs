@@ -1,7 +1,7 @@
 //! A run with everything laid out beforehand.
 
 use std::ptr;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use super::tensor::{self, Tensor, TensorData};
 use super::{Error, Result, SessionInner};
@@ -15,7 +15,7 @@ use crate::abi;
 pub struct Call {
     run: abi::Call<abi::RunArgs>,
     pub(super) args: abi::RunArgs,
-    pub(super) session: Arc<SessionInner>,
+    pub(super) session: Rc<SessionInner>,
     inputs: Vec<Tensor>,
     /// What `args` points to; never resized.
     input_handles: Vec<*mut abi::Tensor>,
@@ -24,7 +24,7 @@ pub struct Call {
 }
 
 impl Call {
-    pub(super) fn new(session: &Arc<SessionInner>, inputs: Vec<Tensor>) -> Result<Self> {
+    pub(super) fn new(session: &Rc<SessionInner>, inputs: Vec<Tensor>) -> Result<Self> {
         let (wanted, given) = (session.info.inputs.len(), inputs.len());
         if wanted != given {
             return Err(Error::argument("run", format!("{given} inputs given, {wanted} wanted")));
@@ -46,7 +46,7 @@ impl Call {
         Ok(Self {
             run: session.model.backend.functions.run,
             args,
-            session: Arc::clone(session),
+            session: Rc::clone(session),
             inputs,
             input_handles,
             output_handles,
@@ -159,9 +159,9 @@ impl Call {
     }
 }
 
-fn check(session: &Arc<SessionInner>, index: usize, input: &Tensor) -> Result<()> {
+fn check(session: &Rc<SessionInner>, index: usize, input: &Tensor) -> Result<()> {
     let (name, prepared) = (&session.info.inputs[index].name, &session.shapes[index]);
-    if !Arc::ptr_eq(&input.inner.model, &session.model) {
+    if !std::sync::Arc::ptr_eq(&input.inner.model, &session.model) {
         return Err(Error::argument("run", format!("input `{name}` belongs to another model")));
     }
     if input.shape() != prepared {

@@ -24,6 +24,7 @@ mod tensor;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub use call::Call;
@@ -203,7 +204,9 @@ impl Backend {
         }
         let functions = Functions::new(&api)?;
         let inner = BackendInner { functions, handle: api.backend, abi: version, host };
-        Ok(Self { inner: Arc::new(inner) })
+        #[expect(clippy::arc_with_non_send_sync, reason = "only a model may go to other threads")]
+        let inner = Arc::new(inner);
+        Ok(Self { inner })
     }
 
     /// ABI major and minor version that the plugin was built for.
@@ -273,7 +276,12 @@ impl Backend {
         // SAFETY: the call has filled it in, and it is valid until `unload`.
         let info = unsafe { foreign::model_info(args.info) }
             .map_err(|detail| Error::contract("load", detail))?;
-        Ok(Model { inner: Arc::new(inner), info: Arc::new(info) })
+        #[expect(
+            clippy::arc_with_non_send_sync,
+            reason = "`ModelOnThreads` says when it may go to other threads"
+        )]
+        let inner = Arc::new(inner);
+        Ok(Model { inner, info: Arc::new(info) })
     }
 
     /// The table of an extension; `None` where the backend does not offer it. What it points to is
@@ -363,7 +371,7 @@ impl Model {
             info: ptr::null(),
         };
         invoke!(self.inner.backend.functions, prepare, &raw mut args)?;
-        let inner = Arc::new(SessionInner {
+        let inner = Rc::new(SessionInner {
             model: Arc::clone(&self.inner),
             info: Arc::clone(&self.info),
             handle: args.session,
@@ -416,7 +424,7 @@ impl Drop for SessionInner {
 
 /// A model that is ready to run with given shapes.
 pub struct Session {
-    inner: Arc<SessionInner>,
+    inner: Rc<SessionInner>,
     used: Vec<(String, String)>,
 }
 

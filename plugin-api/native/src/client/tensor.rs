@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Error, Model, ModelInner, Result, foreign, invoke};
@@ -78,7 +79,7 @@ impl Drop for TensorInner {
 /// A tensor on a model's device. Clones are the same tensor.
 #[derive(Clone)]
 pub struct Tensor {
-    pub(super) inner: Arc<TensorInner>,
+    pub(super) inner: Rc<TensorInner>,
     dtype: DataType,
     shape: Vec<i64>,
 }
@@ -94,7 +95,7 @@ impl Tensor {
     pub(super) fn adopt(model: &Arc<ModelInner>, handle: *mut abi::Tensor) -> Result<Self> {
         let inner = TensorInner { model: Arc::clone(model), handle };
         let (dtype, shape) = describe(model, handle)?;
-        Ok(Self { inner: Arc::new(inner), dtype, shape })
+        Ok(Self { inner: Rc::new(inner), dtype, shape })
     }
 
     /// The element type that it has on the device, which may be narrower than what it was made of.
