@@ -445,7 +445,11 @@ impl<'a> Load<'a> {
                 early_stopping = Some(early(summary, sink, percentile, confidence, limited));
             }
             measure::Verdict::Invalid(found) => {
-                reasons.extend(found.iter().map(reason));
+                let grows = grows(sink.latencies.kept());
+                let holds = |found: &&measure::Reason| {
+                    grows || !matches!(found, measure::Reason::TooSlow { .. })
+                };
+                reasons.extend(found.iter().filter(holds).map(reason));
             }
         }
         if let Some(search) = search {
@@ -476,6 +480,15 @@ impl<'a> Load<'a> {
 /// Seed of a process's arrivals: each has its own.
 fn seed(case: &CaseSpec) -> u64 {
     case.seed ^ (u64::from(case.process) << 32)
+}
+
+/// Whether latencies grow as those of a queue do that gets longer all the time: in proportion to the time
+/// that has passed, so that those of the last third are five times those of the first. Without that, rates
+/// that differ are those of a short measurement, whose first and last latency differ.
+fn grows(latencies: &[u64]) -> bool {
+    let third = latencies.len() / 3;
+    let (first, last) = (&latencies[..third], &latencies[latencies.len() - third..]);
+    median(first).zip(median(last)).is_none_or(|(first, last)| last > 2.0 * first)
 }
 
 /// The open loop of a case at a rate.
@@ -710,5 +723,26 @@ impl Observer for Sending<'_> {
 
     fn enough(&mut self, _: &Summary) -> bool {
         self.sink.is_enough()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_gets_longer_grows_and_one_that_varies_does_not() {
+        let growing: Vec<u64> = (0..300).map(|index| 1000 + index * 50).collect();
+        assert!(grows(&growing));
+        let varying: Vec<u64> = (0..300).map(|index| 1000 + index % 7 * 500).collect();
+        assert!(!grows(&varying));
+        assert!(grows(&[5, 6]), "too few to say otherwise");
+    }
+
+    #[test]
+    fn percentiles_are_exact_fractions() {
+        assert_eq!(quantile(0.99).rank(1000), 990);
+        assert_eq!(quantile(0.999).rank(10_000), 9990);
+        assert_eq!(quantile(0.9).rank(64), Quantile::P90.rank(64));
     }
 }
