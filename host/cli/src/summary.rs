@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, Recommendation, Table, Warning, WarningKind,
+    CaseKey, CaseRecord, Cell, MetricValue, Outcome, Recommendation, Table, Verdict, Warning,
+    WarningKind,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -73,7 +74,14 @@ impl Summary {
         }
         let mut cases = Vec::new();
         for record in folder.records()? {
-            let record = record?;
+            let mut record = record?;
+            // A rate that was searched is shown as what was found.
+            if let Outcome::Finished(report) = &record.outcome
+                && record.key.scenario.is_open_loop()
+                && record.key.rate.is_none()
+            {
+                record.key.rate = report.pace.as_ref().map(|pace| pace.asked);
+            }
             cases.push(Case {
                 metrics: metrics.remove(&record.case_id).unwrap_or_default(),
                 errors: errors.remove(&record.case_id).unwrap_or_default(),
@@ -148,18 +156,18 @@ impl Summary {
         }
         let mut columns = vec!["case_id"];
         columns.extend(CaseKey::COLUMNS);
-        columns.extend(["outcome", "reason", "warnings"]);
+        columns.extend(["outcome", "reason", "valid", "warnings"]);
         columns.extend(&metrics);
         let columns = columns.into_iter().map(str::to_owned).collect();
         let text = |text: &str| Cell::Text(text.to_owned());
         let row = |case: &Case| {
-            let warnings: Vec<_> =
-                case.warnings().iter().map(|warning| warning.kind.name()).collect();
+            let warnings = case.notes();
             let mut row = vec![text(&case.record.case_id)];
             row.extend(case.record.key.cells());
             row.extend([
                 text(case.outcome()),
                 case.reason().map_or(Cell::Null, Cell::Text),
+                case.valid().map_or(Cell::Null, Cell::Boolean),
                 text(&warnings.join(" ")),
             ]);
             row.extend(metrics.iter().map(
@@ -252,6 +260,9 @@ impl Summary {
             let notes: Vec<_> = cases.iter().map(|case| case.notes()).collect();
             let number = |notes: &Vec<&str>| match notes.len() {
                 0 => String::new(),
+                number if notes.contains(&WarningKind::Invalid.name()) => {
+                    format!("invalid {number}")
+                }
                 number => number.to_string(),
             };
             columns.push(Column {
@@ -337,6 +348,13 @@ impl Case {
         match &self.record.outcome {
             Outcome::Finished(report) => &report.warnings,
             _ => &[],
+        }
+    }
+
+    fn valid(&self) -> Option<bool> {
+        match &self.record.outcome {
+            Outcome::Finished(report) => report.verdict.as_ref().map(Verdict::is_valid),
+            _ => None,
         }
     }
 

@@ -512,6 +512,23 @@ fn partial_cell(cell: &CellTable) -> PartialCell {
     }
 }
 
+/// More threads than this are a mistake, and would take the machine down.
+const MOST_CLIENTS: u32 = 1024;
+
+/// So many processes of each case take days, and are a mistake.
+const MOST_PROCESSES: u32 = 1000;
+
+fn too_many(what: &str, count: &At<NonZeroU32>, most: u32, reader: &mut Reader) {
+    if count.get_ref().get() > most {
+        reader.error(
+            count.span(),
+            format!("{} {what} are more than the {most} that are possible", count.get_ref()),
+            "too many",
+            format!("give {most} or fewer"),
+        );
+    }
+}
+
 /// Checks that each scenario has the load that it takes, and that no load is given for nothing.
 fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
     let MatrixTable { scenario, rate, clients, include, .. } = table;
@@ -578,6 +595,9 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
                 );
             }
         }
+        for count in clients.iter().flat_map(|axis| &axis.get_ref().values) {
+            too_many("clients", count, MOST_CLIENTS, reader);
+        }
         if let Some(clients) = clients.as_ref().filter(|_| !takes_clients) {
             reader.error(
                 clients.span(),
@@ -616,6 +636,9 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         memory_limit,
         pin,
     } = table;
+    if let Some(processes) = processes {
+        too_many("processes", processes, MOST_PROCESSES, reader);
+    }
     if let (Some(processes), Some(order)) = (processes, order)
         && *order.get_ref() == Order::Interleaved
         && processes.get_ref().get() == 1

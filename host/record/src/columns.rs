@@ -13,6 +13,11 @@ pub mod column {
     pub const SCHEDULED: &str = "scheduled";
     /// `u64`, 1: which client or server made each measured query.
     pub const LANE: &str = "lane";
+    /// `f64`, 1/s, a row for each process: queries per second that ended, in an open loop, without the
+    /// harness's own pauses.
+    pub const ACHIEVED_RATE: &str = "achieved-rate";
+    /// `f64`, 1/s, a row for each process: queries per second that were scheduled, in an open loop.
+    pub const OFFERED_RATE: &str = "offered-rate";
     /// `u64`, 1: which process made each measured query, where there are several.
     pub const PROCESS: &str = "process";
     /// `u64`, 1: samples in each measured query.
@@ -67,6 +72,8 @@ pub mod column {
         SCHEDULED,
         LANE,
         PROCESS,
+        ACHIEVED_RATE,
+        OFFERED_RATE,
         ITEMS,
         WARM_UP_LATENCY,
         WARM_UP_START,

@@ -43,10 +43,14 @@ const PROBE_NS: u64 = 2_000_000_000;
 /// that grows more slowly than this shows in the latencies, and in the measurement of what is found.
 const PROBE_KEEPS_UP: f64 = 0.9;
 
-/// Where a search begins and ends, as shares of the rate that one query after the other would
-/// have: below the first a queue is too rare to matter, and above the second no backend that
-/// takes one query at a time can keep up.
-const SEARCHED: (f64, f64) = (0.125, 4.0);
+/// Where a search begins, where it begins if that is too much, and where it ends, as shares of the rate
+/// that one query after the other would have. Below the first a queue is rare, below the second it
+/// hardly happens, and above the last no backend that takes one query at a time can keep up.
+const SEARCHED: [f64; 3] = [0.125, 0.008, 4.0];
+
+/// How often a rate that was found is lowered at most, and to which part of itself.
+const BACK_OFFS: usize = 5;
+const BACK_OFF: f64 = 0.97;
 
 /// Memory for latencies where something is computed from all of them: 8 MiB.
 const MANY: usize = 1 << 20;
@@ -194,12 +198,17 @@ impl<'a> Load<'a> {
     ) -> Result<(Thinned, Option<WarmUpFacts>), Stop> {
         stage.connection.enter(Phase::WarmUp)?;
         let settings = &self.case.measure;
+        // An open loop may have to wait long for its next query; nobody else has to wait.
+        let longest = |time: u64| match self.case.key.rate {
+            Some(_) => time.max(settings.maximum_duration_ns),
+            None => u64::MAX,
+        };
         let rule = match settings.warm_up {
             WarmUp::Iterations(queries) => {
-                StopRule { minimum_ns: 0, minimum_queries: queries, maximum_ns: u64::MAX }
+                StopRule { minimum_ns: 0, minimum_queries: queries, maximum_ns: longest(0) }
             }
             WarmUp::Nanoseconds(time) => {
-                StopRule { minimum_ns: time, minimum_queries: 0, maximum_ns: u64::MAX }
+                StopRule { minimum_ns: time, minimum_queries: 0, maximum_ns: longest(time) }
             }
             WarmUp::Auto => StopRule {
                 minimum_ns: SHORTEST_WARM_UP_NS.min(settings.maximum_duration_ns),
@@ -251,15 +260,40 @@ impl<'a> Load<'a> {
         let typical_ns = median(warm_up.kept()).unwrap_or(first_run_ns as f64).max(1.0);
         let capacity = 1e9 / typical_ns;
         let bound = |share: f64| rate((capacity * share).clamp(1e-9, 1e9));
-        let search = Search::new(bound(SEARCHED.0)?, bound(SEARCHED.1)?, limit.at_most_ns);
         let mut probes = Vec::new();
         let mut probe_seed = seed(self.case) ^ 2;
-        let found = find_max_rate(&search, |at| {
+        let mut measure = |at: measure::Rate, minimum_ns: u64| {
             probe_seed = probe_seed.wrapping_add(1);
-            let (probe, seen) = self.probe(stage, at, percentile, probe_seed)?;
+            let (probe, seen) = self.probe(stage, at, minimum_ns, percentile, probe_seed)?;
             probes.push(probe);
             Ok::<_, Stop>(seen)
-        })?;
+        };
+        let short_ns = settings.minimum_duration_ns.min(PROBE_NS);
+        let [floors @ .., highest] = SEARCHED;
+        let mut search = Search::new(bound(floors[0])?, bound(highest)?, limit.at_most_ns);
+        let mut found = find_max_rate(&search, |at| measure(at, short_ns))?;
+        // Low rates take long to measure, so they are looked at only where it has to be.
+        for floor in &floors[1..] {
+            if found != MaxRate::NotEvenLowest {
+                break;
+            }
+            search = Search::new(bound(*floor)?, search.lowest, limit.at_most_ns);
+            found = find_max_rate(&search, |at| measure(at, short_ns))?;
+        }
+        // A short measurement is kind to a border: what was found has to hold for as long as the case
+        // is measured, and is lowered a little where it does not, as LoadGen's search does.
+        if let MaxRate::Found(Bracket { fine: Some(fine), .. }) = &mut found {
+            for _ in 0..BACK_OFFS {
+                let latency = match measure(*fine, settings.minimum_duration_ns)? {
+                    Seen::Latency(latency) => latency,
+                    Seen::CouldNotKeepUp => u64::MAX,
+                };
+                if latency <= limit.at_most_ns {
+                    break;
+                }
+                *fine = rate(fine.get() * BACK_OFF)?;
+            }
+        }
         let (end, bracket) = match found {
             MaxRate::Found(bracket) => (SearchEnd::Found, bracket),
             MaxRate::Unsettled(bracket) => (SearchEnd::Unsettled, bracket),
@@ -288,13 +322,12 @@ impl<'a> Load<'a> {
         &self,
         stage: &mut Stage<'_, impl Runner>,
         at: measure::Rate,
+        minimum_ns: u64,
         percentile: Quantile,
         seed: u64,
     ) -> Result<(Probe, Seen), Stop> {
-        let settings = &self.case.measure;
         // Five queries beyond the percentile, so that one stall does not decide.
         let minimum_queries = (5.0 / (1.0 - percentile.probability())).ceil();
-        let minimum_ns = settings.minimum_duration_ns.min(PROBE_NS);
         // A queue that grows makes the loop longer than its schedule; twice as long is enough to know.
         let schedule_ns = (minimum_queries * 1e9 / at.get()).max(minimum_ns as f64);
         let rule = StopRule {
@@ -328,7 +361,11 @@ impl<'a> Load<'a> {
         let settings = &self.case.measure;
         let rule = StopRule {
             minimum_ns: settings.minimum_duration_ns,
-            minimum_queries: settings.minimum_queries.max(1),
+            // A query of `offline` is the whole set, of which the rules want one.
+            minimum_queries: match (settings.rules, self.case.key.scenario) {
+                (Some(RuleSet::MlPerf), Scenario::Offline) => 1,
+                _ => settings.minimum_queries.max(1),
+            },
             maximum_ns: settings.maximum_duration_ns,
         };
         let scenario = self.scenario.ok_or_else(|| failure::input("the case has no rate"))?;
@@ -396,16 +433,45 @@ impl<'a> Load<'a> {
         quantile(stated.map(Share::get).or(ruled).unwrap_or(USUAL_PERCENTILE))
     }
 
+    /// What of the case is not as the rules have it.
+    fn against_rules(&self, rules: &Rules) -> Vec<String> {
+        let (key, settings) = (&self.case.key, &self.case.measure);
+        let mut against = Vec::new();
+        let single = matches!(key.scenario, Scenario::SingleStream | Scenario::Server);
+        if single && key.batch != 1 {
+            against.push(format!("a query of {} has one sample, not {}", key.scenario, key.batch));
+        }
+        let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
+        if key.scenario == Scenario::MultiStream && self.items_per_query != usual {
+            let samples = self.items_per_query;
+            against.push(format!("a query of multi-stream has {usual} samples, not {samples}"));
+        }
+        if key.scenario == Scenario::Server && settings.latency_limit.is_none() {
+            against.push("the latency of server has a limit, and none is set".to_owned());
+        }
+        let stated = settings.latency_limit.and_then(|limit| limit.percentile);
+        if let (Some(stated), Requirement::Percentile { percentile, .. }) =
+            (stated, rules.requirement)
+            && quantile(stated.get()) != quantile(percentile)
+        {
+            let ruled = quantile(percentile);
+            against.push(format!("the percentile of {} is {ruled}", key.scenario));
+        }
+        against
+    }
+
     fn judge(&self, summary: &Summary, sink: &Sink, search: Option<&RateSearch>) -> Verdict {
         let settings = &self.case.measure;
         let percentile = self.percentile();
         let mut reasons = Vec::new();
         let limited = settings.latency_limit.is_some();
         let rules = match (settings.rules, self.rules()) {
-            (Some(_), Some(mut rules)) => {
-                if let Requirement::Percentile { percentile: ruled, .. } = &mut rules.requirement {
-                    *ruled = percentile.probability();
-                }
+            (Some(ruled), Some(rules)) => {
+                let against = self.against_rules(&rules);
+                reasons.extend(against.into_iter().map(|what| InvalidReason {
+                    kind: InvalidKind::NoRules,
+                    evidence: format!("This is not by the rules of {ruled}: {what}."),
+                }));
                 rules
             }
             (ruled, _) => {
@@ -544,19 +610,20 @@ fn reason(found: &measure::Reason) -> InvalidReason {
         }
         Reason::TooShort { timed_ns, minimum_ns } => (
             InvalidKind::TooShort,
-            format!("{} were measured, and not {}.", shown(timed_ns), shown(minimum_ns)),
+            format!("{} were measured; it takes {}.", shown(timed_ns), shown(minimum_ns)),
         ),
-        Reason::TooFewQueries { queries, minimum } => {
-            (InvalidKind::TooFewQueries, format!("{queries} queries were made, and not {minimum}."))
-        }
+        Reason::TooFewQueries { queries, minimum } => (
+            InvalidKind::TooFewQueries,
+            format!("{queries} queries were made; it takes {minimum}."),
+        ),
         Reason::TooFewSamples { samples, minimum } => (
             InvalidKind::TooFewSamples,
-            format!("{samples} samples were measured, and not {minimum}."),
+            format!("{samples} samples were measured; it takes {minimum}."),
         ),
         Reason::OverLimit { over, queries, allowed } => (
             InvalidKind::OverLimit,
             format!(
-                "{over} of {queries} queries were over the limit on their latency, and not {allowed}."
+                "{over} of {queries} queries were over the limit on their latency; at most {allowed} may be."
             ),
         ),
         Reason::Late { p99_ns, bound_ns } => (

@@ -19,9 +19,12 @@ use crate::platform;
 ///
 /// A failure that names the processors which are not there or may not be used.
 pub(crate) fn pin(case: &CaseSpec, files: &Files) -> Result<Scheduling, Failure> {
+    // Each client has the backend's threads at work at the same time.
+    let clients = case.key.clients.unwrap_or(1);
+    let threads = case.threads.map(|threads| threads.saturating_mul(clients));
     let wanted = match &case.measure.pin {
         Pin::None => None,
-        Pin::Auto => Some(automatic(files, case.threads)?),
+        Pin::Auto => Some(automatic(files, threads)?),
         Pin::Processors(processors) => {
             allowed(files, processors)?;
             Some(processors.clone())

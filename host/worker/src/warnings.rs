@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use host_measure::{Calibration, StopRule, Summary};
-use host_record::{CaseSpec, WarmUpFacts, Warning, WarningKind};
+use host_record::{CaseSpec, Confidence, WarmUpFacts, Warning, WarningKind};
 use host_statistics::{Quantile, estimates, median, median_absolute_deviation};
 
 use crate::platform::Activity;
@@ -107,8 +107,22 @@ impl Evidence<'_> {
         if self.summary.enough {
             return None;
         }
+        if let Some(confidence) = self.case.measure.confidence
+            && queries >= minimum_queries
+            && timed_ns >= minimum_ns
+        {
+            let Confidence { level, half_width, percentile } = confidence;
+            let evidence = format!(
+                "The interval around the percentile {percentile} was to be within {half_width} of it at \
+                 a confidence of {level}, and was wider when the maximum of {} was over.",
+                time(maximum_ns as f64)
+            );
+            return Some(Warning { kind: WarningKind::FewSamples, evidence });
+        }
+        let queries =
+            if queries == 1 { "1 query".to_owned() } else { format!("{queries} queries") };
         let evidence = format!(
-            "{queries} queries in {} were made before the maximum of {} was over; asked for were \
+            "{queries} in {} were made before the maximum of {} was over; asked for were \
              at least {minimum_queries} in at least {}.",
             time(timed_ns as f64),
             time(maximum_ns as f64),

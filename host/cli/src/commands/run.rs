@@ -175,8 +175,9 @@ fn resume(
         format_args!(
             "{}: {} of {} done",
             writer.folder().run_id(),
-            writer.counts().cases(),
-            ready.plan.count().total()
+            writer.lines(),
+            ready.plan.count().cases * u64::from(ready.plan.processes_of_each())
+                + ready.plan.count().gaps
         ),
     );
     Ok(Some(ready.begin(writer, results)))

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection, params};
-use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, Rate, Verdict};
+use host_record::{
+    CaseRecord, Environment, Lateness, Outcome, Pace, PluginIdentity, Rate, Verdict,
+};
 
 use crate::error::StoreError;
 use crate::run::{
@@ -323,7 +325,20 @@ fn append_case(
     let clock = report.map(|report| &report.clock);
     let verdict = report.and_then(|report| report.verdict.as_ref());
     let pace = report.and_then(|report| report.pace.as_ref());
-    let late = pace.and_then(|pace| pace.lateness);
+    // Of several processes: the mean of rates, the sum of what was never begun, the worst lateness.
+    let paces: Vec<_> = report
+        .map(|report| &**report)
+        .into_iter()
+        .chain(&record.further)
+        .filter_map(|report| report.pace.as_ref())
+        .collect();
+    let mean = |rate: &dyn Fn(&Pace) -> Option<f64>| {
+        let rates: Option<Vec<f64>> = paces.iter().map(|pace| rate(pace)).collect();
+        rates.filter(|rates| !rates.is_empty()).map(|it| it.iter().sum::<f64>() / it.len() as f64)
+    };
+    let worst = |time: &dyn Fn(&Lateness) -> u64| {
+        paces.iter().filter_map(|pace| pace.lateness.as_ref()).map(time).max()
+    };
     let values: &[&dyn ToSql] = &[
         &run_id,
         &record.case_id,
@@ -365,13 +380,13 @@ fn append_case(
         &key.clients,
         &verdict.map(Verdict::is_valid),
         &verdict.map(json_text),
-        &pace.map(|pace| pace.asked.get()),
-        &pace.and_then(|pace| pace.offered_per_second),
-        &pace.and_then(|pace| pace.achieved_per_second),
-        &pace.map(|pace| pace.unserved),
-        &late.map(|late| late.median_ns),
-        &late.map(|late| late.p99_ns),
-        &late.map(|late| late.maximum_ns),
+        &mean(&|pace| Some(pace.asked.get())),
+        &mean(&|pace| pace.offered_per_second),
+        &mean(&|pace| pace.achieved_per_second),
+        &pace.map(|_| paces.iter().map(|pace| pace.unserved).sum::<u64>()),
+        &worst(&|late| late.median_ns),
+        &worst(&|late| late.p99_ns),
+        &worst(&|late| late.maximum_ns),
         &report.and_then(|report| report.search.as_ref()).map(json_text),
         &report.and_then(|report| report.warm_up.as_ref()).map(json_text),
         &record.processes(),

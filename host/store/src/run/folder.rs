@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_record::{
-    CaseColumns, CaseRecord, Column, ColumnData, Outcome, Processes, WorkerReport, column, part,
+    CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, WorkerReport, column,
+    part,
 };
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -245,7 +246,7 @@ impl RunFolder {
                 false => Vec::new(),
             };
             for name in names {
-                if let Some(data) = self.column(&case_id, report, &samples, name.as_ref())? {
+                if let Some(data) = self.column(record, report, &samples, name.as_ref())? {
                     columns.push(data);
                 }
             }
@@ -259,11 +260,12 @@ impl RunFolder {
 
     fn column(
         &self,
-        case_id: &str,
+        record: &CaseRecord,
         report: &WorkerReport,
         samples: &[SampleReader],
         name: &str,
     ) -> Result<Option<Column>, StoreError> {
+        let (case_id, further) = (record.case_id.as_str(), &record.further);
         let sampled = |column| {
             let mut all: Option<Vec<u64>> = None;
             for samples in samples {
@@ -285,6 +287,12 @@ impl RunFolder {
                 .flat_map(|(process, samples)| std::iter::repeat_n(process, samples.len()));
             (samples.len() > 1).then(|| (1, ColumnData::U64(numbered.collect())))
         };
+        let paces = |rate: &dyn Fn(&Pace) -> Option<f64>| {
+            let reports = std::iter::once(report).chain(further);
+            let rates: Option<Vec<f64>> =
+                reports.map(|report| report.pace.as_ref().and_then(rate)).collect();
+            rates.map(|rates| (1, ColumnData::F64(rates)))
+        };
         // Of several processes, the first one's: what comes before what is another process's.
         let warm_up = |column| {
             let first = samples.first();
@@ -304,6 +312,8 @@ impl RunFolder {
             column::SCHEDULED => ("ns", sampled_if_there(SampleColumn::Scheduled)?),
             column::LANE => ("1", sampled_if_there(SampleColumn::Lane)?),
             column::PROCESS => ("1", process()),
+            column::ACHIEVED_RATE => ("1/s", paces(&|pace| pace.achieved_per_second)),
+            column::OFFERED_RATE => ("1/s", paces(&|pace| pace.offered_per_second)),
             column::WARM_UP_LATENCY => ("ns", warm_up(SampleColumn::Latency)?),
             column::WARM_UP_START => ("ns", warm_up(SampleColumn::Start)?),
             column::OUTPUT => {

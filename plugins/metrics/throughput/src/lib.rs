@@ -5,12 +5,16 @@ Of one client that waits for its queries, over measured time: the sum of the que
 Between blocks of queries the harness pauses to send its samples out; those pauses are its own and
 are left out, so the figure is what the backend does while it is asked to do something.
 
-Of an open loop, where queries arrive by a schedule, and of several clients, over the time from the
-first query's end to the last one's: what was achieved, in *n* - 1 gaps between *n* ends. The attribute
-`offered-queries` is the rate at which queries arrived, over the gaps of the schedule.
+Of several clients, the sum of what each had by the same reckoning.
+
+Of an open loop, where queries arrive by a schedule, what was achieved: *n* - 1 gaps between the ends of
+*n* queries, as the harness counts it, without its pauses. The attribute `offered-queries` is the rate at which
+queries arrived.
 
 Of several processes, the mean of theirs, with an interval of what another process may do.
 */
+
+use std::collections::BTreeMap;
 
 use host_statistics::student_interval;
 use plugin_guest::{
@@ -20,9 +24,9 @@ use plugin_guest::{
 /// The columns that are read.
 const LATENCY: &str = "latency";
 const ITEMS: &str = "items";
-const START: &str = "start";
-const SCHEDULED: &str = "scheduled";
 const LANE: &str = "lane";
+const ACHIEVED: &str = "achieved-rate";
+const OFFERED: &str = "offered-rate";
 const PROCESS: &str = "process";
 
 /// Confidence of the interval over processes.
@@ -39,17 +43,16 @@ impl Metric for Throughput {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[LATENCY, ITEMS, START, SCHEDULED, LANE, PROCESS]
+        &[LATENCY, ITEMS, LANE, ACHIEVED, OFFERED, PROCESS]
     }
 
     fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
         let sample = Sample {
             latencies: columns.unsigned(LATENCY),
             items: columns.unsigned(ITEMS),
-            begun: columns.unsigned(START).ok().filter(|_| {
-                columns.unsigned(LANE).is_ok_and(|lanes| lanes.iter().any(|lane| *lane > 0))
-            }),
-            scheduled: columns.unsigned(SCHEDULED).ok(),
+            lanes: columns.unsigned(LANE).ok(),
+            achieved: columns.double(ACHIEVED).ok(),
+            offered: columns.double(OFFERED).ok(),
         };
         sample.check()?;
         let Ok(numbers) = columns.unsigned(PROCESS) else { return Ok(sample.rates()) };
@@ -59,10 +62,11 @@ impl Metric for Throughput {
         let mut place = 0;
         let processes: Vec<_> = numbers
             .chunk_by(|one, next| one == next)
-            .map(|process| {
+            .enumerate()
+            .map(|(number, process)| {
                 let range = place..place + process.len();
                 place = range.end;
-                sample.part(range).rates()
+                sample.part(number, range).rates()
             })
             .collect();
         Ok(over_processes(&processes))
@@ -73,10 +77,11 @@ impl Metric for Throughput {
 struct Sample<'a> {
     latencies: Result<&'a [u64], Gap>,
     items: Result<&'a [u64], Gap>,
-    /// When queries began, where several clients made them.
-    begun: Option<&'a [u64]>,
-    /// When they were to begin, in an open loop.
-    scheduled: Option<&'a [u64]>,
+    /// Which client made each query.
+    lanes: Option<&'a [u64]>,
+    /// Queries per second of each process of an open loop, as the harness counts them.
+    achieved: Option<&'a [f64]>,
+    offered: Option<&'a [f64]>,
 }
 
 impl<'a> Sample<'a> {
@@ -92,20 +97,28 @@ impl<'a> Sample<'a> {
         )))
     }
 
-    fn part(&self, range: std::ops::Range<usize>) -> Self {
+    fn part(&self, process: usize, range: std::ops::Range<usize>) -> Self {
         let part = |values: &'a [u64]| values.get(range.clone()).unwrap_or_default();
+        let one = |values: &'a [f64]| values.get(process..=process).unwrap_or_default();
         Self {
             latencies: self.latencies.clone().map(part),
             items: self.items.clone().map(part),
-            begun: self.begun.map(part),
-            scheduled: self.scheduled.map(part),
+            lanes: self.lanes.map(part),
+            achieved: self.achieved.map(one),
+            offered: self.offered.map(one),
         }
     }
 
     fn rates(&self) -> Vec<Measurement> {
         let (latencies, items) = (self.latencies.clone(), self.items.clone());
-        if let Some(began) = self.scheduled.or(self.begun) {
-            return by_ends(began, self.scheduled, latencies, items);
+        if let Some(&[achieved]) = self.achieved {
+            return by_schedule(achieved, self.offered, &items);
+        }
+        if let (Ok(latencies), Ok(items), Some(lanes)) = (&latencies, &items, self.lanes)
+            && lanes.len() == latencies.len()
+            && lanes.iter().any(|lane| *lane > 0)
+        {
+            return of_clients(latencies, items, lanes);
         }
         let time = latencies.and_then(|latencies| {
             if latencies.is_empty() {
@@ -167,53 +180,51 @@ fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
 
 plugin_guest::export_metric!(Throughput);
 
-/// Rates over the time between ends. `began` is what latencies count from.
-fn by_ends(
-    began: &[u64],
-    scheduled: Option<&[u64]>,
-    latencies: Result<&[u64], Gap>,
-    items: Result<&[u64], Gap>,
+/// Rates of an open loop.
+fn by_schedule(
+    achieved: f64,
+    offered: Option<&[f64]>,
+    items: &Result<&[u64], Gap>,
 ) -> Vec<Measurement> {
-    let span = latencies.and_then(|latencies| {
-        let ends = || began.iter().zip(latencies).map(|(began, took)| began.saturating_add(*took));
-        // Which of several queries that end first and last does not matter.
-        let first = ends().enumerate().min_by_key(|(_, end)| *end);
-        match first.zip(ends().max()) {
-            Some(((first, from), to)) if latencies.len() > 1 && to > from => {
-                Ok((first, u128::from(to - from), latencies.len()))
-            }
-            Some(_) if latencies.len() > 1 => {
-                Err(Gap::not_measured("the queries took no time that the clock could tell"))
-            }
-            _ => Err(Gap::not_measured("a rate needs two queries")),
-        }
+    let samples = items.as_ref().map_err(Gap::clone).and_then(|items| match items.len() {
+        0 => Err(Gap::not_measured("no query was measured")),
+        queries => Ok(achieved * total(items) as f64 / queries as f64),
     });
-    let queries = span.clone().map(|(_, time, queries)| rate(queries as u128 - 1, time));
-    // The first query's samples belong to no gap.
-    let samples = span.clone().and_then(|(first, time, _)| {
-        let items = items?;
-        Ok(rate(total(items) - u128::from(items.get(first).copied().unwrap_or(0)), time))
-    });
-    let bounds = scheduled.and_then(|times| times.iter().min().zip(times.iter().max()));
-    let offered = bounds
-        .map(|(from, to)| u128::from(to - from))
-        .filter(|span| *span > 0)
-        .map(|span| rate(began.len() as u128 - 1, span));
-    let higher = |name: &str, value| {
-        let mut measurement =
-            Measurement::new(format!("throughput.{name}"), value, "1/s", Direction::Higher);
-        if let Ok((_, time, queries)) = span {
-            measurement = measurement
-                .with_attribute("measured-ns", time.to_string())
-                .with_attribute("queries", queries.to_string())
-                .with_attribute("over", "the time from the first query's end to the last one's");
+    let measurement = |name: &str, value| {
+        let name = format!("throughput.{name}");
+        let mut found = Measurement::new(name, value, "1/s", Direction::Higher)
+            .with_attribute("over", "the gaps between the ends of queries");
+        if let Some(&[offered]) = offered {
+            found = found.with_attribute("offered-queries", offered.to_string());
         }
-        if let Some(offered) = offered {
-            measurement = measurement.with_attribute("offered-queries", offered.to_string());
-        }
-        measurement
+        found
     };
-    vec![higher("samples", samples), higher("queries", queries)]
+    vec![measurement("samples", samples), measurement("queries", Ok(achieved))]
+}
+
+/// Rates of several clients: each one's, added up.
+fn of_clients(latencies: &[u64], items: &[u64], lanes: &[u64]) -> Vec<Measurement> {
+    let mut of_lane: BTreeMap<u64, [u128; 3]> = BTreeMap::new();
+    for ((latency, items), lane) in latencies.iter().zip(items).zip(lanes) {
+        let sums = of_lane.entry(*lane).or_default();
+        for (sum, one) in sums.iter_mut().zip([*latency, *items, 1]) {
+            *sum += u128::from(one);
+        }
+    }
+    let sum = |what: usize| -> Result<f64, Gap> {
+        let rates = of_lane.values().map(|sums| match sums[0] {
+            0 => Err(Gap::not_measured("the queries took no time that the clock could tell")),
+            nanoseconds => Ok(rate(sums[what], nanoseconds)),
+        });
+        rates.sum()
+    };
+    let measurement = |name: &str, value| {
+        Measurement::new(format!("throughput.{name}"), value, "1/s", Direction::Higher)
+            .with_attribute("clients", of_lane.len().to_string())
+            .with_attribute("queries", latencies.len().to_string())
+            .with_attribute("over", "the sum of each client's latencies")
+    };
+    vec![measurement("samples", sum(1)), measurement("queries", sum(2))]
 }
 
 fn total(values: &[u64]) -> u128 {
@@ -277,19 +288,19 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_achieves_what_ends_and_is_offered_what_is_scheduled() {
-        let columns = [
-            (LATENCY, vec![500_000_000, 1_500_000_000, 1_500_000_000]),
-            (ITEMS, vec![8, 8, 8]),
-            (SCHEDULED, vec![1_000_000_000, 1_500_000_000, 2_000_000_000]),
-            (START, vec![1_000_000_000, 2_000_000_000, 2_500_000_000]),
+    fn an_open_loop_achieves_what_the_harness_says() {
+        let column =
+            |name: &str, data| Column { name: name.into(), unit: String::new(), width: 1, data };
+        let columns = vec![
+            column(LATENCY, ColumnData::Unsigned(vec![5, 6, 7])),
+            column(ITEMS, ColumnData::Unsigned(vec![8; 3])),
+            column(ACHIEVED, ColumnData::Double(vec![10.0])),
+            column(OFFERED, ColumnData::Double(vec![12.0])),
         ];
-        let found = compute(&columns).unwrap();
-        assert_eq!(found[0].value, Ok(8.0));
-        assert_eq!(found[1].value, Ok(1.0));
-        assert_eq!(found[1].attributes["offered-queries"], "2");
-        let one = columns.map(|(name, values)| (name, values[..1].to_vec()));
-        assert!(compute(&one).unwrap().iter().all(|found| found.value.is_err()));
+        let found = Throughput::compute(&Case::default(), &columns.into(), NoOptions {}).unwrap();
+        assert_eq!(found[0].value, Ok(80.0));
+        assert_eq!(found[1].value, Ok(10.0));
+        assert_eq!(found[1].attributes["offered-queries"], "12");
     }
 
     #[test]
@@ -308,15 +319,12 @@ mod tests {
     }
 
     #[test]
-    fn several_clients_are_counted_over_the_same_time() {
-        let columns = [
-            (LATENCY, vec![10, 10, 10, 10]),
-            (ITEMS, vec![1; 4]),
-            (START, vec![0, 10, 0, 10]),
-            (LANE, vec![0, 0, 1, 1]),
-        ];
-        // Four ends in 10 ns, of which the first is no gap.
-        assert_eq!(compute(&columns).unwrap()[0].value, Ok(3e8));
+    fn clients_add_up() {
+        let columns =
+            [(LATENCY, vec![10, 10, 20, 20]), (ITEMS, vec![2; 4]), (LANE, vec![0, 0, 1, 1])];
+        let found = compute(&columns).unwrap();
+        assert_eq!(found[0].value, Ok(3e8));
+        assert_eq!(found[1].value, Ok(1.5e8));
     }
 
     #[test]

@@ -618,7 +618,7 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
     let (shared, differing) = run.conditions();
     Some(html! {
         p {
-            "Each case ran in a worker process of its own. A query begins when it is issued and ends when it is complete, with inputs and outputs resident on the device; one clock reading ends a query and begins the next. In single-stream one query is one batch, and the next is issued when it completes. In offline one query is many batches, issued back to back and waited for together. Warm-up queries are left out of every figure."
+            "Each case ran in a worker process of its own. A query ends when it is complete, with inputs and outputs resident on the device. In single-stream one query is one batch, and the next is issued when it completes: one clock reading ends a query and begins the next. In multi-stream and offline one query is several batches, issued back to back and waited for together. In closed-loop each of several clients issues a batch when its last one completes. In server and constant-rate one query is one batch that arrives by a schedule, ready or not, and its latency counts from the scheduled time. Warm-up queries are left out of every figure."
         }
         @if !shared.is_empty() {
             dl.facts { @for (name, value) in &shared { dt { (name) } dd { (value) } } }
