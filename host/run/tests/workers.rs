@@ -697,6 +697,9 @@ fn a_latency_over_its_limit_is_invalid() {
 fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     let mut case = null();
     case.measure.rules = Some(RuleSet::MlPerf);
+    // Their queries have one sample.
+    assert!(reasons(&finish(case.clone()).0).contains(&InvalidKind::NoRules));
+    case.key.batch = 1;
     let (report, _) = finish(case.clone());
     assert_eq!(reasons(&report), [InvalidKind::TooShort, InvalidKind::TooFewQueries]);
     // 64 queries are enough by the binomial bound, with one that may be over.

@@ -16,8 +16,11 @@ class it. Change points are found in ranks, not in latencies:
    apart, ranks within one are crowded, and noise there can pass for a step.
 6. Segments whose levels are the same within the tolerance are joined: what is found must matter.
 7. Each edge is moved to the best place among the values at hand.
+8. A series without a change point that slopes from its first block to its last all the same has no steady
+   state: among noise that is as correlated as a slope makes it, no single step stands out.
 */
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::moments::median;
@@ -37,7 +40,7 @@ pub enum SteadyClass {
     WarmUp,
     /// It ends in a steady state, and has been faster.
     SlowDown,
-    /// Its last level has not lasted for the last quarter of the series.
+    /// Its last level has not lasted for the last quarter of the series, or it slopes throughout.
     NoSteadyState,
 }
 
@@ -131,7 +134,10 @@ pub fn steady_state<T: Value>(values: &[T], tolerance: f64) -> Result<SteadyStat
             && separation(&values[segment.range.clone()], &values[last.range.clone()])
                 > FASTER * inflation.max(1.0)
     };
-    let class = class(&segments, values.len(), faster);
+    let class = match class(&segments, values.len(), faster) {
+        SteadyClass::Flat if is_slope(values) => SteadyClass::NoSteadyState,
+        class => class,
+    };
     Ok(SteadyState { class, segments })
 }
 
@@ -439,6 +445,36 @@ fn level<T: Value>(values: &[T]) -> f64 {
     sum / count
 }
 
+/// Blocks of which slopes are found.
+const BLOCKS: usize = 32;
+
+fn block_medians<T: Value>(values: &[T]) -> Vec<f64> {
+    let start = |block: usize| (block as u64 * values.len() as u64 / BLOCKS as u64) as usize;
+    let block = |block: usize| median(&values[start(block)..start(block + 1)]).expect("values");
+    (0..BLOCKS).map(block).collect()
+}
+
+/// Whether the level changes by 5 % or more, and the medians of 32 equal blocks go one way by five
+/// standard deviates of Kendall's rank correlation with the time (H. B. Mann, "Nonparametric Tests
+/// Against Trend", *Econometrica* 13(3), 1945).
+fn is_slope<T: Value>(values: &[T]) -> bool {
+    const LEAST: f64 = 0.05;
+    const DEVIATES: f64 = 5.0;
+
+    let medians = block_medians(values);
+    let count = BLOCKS as f64;
+    let concordance: f64 = (0..BLOCKS)
+        .flat_map(|later| (0..later).map(move |earlier| (earlier, later)))
+        .map(|(earlier, later)| match medians[later].total_cmp(&medians[earlier]) {
+            Ordering::Greater => 1.0,
+            Ordering::Equal => 0.0,
+            Ordering::Less => -1.0,
+        })
+        .sum();
+    let deviation = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
+    concordance.abs() > DEVIATES * deviation && drift(values).is_ok_and(|part| part.abs() >= LEAST)
+}
+
 /// How much the level changes from the first value to the last, as a part of the median: 0.02 is a rise
 /// by 2 %. NaN is not allowed.
 ///
@@ -451,12 +487,8 @@ fn level<T: Value>(values: &[T]) -> f64 {
 /// [`Undefined::TooFew`] with fewer than [`STEADY_STATE_VALUES`] values, [`Undefined::NoSpread`] where
 /// the median is 0, of which nothing is a part.
 pub fn drift<T: Value>(values: &[T]) -> Result<f64, Undefined> {
-    const BLOCKS: usize = 32;
-
     Undefined::unless_at_least(STEADY_STATE_VALUES, values.len())?;
-    let start = |block: usize| (block as u64 * values.len() as u64 / BLOCKS as u64) as usize;
-    let block = |block: usize| median(&values[start(block)..start(block + 1)]).expect("values");
-    let medians: Vec<f64> = (0..BLOCKS).map(block).collect();
+    let medians = block_medians(values);
     let slopes: Vec<f64> = (0..BLOCKS)
         .flat_map(|later| (0..later).map(move |earlier| (earlier, later)))
         .map(|(earlier, later)| (medians[later] - medians[earlier]) / (later - earlier) as f64)

@@ -112,6 +112,28 @@ fn a_series_that_never_settles_has_no_steady_state() {
     assert!((drift(&rising).expect("enough") - 1.0 / 1.5).abs() < 0.02);
 }
 
+/// In an open loop a slow query makes those behind it wait, so that a slope comes with noise as long as
+/// itself.
+#[test]
+fn a_noisy_slope_without_a_step_is_not_flat() {
+    for seed in 0..20 {
+        let mut random = Random::from_seed(seed);
+        let mut queue = 0.0_f64;
+        let values: Vec<f64> = scatter(1000, 0.02, seed)
+            .into_iter()
+            .enumerate()
+            .map(|(index, factor)| {
+                if random.below(100) == 0 {
+                    queue += 3.0;
+                }
+                queue = (queue - 0.2).max(0.0);
+                (2.0 - index as f64 / 1000.0) * factor + queue
+            })
+            .collect();
+        assert_ne!(found(&values).class, SteadyClass::Flat, "seed {seed}");
+    }
+}
+
 #[test]
 fn values_without_spread_are_flat() {
     assert_eq!(steady_state(&[7_u64; 100], 0.01).expect("enough").class, SteadyClass::Flat);

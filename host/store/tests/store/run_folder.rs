@@ -53,7 +53,13 @@ fn a_case_is_read_as_it_was_written() {
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
     // The report has no time for preparing, a closed loop no
     // schedule, and one process no number: there are no such columns.
-    let absent = [column::PREPARE_TIME, column::SCHEDULED, column::PROCESS];
+    let absent = [
+        column::PREPARE_TIME,
+        column::SCHEDULED,
+        column::PROCESS,
+        column::ACHIEVED_RATE,
+        column::OFFERED_RATE,
+    ];
     let have: Vec<_> = column::ALL.iter().copied().filter(|name| !absent.contains(name)).collect();
     assert_eq!(names, have);
     assert_eq!(*column(&columns, column::LATENCY), ColumnData::U64(latencies(0, 2500)));

@@ -381,6 +381,14 @@ fn settings(text: Option<&str>) -> BTreeMap<String, String> {
             (Ok(number), Some(unit), _) => crate::humanise(number, unit),
             (_, _, Ok(Quantity { iterations: Some(count), .. })) => format!("{count} queries"),
             (_, _, Ok(Quantity { nanoseconds: Some(time), .. })) => crate::humanise(time, "ns"),
+            (_, _, Ok(Quantity { at_most_ns: Some(time), percentile, .. })) => {
+                let of = percentile.map(|share| format!(" at p{}", percent(share)));
+                format!("{}{}", crate::humanise(time, "ns"), of.unwrap_or_default())
+            }
+            (_, _, Ok(Quantity { half_width: Some(half), level: Some(level), percentile, .. })) => {
+                let percentile = percent(percentile.unwrap_or(0.5));
+                format!("± {} % of p{percentile} at {} %", percent(half), percent(level))
+            }
             _ => value,
         };
         (name.replace('-', " "), value)
@@ -389,11 +397,22 @@ fn settings(text: Option<&str>) -> BTreeMap<String, String> {
     settings.map(|(name, value)| written(name, value)).collect()
 }
 
-/// A number of queries or a time, whichever the manifest gave.
+/// A share in per cent, without the digits that binary fractions leave behind.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+/// A number of queries or a time, whichever the manifest gave; a limit; or how narrow an interval has to
+/// be.
 #[derive(serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 struct Quantity {
     iterations: Option<u64>,
     nanoseconds: Option<f64>,
+    at_most_ns: Option<f64>,
+    percentile: Option<f64>,
+    half_width: Option<f64>,
+    level: Option<f64>,
 }
 
 fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
@@ -664,6 +683,17 @@ mod tests {
         let labels = Configuration::labels(&configurations);
         insta::assert_snapshot!(configurations[1].label(&labels), @"batch 8");
         insta::assert_snapshot!(Labels::new(&run.cases[..1]).label(&run.cases[0]), @"digits");
+    }
+
+    #[test]
+    fn settings_are_written_for_people() {
+        let found = settings(Some(
+            r#"{"latency-limit":{"at-most-ns":8000000,"percentile":0.999},
+                "confidence":{"level":0.99,"half-width":0.01,"percentile":0.5},"warm-up":"auto"}"#,
+        ));
+        assert_eq!(found["latency limit"].replace('\u{202f}', " "), "8.00 ms at p99.9");
+        assert_eq!(found["confidence"], "± 1 % of p50 at 99 %");
+        assert_eq!(found["warm up"], "auto");
     }
 
     #[test]
