@@ -123,6 +123,14 @@ impl Rate {
     pub fn get(self) -> f64 {
         self.0
     }
+
+    /// Queries per second to four digits, as a person would write them.
+    fn rounded(self) -> f64 {
+        let scale = 10_f64.powi((3.0 - self.0.log10().floor()) as i32);
+        let rounded = (self.0 * scale).round() / scale;
+        // A whole number that somebody chose stays as it is.
+        if self.0.fract() == 0.0 { self.0 } else { rounded }
+    }
 }
 
 impl TryFrom<f64> for Rate {
@@ -223,7 +231,7 @@ impl CaseKey {
     pub fn load(&self) -> String {
         let Self { scenario, rate, clients, .. } = self;
         match (rate, clients) {
-            (Some(rate), _) => format!("{scenario} at {rate}/s"),
+            (Some(rate), _) => format!("{scenario} at {}/s", rate.rounded()),
             (None, Some(1)) => format!("{scenario} of 1 client"),
             (None, Some(clients)) => format!("{scenario} of {clients} clients"),
             (None, None) => scenario.to_string(),
@@ -564,5 +572,20 @@ impl CaseSpec {
     #[must_use]
     pub fn part(&self) -> String {
         crate::outcome::part(&self.id, self.process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_written_as_a_person_would() {
+        let shown = |rate: f64| Rate::per_second(rate).expect("a rate").rounded().to_string();
+        assert_eq!(shown(24.799_588_326_833_774), "24.8");
+        assert_eq!(shown(0.012_345_6), "0.01235");
+        assert_eq!(shown(123_456.7), "123500");
+        assert_eq!(shown(150_001.0), "150001");
+        assert_eq!(shown(0.5), "0.5");
     }
 }
