@@ -105,16 +105,17 @@ impl Shape<'_> {
         })
     }
 
-    /// Two groups with a gap between them that is wider than either: the gap from the 90th percentile of
-    /// the fast ones to the 10th of the slow ones, against the width of each between its own. Each holds a
-    /// tenth of the queries, and a typical slow one takes 10 % more than a typical fast one.
+    /// Two groups with a gap between them that is one and a half times as wide as either: the gap from the
+    /// 90th percentile of the fast ones to the 10th of the slow ones, against the width of each between its
+    /// own. Each holds a sixth of the queries, of which there are 180 at least so that its percentiles are not
+    /// a matter of two or three of them, and a typical slow one takes 10 % more than a typical fast one.
     ///
     /// One mode has no such gap, whatever its tail: half of a normal distribution is several times as wide
     /// as the gap to the other half, and where density falls, the slow group is wide and begins where the
     /// fast one ends. A clock with coarse steps makes gaps of its own, so that three of its steps must fit.
     fn bimodal(&self) -> Option<Warning> {
-        const LEAST: usize = 100;
-        const LEAST_PART: usize = 10;
+        const LEAST: usize = 180;
+        const LEAST_PART: usize = 6;
 
         let count = self.latencies.len();
         if count < LEAST {
@@ -127,7 +128,7 @@ impl Shape<'_> {
         let [fast_width, slow_width] = [fast, slow].map(|group| at(group, 90) - at(group, 10));
         let (fast_typical, slow_typical) = (at(fast, 50), at(slow, 50));
         let gap = at(slow, 10).saturating_sub(at(fast, 90));
-        let apart = gap > fast_width.max(slow_width)
+        let apart = 2 * gap > 3 * fast_width.max(slow_width)
             && gap > 3 * self.resolution_ns
             && slow_typical as f64 > 1.1 * fast_typical as f64;
         apart.then(|| Warning {
