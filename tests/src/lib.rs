@@ -49,6 +49,20 @@ impl Place {
         Self::with_host(built().join("host"))
     }
 
+    /// A place with one finished run of `it.toml`, whose model is `any.model`.
+    ///
+    /// # Panics
+    ///
+    /// Where the run does not end well.
+    #[must_use]
+    pub fn measured(manifest: &str) -> Self {
+        let place = Self::new();
+        place.write("any.model", "anything");
+        place.write("it.toml", manifest);
+        let _ = place.run(&["run", "it.toml"]).expect(0);
+        place
+    }
+
     /// An empty place with another copy of the tool.
     #[must_use]
     pub fn with_host(host: PathBuf) -> Self {

@@ -99,6 +99,40 @@ impl Scenario {
     }
 }
 
+/// What a checked positive number needs to be stored, compared and hashed: it is never NaN and never a
+/// negative zero, so that equal bits are equal numbers.
+macro_rules! number {
+    ($type:ident, $checked:ident) => {
+        impl TryFrom<f64> for $type {
+            type Error = String;
+
+            fn try_from(number: f64) -> Result<Self, String> {
+                Self::$checked(number)
+            }
+        }
+
+        impl From<$type> for f64 {
+            fn from(number: $type) -> Self {
+                number.0
+            }
+        }
+
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.to_bits() == other.0.to_bits()
+            }
+        }
+
+        impl Eq for $type {}
+
+        impl Hash for $type {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.to_bits().hash(state);
+            }
+        }
+    };
+}
+
 /// A rate of queries per second: above 0 and at most one per nanosecond.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
@@ -133,27 +167,7 @@ impl Rate {
     }
 }
 
-impl TryFrom<f64> for Rate {
-    type Error = String;
-
-    fn try_from(queries: f64) -> Result<Self, String> {
-        Self::per_second(queries)
-    }
-}
-
-impl From<Rate> for f64 {
-    fn from(rate: Rate) -> Self {
-        rate.0
-    }
-}
-
-impl PartialEq for Rate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Rate {}
+number!(Rate, per_second);
 
 impl PartialOrd for Rate {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -165,12 +179,6 @@ impl PartialOrd for Rate {
 impl Ord for Rate {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0)
-    }
-}
-
-impl Hash for Rate {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.to_bits().hash(state);
     }
 }
 
@@ -307,33 +315,7 @@ impl Share {
     }
 }
 
-impl TryFrom<f64> for Share {
-    type Error = String;
-
-    fn try_from(share: f64) -> Result<Self, String> {
-        Self::new(share)
-    }
-}
-
-impl From<Share> for f64 {
-    fn from(share: Share) -> Self {
-        share.0
-    }
-}
-
-impl PartialEq for Share {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.to_bits() == other.0.to_bits()
-    }
-}
-
-impl Eq for Share {}
-
-impl Hash for Share {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.to_bits().hash(state);
-    }
-}
+number!(Share, new);
 
 impl fmt::Display for Share {
     /// Without the rounding that binary fractions bring: `99.9 %` of 0.999.
