@@ -51,9 +51,12 @@ pub(crate) fn print(text: &str) {
     print!("{text}");
 }
 
-/// The checkout.
+/// The checkout: the one that `cargo xtask` was called in, also where this program was built in another
+/// and its target folder taken along.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout").to_owned()
+    let called_in = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let xtask = called_in.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    xtask.parent().expect("xtask lies in the checkout").to_owned()
 }
 
 /// A path as a reader wants it: relative to the current folder where it lies below it.

@@ -142,7 +142,8 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement
         );
     match processes_interval(processes, statistic, &resampling) {
         Ok((interval, method)) => found
-            .with_interval(interval.low, interval.high)
+            // Student's interval knows no latency below zero to be impossible.
+            .with_interval(interval.low.max(0.0), interval.high)
             .with_attribute("confidence", CONFIDENCE.to_string())
             .with_attribute(
                 "interval",
@@ -356,7 +357,8 @@ mod tests {
         assert_eq!(p50.attributes["processes"], "3");
         // The medians are 10,000 apart: t with 2 degrees of freedom, 4.3027, times 10,000 / √3.
         let (low, high) = p50.interval.expect("an interval");
-        assert!((low - (10_250.0 - 24_841.4)).abs() < 0.1, "{low}");
+        // No latency is below zero, though the formula says −14,591.4.
+        assert_eq!(low, 0.0);
         assert!((high - (10_250.0 + 24_841.4)).abs() < 0.1, "{high}");
         // Enough queries in all, and not in each.
         let reason = value(&found, "latency.p99.9").expect_err("too few");

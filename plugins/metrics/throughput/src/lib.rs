@@ -168,7 +168,8 @@ fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
         let of_process: Vec<&[f64]> = values.chunks(1).collect();
         match student_interval(&of_process, |one| one[0], CONFIDENCE) {
             Ok(interval) => found
-                .with_interval(interval.low, interval.high)
+                // Student's interval knows no rate below zero to be impossible.
+            .with_interval(interval.low.max(0.0), interval.high)
                 .with_attribute("confidence", CONFIDENCE.to_string())
                 .with_attribute("interval", "Student's t over processes"),
             // All are the same, which leaves nothing to estimate an uncertainty by.
@@ -314,7 +315,8 @@ mod tests {
         assert_eq!(found[0].value, Ok(3.0));
         // t with one degree of freedom, 12.706, times the standard error, 1.
         let (low, high) = found[0].interval.expect("an interval");
-        assert!((low + 9.706).abs() < 1e-3 && (high - 15.706).abs() < 1e-3, "{low} {high}");
+        // No rate is below zero, though the formula says −9.706.
+        assert!(low == 0.0 && (high - 15.706).abs() < 1e-3, "{low} {high}");
         assert_eq!(found[0].attributes["processes"], "2");
     }
 
