@@ -169,7 +169,7 @@ fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
         match student_interval(&of_process, |one| one[0], CONFIDENCE) {
             Ok(interval) => found
                 // Student's interval knows no rate below zero to be impossible.
-            .with_interval(interval.low.max(0.0), interval.high)
+                .with_interval(interval.low.max(0.0), interval.high)
                 .with_attribute("confidence", CONFIDENCE.to_string())
                 .with_attribute("interval", "Student's t over processes"),
             // All are the same, which leaves nothing to estimate an uncertainty by.
