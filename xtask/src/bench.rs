@@ -3,10 +3,11 @@ What the tool itself costs, measured in one run on one machine.
 
 Each figure comes from a program that belongs to the room it measures and prints one line of JSON;
 this module runs them, one after the other, and prints a table beside the numbers to beat. Nothing
-here is asserted: machines are shared and noisy. Three benches are proofs: each prints a page of its own
+here is asserted: machines are shared and noisy. Four benches are proofs: each prints a page of its own
 and writes it to `docs/reference/`.
 */
 
+mod fidelity;
 mod machine;
 mod overhead;
 mod repeatability;
@@ -71,6 +72,7 @@ const BENCHES: &[(&str, Bench)] =
 type Proof = fn() -> Result<(), Failed>;
 
 const PROOFS: &[(&str, Proof)] = &[
+    ("fidelity", fidelity::prove),
     ("overhead", overhead::prove),
     ("statistics", statistics::prove),
     ("repeatability", repeatability::prove),

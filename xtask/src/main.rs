@@ -32,7 +32,7 @@ Tasks:
   lint                Formatting, clippy, dependency licences and advisories
   generate [--check]  Write the generated files anew, or check that they are up to date
   bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into
-                      a page of docs/reference: overhead, statistics, repeatability
+                      a page of docs/reference: overhead, statistics, repeatability, fidelity
   package FOLDER      Copy the built tool, with its plugins, into a folder of its own
 ";
 

@@ -1,0 +1,341 @@
+/*!
+Whether a number is the runtime's own: the same models through this tool, and by the same library in a
+bare loop of ONNX Runtime's C API, or in OpenVINO's `benchmark_app`.
+
+The two are measured in turns, since the machine may be shared, with the same threads and settings. What
+counts is the ratio of medians within a round. The noise is what the other side's own medians differ by
+from round to round: nothing finer than that can be told on this machine.
+*/
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::machine::{Machine, load};
+use super::write;
+use crate::layout::{self, Profile};
+use crate::setup;
+use crate::shell::{At, Failed, cargo, command, root, say};
+
+/// What is compared with, and what makes the models.
+const PACKAGES: &[&str] = &["numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
+
+const ROUNDS: usize = 5;
+/// Of each model at each number of threads in each round, on each side.
+const SECONDS: u32 = 4;
+const THREADS: [u32; 2] = [1, 2];
+
+struct Model {
+    name: &'static str,
+    /// Its inputs, as the bare loop and `benchmark_app` want them.
+    bare: &'static [&'static str],
+    shapes: &'static str,
+    /// Its inputs in a manifest.
+    manifest: &'static str,
+}
+
+const MODELS: [Model; 2] = [
+    Model {
+        name: "resnet50",
+        bare: &["image:f32:1x3x224x224"],
+        shapes: "image[1,3,224,224]",
+        manifest: "[model.inputs.image]\nlow = 0\nhigh = 1\n",
+    },
+    Model {
+        name: "bert-base",
+        bare: &["input_ids:i64:1x128", "attention_mask:i64:1x128"],
+        shapes: "input_ids[1,128],attention_mask[1,128]",
+        manifest: "[model.inputs.input_ids]\nlow = 1\nhigh = 1\n\
+                   [model.inputs.attention_mask]\nlow = 1\nhigh = 1\n",
+    },
+];
+
+/// One comparison: a model at a number of threads through one runtime.
+struct Compared {
+    model: &'static str,
+    runtime: &'static str,
+    threads: u32,
+    /// Medians in nanoseconds, of each round.
+    theirs: Vec<f64>,
+    ours: Vec<f64>,
+}
+
+pub(super) fn prove() -> Result<(), Failed> {
+    setup::setup()?;
+    let built = layout::build(Profile::Release)?;
+    cargo()
+        .args(["build", "--quiet", "--release", "--package", "engine-onnxruntime"])
+        .args(["--example", "bare"])
+        .run()?;
+    let target = layout::target_folder()?;
+    let bare = target.join("release/examples/bare");
+    let folder = target.join("fidelity");
+    let python = python(&folder.join("python"))?;
+    let models = folder.join("models");
+    if !MODELS.iter().all(|model| path(&models, model).is_file()) {
+        say("bench: making models as large as ResNet-50 and BERT-base");
+        let script = root().join("xtask/src/bench/models.py");
+        command(&python).arg(script).arg(&models).arg("fp32").run()?;
+    }
+    let place = Place { host: built.join("host"), bare, python, models, folder };
+
+    let machine = Machine::here();
+    let before = load();
+    let mut compared: Vec<Compared> = Vec::new();
+    for runtime in ["onnxruntime", "openvino"] {
+        for model in &MODELS {
+            for threads in THREADS {
+                let model = model.name;
+                let (theirs, ours) = (Vec::new(), Vec::new());
+                compared.push(Compared { model, runtime, threads, theirs, ours });
+            }
+        }
+    }
+    for round in 0..ROUNDS {
+        for one in &mut compared {
+            let (name, runtime, threads) = (one.model, one.runtime, one.threads);
+            say(&format!(
+                "bench: fidelity, round {} of {ROUNDS}: {name}, {runtime}, {threads} threads",
+                round + 1
+            ));
+            let model = MODELS.iter().find(|model| model.name == name).expect("it is one of them");
+            // Each side goes first as often as the other, as near as may be.
+            if round % 2 == 0 {
+                one.theirs.push(place.theirs(runtime, model, threads)?);
+                one.ours.push(place.ours(runtime, model, threads)?);
+            } else {
+                one.ours.push(place.ours(runtime, model, threads)?);
+                one.theirs.push(place.theirs(runtime, model, threads)?);
+            }
+        }
+    }
+    write("fidelity", &document(&compared, &machine.sentence(before, load())))
+}
+
+fn path(models: &Path, model: &Model) -> PathBuf {
+    models.join(format!("{}-fp32.onnx", model.name))
+}
+
+/// A Python with the packages in it, made below cargo's folder.
+fn python(folder: &Path) -> Result<PathBuf, Failed> {
+    let python = folder.join("bin/python");
+    let marker = folder.join("packages");
+    let wanted = PACKAGES.join("\n");
+    if std::fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    say(&format!("bench: installing {} into a folder of its own", PACKAGES.join(", ")));
+    command("python3").args(["-m", "venv"]).arg(folder).run()?;
+    command(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES).run()?;
+    std::fs::write(&marker, wanted).at(&marker)?;
+    Ok(python)
+}
+
+struct Place {
+    host: PathBuf,
+    bare: PathBuf,
+    python: PathBuf,
+    models: PathBuf,
+    folder: PathBuf,
+}
+
+impl Place {
+    /// The folder of a package among those of the Python.
+    fn package(&self, name: &str) -> Result<PathBuf, Failed> {
+        let script = format!("import {name}, os; print(os.path.dirname({name}.__file__))");
+        let text = command(&self.python)
+            .env("ORT_DISABLE_TELEMETRY", "1")
+            .args(["-c", script.as_str()])
+            .read()?;
+        Ok(text.trim().into())
+    }
+
+    /// What a backend gets for its runtime: the very library that the other side uses.
+    fn runtime(&self, runtime: &str) -> Result<PathBuf, Failed> {
+        Ok(match runtime {
+            "onnxruntime" => self.package("onnxruntime")?.join("capi/libonnxruntime.so.1.28.0"),
+            _ => self.package("openvino")?.join("libs"),
+        })
+    }
+
+    /// The median latency in nanoseconds without us.
+    fn theirs(&self, runtime: &str, model: &Model, threads: u32) -> Result<f64, Failed> {
+        let (path, threads) = (path(&self.models, model), threads.to_string());
+        if runtime == "onnxruntime" {
+            let text = command(&self.bare)
+                .env("ORT_DISABLE_TELEMETRY", "1")
+                .arg(self.runtime(runtime)?)
+                .arg(path)
+                .args([threads, SECONDS.to_string()])
+                .args(model.bare)
+                .read()?;
+            return median_of_line(&text);
+        }
+        let application = self.python.with_file_name("benchmark_app");
+        let text = command(application)
+            .arg("-m")
+            .arg(path)
+            .args(["-d", "CPU", "-api", "sync", "-nireq", "1", "-nstreams", "1"])
+            .args(["-hint", "none", "-infer_precision", "f32", "-shape", model.shapes])
+            .args(["-nthreads", threads.as_str(), "-t", SECONDS.to_string().as_str()])
+            .read()?;
+        median_of_application(&text)
+    }
+
+    /// The median latency in nanoseconds through `host run`.
+    fn ours(&self, runtime: &str, model: &Model, threads: u32) -> Result<f64, Failed> {
+        let manifest = self.folder.join("manifest.toml");
+        let path = path(&self.models, model);
+        let (backend, options) = match runtime {
+            "onnxruntime" => ("cpu", "options = { engine = \"onnxruntime\" }\n"),
+            _ => ("openvino", ""),
+        };
+        let device = if backend == "cpu" { "cpu:0" } else { "auto" };
+        let text = format!(
+            "schema = 1\n\n[experiment]\nname = \"fidelity\"\n\n[[model]]\nid = {:?}\npath = {:?}\n{}\n\
+             [[backend]]\nid = \"{backend}\"\ndevice = \"{device}\"\nthreads = {threads}\n{options}\n\
+             [matrix]\nbatch = [1]\nsequence-length = [128]\n\n\
+             [measure]\nwarm-up = \"500ms\"\nduration = \"{SECONDS}s\"\nminimum-queries = 5\n\n\
+             [[metric]]\nplugin = \"latency\"\n",
+            model.name,
+            path.display().to_string(),
+            model.manifest,
+        );
+        // Only what has a sequence has a length of it.
+        let text = match model.name {
+            "bert-base" => text,
+            _ => text.replace("sequence-length = [128]\n", ""),
+        };
+        std::fs::write(&manifest, text).at(&manifest)?;
+        let results = self.folder.join("results");
+        if results.exists() {
+            std::fs::remove_dir_all(&results).at(&results)?;
+        }
+        let variable = format!("TARE_RUNTIME_{}", backend.to_uppercase());
+        let library = self.runtime(runtime)?;
+        let host = || command(&self.host).env(&variable, &library).arg("--results").arg(&results);
+        host().args(["--quiet", "run"]).arg(&manifest).read()?;
+        let query = "SELECT latency_ns FROM raw_benchmark_data WHERE phase = 'measured'";
+        let text = host().args(["--format", "json", "results", "query", query]).read()?;
+        let rows: Value = serde_json::from_str(&text)
+            .map_err(|error| Failed::new(format!("the answer of `host results query`: {error}")))?;
+        let latencies = rows.as_array().into_iter().flatten();
+        median(latencies.filter_map(|row| row["latency_ns"].as_f64()).collect())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Result<f64, Failed> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => Err(Failed::new("nothing was measured")),
+        count if count % 2 == 1 => Ok(values[middle]),
+        _ => Ok((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+fn median_of_line(line: &str) -> Result<f64, Failed> {
+    let value: Value = serde_json::from_str(line)
+        .map_err(|error| Failed::new(format!("the bare loop's answer: {error}")))?;
+    let latencies = value["latencies_ns"].as_array().into_iter().flatten();
+    median(latencies.filter_map(Value::as_f64).collect())
+}
+
+/// From the line `[ INFO ]    Median:        12.34 ms`.
+fn median_of_application(text: &str) -> Result<f64, Failed> {
+    let found = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once("Median:")?;
+        rest.trim().strip_suffix("ms")?.trim().parse::<f64>().ok()
+    });
+    let milliseconds =
+        found.ok_or_else(|| Failed::new(format!("benchmark_app told no median:\n{text}")))?;
+    Ok(milliseconds * 1e6)
+}
+
+fn document(compared: &[Compared], machine: &str) -> String {
+    let mut rows = String::new();
+    for one in compared {
+        let ratios: Vec<f64> =
+            one.ours.iter().zip(&one.theirs).map(|(ours, theirs)| ours / theirs - 1.0).collect();
+        let middle = |values: &[f64]| median(values.to_vec()).unwrap_or(f64::NAN);
+        let spread = |values: &[f64]| {
+            let (low, high) = extremes(values);
+            (high - low) / middle(values)
+        };
+        let (low, high) = extremes(&ratios);
+        let (difference, noise) = (middle(&ratios), spread(&one.theirs));
+        let verdict = match difference.abs() {
+            size if size <= 0.01 => "within 1 %",
+            size if size <= noise => "within the noise",
+            _ => "**apart**",
+        };
+        let _ = writeln!(
+            rows,
+            "| {} | {} | {} | {:.3} ms | {:.3} ms | {:+.2} % ({:+.2} to {:+.2}) | {:.2} % | {verdict} |",
+            one.model,
+            match one.runtime {
+                "onnxruntime" => "ONNX Runtime 1.28.0, bare loop",
+                _ => "OpenVINO 2026.4.1, benchmark_app",
+            },
+            one.threads,
+            middle(&one.theirs) / 1e6,
+            middle(&one.ours) / 1e6,
+            100.0 * difference,
+            100.0 * low,
+            100.0 * high,
+            100.0 * noise,
+        );
+    }
+    format!(
+        "# Whether a number is the runtime's own\n\n\
+         `cargo xtask bench fidelity` writes this page. Two models with drawn weights, as large as ResNet-50 \
+         and BERT-base (sequence of 128), in fp32, batch 1, single-stream, are measured through this tool and \
+         by the same library without it: ONNX Runtime in a bare loop of its C API, with all optimisations \
+         and without spinning on both sides, and OpenVINO by its own `benchmark_app` (`-api sync -nireq 1 \
+         -nstreams 1 -hint none -infer_precision f32`). {ROUNDS} rounds of {SECONDS} s each, in turns; what \
+         is said of a difference is the median over rounds of the ratio of medians, with the least and the \
+         most. The noise is how far the other side's own medians lie apart from round to round. The target: \
+         within 1 %, or within the noise.\n\n\
+         {machine}\n\n\
+         | model | compared with | threads | theirs | ours | difference | noise | |\n\
+         |---|---|--:|--:|--:|--:|--:|---|\n{rows}"
+    )
+}
+
+fn extremes(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_read_from_what_the_others_print() {
+        assert_eq!(median_of_line("{\"latencies_ns\": [3, 1, 2]}").ok(), Some(2.0));
+        assert_eq!(median_of_line("{\"latencies_ns\": [4, 1]}").ok(), Some(2.5));
+        assert!(median_of_line("{\"latencies_ns\": []}").is_err());
+        let text = "[ INFO ] Latency:\n[ INFO ]    Median:        12.34 ms\n[ INFO ]    Min: 1 ms";
+        assert_eq!(median_of_application(text).ok(), Some(12.34e6));
+        assert!(median_of_application("[ ERROR ]").is_err());
+    }
+
+    #[test]
+    fn a_difference_is_judged_by_the_noise_where_that_is_larger() {
+        let row = |theirs: [f64; 2], ours: [f64; 2]| {
+            let compared = Compared {
+                model: "resnet50",
+                runtime: "onnxruntime",
+                threads: 1,
+                theirs: theirs.map(|value| value * 1e6).to_vec(),
+                ours: ours.map(|value| value * 1e6).to_vec(),
+            };
+            document(&[compared], "Measured here.")
+        };
+        assert!(row([10.0, 10.1], [10.05, 10.15]).contains("within 1 %"));
+        assert!(row([10.0, 11.0], [10.3, 11.3]).contains("within the noise"));
+        assert!(row([10.0, 10.1], [10.3, 10.4]).contains("**apart**"));
+    }
+}
