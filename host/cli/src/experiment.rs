@@ -265,6 +265,7 @@ fn files(
 fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
         PlanError::Empty => (&mentions.exclude, "leaves nothing"),
+        PlanError::NoReference { .. } => (&mentions.reference, "cannot be used"),
         _ => (&mentions.matrix, "cannot be planned"),
     };
     ManifestError {

@@ -31,6 +31,8 @@ table! {
         "matrix" matrix: MatrixTable, default "{}";
         /// How each case is measured.
         "measure" measure: MeasureTable, default "{}";
+        /// What outputs are compared with before a case is timed. When absent, nothing is compared.
+        "check" check: CheckTable, optional;
         /// A metric to compute. Repeat `[[metric]]` for more. When absent: latency, throughput,
         /// memory, startup, stability, and accuracy where a model has labels.
         "metric" metric: Tables<PluginTable>, optional;
@@ -227,6 +229,46 @@ table! {
 }
 
 table! {
+    /// What outputs are compared with before a case is timed: those of a reference, for the same inputs.
+    CheckTable {
+        /// The reference: the id of a `[[backend]]`, or else of a plugin, which is then used with its
+        /// first device and without options. The matrix need not have it.
+        "reference" reference: Id, required "reference = \"cpu\"";
+        /// The precision that the reference computes in.
+        "precision" precision: Precision, default "\"fp32\"";
+        /// How far outputs may be from the reference's, by the precision of the case. What is not given
+        /// is as documented in the guide.
+        "tolerance" tolerance: TolerancesTable, default "{}";
+    }
+}
+
+table! {
+    /// How far outputs may be from the reference's, by the precision of the case.
+    TolerancesTable {
+        /// In fp32. When absent: absolute 1e-4, relative 1e-3, cosine 0.9999.
+        "fp32" fp32: ToleranceTable, optional;
+        /// In fp16. When absent: absolute 1e-2, relative 1e-2, cosine 0.999.
+        "fp16" fp16: ToleranceTable, optional;
+        /// In bf16. When absent: absolute 1e-1, relative 5e-2, cosine 0.99.
+        "bf16" bf16: ToleranceTable, optional;
+        /// In int8. When absent: absolute 1, relative 0.5, cosine 0.95.
+        "int8" int8: ToleranceTable, optional;
+    }
+}
+
+table! {
+    /// How far an output may be from the reference's. Each value that is not given is the precision's.
+    ToleranceTable {
+        /// What a value may be off by, whatever its size.
+        "absolute" absolute: f64, optional;
+        /// What a value may be off by besides, as a part of the reference's value.
+        "relative" relative: f64, optional;
+        /// What the cosine of the angle between output and reference is at least.
+        "cosine" cosine: f64, optional;
+    }
+}
+
+table! {
     /// When an interval is narrow enough.
     ConfidenceTable {
         /// Confidence of the interval.
@@ -284,6 +326,7 @@ pub(crate) fn home(key: &str) -> Option<&'static str> {
         ("[experiment]", ExperimentTable::KEYS),
         ("[matrix]", MatrixTable::KEYS),
         ("[measure]", MeasureTable::KEYS),
+        ("[check]", CheckTable::KEYS),
         ("[[model]]", ModelTable::KEYS),
         ("[[backend]]", BackendTable::KEYS),
         ("[[recommend]]", RecommendTable::KEYS),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate, Scenario,
+    InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate, Scenario, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
@@ -32,6 +32,8 @@ pub struct Experiment {
     pub matrix: Matrix,
     /// How each case is measured.
     pub measure: MeasureSettings,
+    /// What outputs are compared with before a case is timed.
+    pub check: Option<OutputCheck>,
     /// In which order the processes of cases are run.
     pub order: Order,
     /// Metrics to compute; never empty.
@@ -70,6 +72,18 @@ pub struct Backend {
     pub placement: PlacementRule,
     /// Options, passed through as text.
     pub options: BTreeMap<String, String>,
+}
+
+/// What outputs are compared with before a case is timed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputCheck {
+    /// The id of the backend that is the reference, which is among [`Experiment::backends`] even where
+    /// the matrix does not have it.
+    pub reference: String,
+    /// The precision that the reference computes in.
+    pub precision: Precision,
+    /// How far outputs may be off, by the precision of the case.
+    pub tolerances: BTreeMap<Precision, Tolerance>,
 }
 
 /// A device, as the manifest names it.

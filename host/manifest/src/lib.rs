@@ -31,8 +31,8 @@ use toml::de::{DeTable, DeValue};
 use crate::document::Manifest;
 pub use crate::error::{ManifestError, ManifestErrors};
 pub use crate::experiment::{
-    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
-    Recommender,
+    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
+    PluginUse, Recommender,
 };
 pub use crate::mentions::{FileMention, LimitMention, Mentions, OptionPlace, PluginMention};
 pub use crate::scalar::SCHEMA_VERSION;

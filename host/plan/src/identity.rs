@@ -36,7 +36,7 @@ pub(crate) const FORM: u32 = 1;
 /// The part of the text that is the same for all cases of a model. Each field is JSON.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelPart {
-    inputs: String,
+    pub(crate) inputs: String,
     sha256: String,
 }
 

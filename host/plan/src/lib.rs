@@ -23,6 +23,7 @@ mod cells;
 mod estimate;
 mod facts;
 mod identity;
+mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{CaseKey, CaseSpec, Gap, GapKind, InputSource, MeasureSettings, Order, Scenario};
@@ -32,6 +33,7 @@ use crate::cells::Cells;
 pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
+use crate::reference::PlannedReference;
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
@@ -45,6 +47,14 @@ pub enum PlanError {
     /// The facts or the experiment lack a backend that the matrix names.
     #[error("nothing is known of the backend `{0}`")]
     UnknownBackend(String),
+    /// The reference that outputs are to be compared with cannot be used.
+    #[error("the reference `{id}` cannot be used: {reason}")]
+    NoReference {
+        /// What the manifest calls it.
+        id: String,
+        /// Why not.
+        reason: String,
+    },
     /// No cell is left.
     #[error("the matrix has no cell left: `exclude` leaves all of them out")]
     Empty,
@@ -207,6 +217,7 @@ pub struct Plan {
     backends: Vec<PlannedBackend>,
     values: Values,
     cells: Cells,
+    reference: Option<PlannedReference>,
     measure: MeasureSettings,
     /// The canonical text of `measure`, for each scenario.
     measure_identity: Vec<(Scenario, String)>,
@@ -241,6 +252,7 @@ impl Plan {
                 .collect(),
             values,
             cells,
+            reference: PlannedReference::new(experiment, &facts)?,
             measure: experiment.measure.clone(),
             measure_identity: Scenario::ALL
                 .iter()
@@ -331,6 +343,9 @@ impl Plan {
         let Some(found) = runnable(cell) else {
             return PlannedCase::Gap { case_id: id, index, key, gap: gap(cell, &backend.id) };
         };
+        let check = self.reference.as_ref().map(|reference| {
+            Box::new(reference.check(&key, &model.facts, &model.identity, self.seed))
+        });
         PlannedCase::Case(Box::new(CaseSpec {
             id,
             index,
@@ -343,6 +358,7 @@ impl Plan {
             threads: backend.threads,
             options: backend.options.clone(),
             placement: backend.placement,
+            check,
             inputs: model.inputs.clone(),
             measure: self.measure.clone(),
             seed: self.seed,

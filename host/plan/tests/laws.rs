@@ -125,6 +125,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     include,
                     exclude,
                 },
+                check: None,
                 measure: MeasureSettings {
                     warm_up: WarmUp::Iterations(0),
                     minimum_duration_ns: 1,

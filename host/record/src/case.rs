@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Check;
 use crate::pin::Pin;
 use crate::table::Cell;
 
@@ -551,6 +552,9 @@ pub struct CaseSpec {
     /// Where operators may run.
     #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
     pub placement: PlacementRule,
+    /// What its outputs are compared with before it is timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Box<Check>>,
     /// Where inputs come from.
     pub inputs: InputSource,
     /// How to measure.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Parity;
 use crate::energy::Energy;
 use crate::outcome::Gap;
 use crate::placement::{DeviceTime, Placement};
@@ -35,6 +36,9 @@ pub struct Conditions {
     /// Which operators ran where; of several processes, only the first finds out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Result<Placement, Gap>>,
+    /// How its outputs compared with the reference's, where the manifest names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parity: Option<Parity>,
 }
 
 /// Where a worker ran, as it was in force when the plugin was opened.
@@ -206,6 +210,12 @@ mod tests {
                 plain_ns: 1.75,
             })),
             placement: Some(Err(gap)),
+            parity: Some(Parity {
+                reference: "cpu".into(),
+                tolerance: crate::Tolerance::of(crate::Precision::Fp16),
+                batches: 2,
+                outputs: Vec::new(),
+            }),
         };
         let text = serde_json::to_string(&conditions).expect("JSON");
         assert_eq!(

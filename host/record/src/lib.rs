@@ -12,6 +12,7 @@ worker and the host say to each other.
 */
 
 mod case;
+mod check;
 mod columns;
 mod conditions;
 mod energy;
@@ -33,6 +34,7 @@ pub use case::{
     Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
     SyntheticInput, WarmUp,
 };
+pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use conditions::{Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes};
 pub use energy::{DomainEnergy, Energy};

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{CaseKey, CaseSpec, names};
+use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::environment::{ClockFacts, Environment};
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
@@ -30,6 +31,8 @@ names! {
         Prepare = "prepare",
         /// The first run.
         FirstRun = "first-run",
+        /// Comparing outputs with the reference's, or making the reference's.
+        Check = "check",
         /// Warming up.
         WarmUp = "warm-up",
         /// Searching the load.
@@ -192,6 +195,22 @@ pub enum Failure {
     #[error("cannot pin: {detail}")]
     NotPinned {
         /// Which processors, and why not.
+        detail: String,
+    },
+    /// The outputs are not those of the reference.
+    #[error("the outputs are not the reference's ({difference}): {detail}")]
+    Differs {
+        /// In what way.
+        difference: DifferenceKind,
+        /// Which output, and the figures.
+        detail: String,
+        /// All figures, as far as they could be had.
+        parity: Box<Parity>,
+    },
+    /// There are no outputs of the reference to compare with.
+    #[error("there is nothing to compare the outputs with: {detail}")]
+    NoReference {
+        /// The reference, and how it failed.
         detail: String,
     },
     /// Operators ran elsewhere than on the device, which the manifest rules out.

@@ -632,6 +632,7 @@ fn no_worker_outlives_its_host() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let request = folder.path().join("request");
     let hang = Request::Measure {
+        reference: None,
         protocol_version: PROTOCOL_VERSION,
         case: Box::new(fault(&[("fault", "hang"), ("fault-phase", "load")])),
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
@@ -25,13 +26,19 @@ use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
 use crate::warnings::Evidence;
-use crate::{clock, device_time, early, hash, outputs, pinning, platform, profile, stages};
+use crate::{
+    clock, device_time, early, hash, outputs, parity, pinning, platform, profile, reference, stages,
+};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 
 /// Measures a case.
-pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<WorkerReport, Stop> {
+pub(crate) fn measure(
+    connection: &mut Connection,
+    case: &CaseSpec,
+    reference: Option<&Path>,
+) -> Result<WorkerReport, Stop> {
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
     // Before anything is timed: what was hashed when the run was planned is what is measured.
     let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
@@ -91,11 +98,22 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let calls: Result<Vec<Call>, _> =
         resident.into_iter().map(|inputs| session.call(inputs)).collect();
     let calls = calls.map_err(failure::backend(Phase::Prepare))?;
+    let checked = match &case.check {
+        Some(_) => Some(reference::calls(&model, &session, &examples.different_batches()?)?),
+        None => None,
+    };
     let mut target = BackendTarget::new(session, calls);
 
     let ((), first_run_ns) =
         stage.time(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
     target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
+    let mut parity = None;
+    if let (Some(check), Some(calls)) = (&case.check, checked) {
+        stage.connection.enter(Phase::Check)?;
+        let expected = reference::expected(reference)?;
+        let found = reference::answers(&model, calls)?;
+        parity = Some(parity::compare(check, case.key.precision, &expected, &found)?);
+    }
 
     let mut load = Load::new(case, &examples)?;
     let connection = &mut *stage.connection;
@@ -148,6 +166,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let mut verdict = measured.verdict;
     let pairs = device_time::pairs(&clock, &model, &session, &first_batch);
     verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
+    conditions.parity = parity;
     conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
 
     let mut operators = Vec::new();
@@ -221,13 +240,13 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
 }
 
 /// A hash that there is.
-fn known(sha256: &str) -> Option<&str> {
+pub(crate) fn known(sha256: &str) -> Option<&str> {
     Some(sha256).filter(|sha256| !sha256.is_empty())
 }
 
 /// Refuses a model that is not the one that the case is named for. Its file is read now in any case,
 /// since loading it comes next.
-fn check_model(
+pub(crate) fn check_model(
     connection: &mut Connection,
     case: &CaseSpec,
     interval: Duration,

@@ -51,6 +51,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         },
         threads: None,
         placement: PlacementRule::Any,
+        check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {

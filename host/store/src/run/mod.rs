@@ -73,6 +73,10 @@ impl Layout {
         self.root.join("reports")
     }
 
+    pub(crate) fn references(&self) -> PathBuf {
+        self.root.join("references")
+    }
+
     pub(crate) fn samples(&self, part: &str) -> PathBuf {
         self.root.join("samples").join(format!("{part}.parquet"))
     }

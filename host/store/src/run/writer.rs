@@ -151,6 +151,12 @@ impl RunWriter {
         self.torn.as_ref()
     }
 
+    /// Where outputs of references are kept until the run is finished; it need not exist.
+    #[must_use]
+    pub fn references_folder(&self) -> PathBuf {
+        self.folder.layout.references()
+    }
+
     /// Starts writing the plan, a line at a time.
     ///
     /// # Errors
@@ -224,6 +230,13 @@ impl RunWriter {
             counts: self.recorded.counts,
         };
         write_json(&self.folder.layout.finished(), &finished)?;
+        // They can be large, and what was found out with them is in the journal.
+        let references = self.references_folder();
+        match fs::remove_dir_all(&references) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(StoreError::io("remove", &references)(error)),
+        }
         Ok(finished)
     }
 

@@ -82,6 +82,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         },
         threads: Some(1),
         placement: PlacementRule::Any,
+        check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {
