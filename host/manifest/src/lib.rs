@@ -21,6 +21,7 @@ mod error;
 mod experiment;
 mod mentions;
 mod pin;
+mod precisions;
 mod resolve;
 mod scalar;
 mod shape;
@@ -35,6 +36,7 @@ pub use crate::experiment::{
     PluginUse, Recommender,
 };
 pub use crate::mentions::{FileMention, LimitMention, Mentions, OptionPlace, PluginMention};
+pub use crate::precisions::PerPrecision;
 pub use crate::scalar::SCHEMA_VERSION;
 use crate::scalar::SchemaVersion;
 pub use crate::shape::suggestions;

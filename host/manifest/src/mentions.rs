@@ -138,7 +138,8 @@ fn files(model: &ModelTable) -> Vec<FileMention> {
     let inputs = data.and_then(|data| data.inputs.as_ref());
     let inputs = inputs.into_iter().flat_map(|inputs| inputs.get_ref().values.values());
     let labels = data.and_then(|data| data.labels.as_ref());
-    (model.path.iter().chain(inputs).chain(labels))
+    let paths = model.path.iter().flat_map(|path| path.get_ref().0.values());
+    (paths.chain(inputs).chain(labels))
         .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
         .collect()
 }

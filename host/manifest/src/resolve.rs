@@ -47,10 +47,16 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         is_complete(&manifest.model),
         tables(&manifest.model).map(|model| model.id.as_ref().map(id_text)),
     );
+    let all = |backend: &BackendTable| match (&backend.plugin, &backend.id) {
+        (Some(plugin), _) => plugin.get_ref().0 == Experiment::ALL_BACKENDS,
+        (None, Some(id)) => id.get_ref().0 == Experiment::ALL_BACKENDS,
+        (None, None) => false,
+    };
     let backends = Names::collect(
         "backend",
         reader,
-        is_complete(&manifest.backend),
+        // What `all` stands for is not known here.
+        is_complete(&manifest.backend) && !tables(&manifest.backend).any(all),
         tables(&manifest.backend).map(|backend| backend.id.as_ref().map(id_text)),
     );
     let labelled = tables(&manifest.model)
@@ -234,7 +240,11 @@ fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
         (Some(data), None) => files(data, reader),
         (None, inputs) => synthetic(inputs, reader),
     };
-    Some(Model { id: id.as_ref()?.get_ref().0.clone(), path: value(path)?, inputs: source? })
+    Some(Model {
+        id: id.as_ref()?.get_ref().0.clone(),
+        path: path.as_ref()?.get_ref().0.try_map(|path| Some(path.get_ref().clone()))?,
+        inputs: source?,
+    })
 }
 
 fn files(data: &At<DataTable>, reader: &mut Reader) -> Option<InputSource> {
@@ -311,6 +321,27 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         }
         (None, None) => None,
     };
+    if plugin.as_deref() == Some(Experiment::ALL_BACKENDS) {
+        let mut refuse = |span, key| {
+            reader.error(
+                span,
+                format!("`{key}` cannot be the same for all backends"),
+                "beside `all`",
+                "give each backend that needs it a `[[backend]]` of its own; `all` leaves those out"
+                    .to_owned(),
+            );
+        };
+        let chosen = |axis: &&At<Axis<DeviceChoice>>| {
+            let values = &axis.get_ref().values;
+            values.iter().any(|choice| *choice.get_ref() != DeviceChoice::Auto)
+        };
+        if let Some(device) = device.as_ref().filter(chosen) {
+            refuse(device.span(), "device");
+        }
+        if let Some(options) = options.as_ref().filter(|it| !it.get_ref().values.is_empty()) {
+            refuse(options.span(), "options");
+        }
+    }
     Some(Backend {
         id: id.as_ref()?.get_ref().0.clone(),
         plugin: plugin?,

@@ -10,7 +10,7 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `measure`: warm-up, durations, queries, processes, confidence, `pin` where processors are chosen, and where
   the scenario has them the samples per query and what is searched, but neither time-out, memory limit,
   rules nor a limit that only judges, which do not change the work;
-- `model`: the SHA-256 of the model file;
+- `model`: the SHA-256 of the model file, null where there is none for the precision;
 - `options` (with `placement` where it is strict), `plugin` (its id) and `threads` of the backend;
 - `seed`.
 
@@ -30,6 +30,8 @@ use host_record::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::facts::ModelFacts;
+
 /// Version of the canonical text.
 pub(crate) const FORM: u32 = 1;
 
@@ -37,11 +39,11 @@ pub(crate) const FORM: u32 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct ModelPart {
     pub(crate) inputs: String,
-    sha256: String,
+    sha256: ModelFacts,
 }
 
 impl ModelPart {
-    pub(crate) fn new(model: &Model, sha256: &str, data: &BTreeMap<PathBuf, String>) -> Self {
+    pub(crate) fn new(model: &Model, files: &ModelFacts, data: &BTreeMap<PathBuf, String>) -> Self {
         let file = |path: &Path| match data.get(path) {
             Some(sha256) => json!({ "sha256": sha256 }),
             None => json!({ "path": path.to_string_lossy() }),
@@ -67,7 +69,7 @@ impl ModelPart {
                 json!({ "synthetic": inputs })
             }
         };
-        Self { inputs: inputs.to_string(), sha256: json!(sha256).to_string() }
+        Self { inputs: inputs.to_string(), sha256: files.clone() }
     }
 }
 
@@ -162,10 +164,15 @@ pub(crate) fn write_canonical(
     if let Some(length) = key.sequence_length {
         let _ = write!(text, r#","sequence-length":{length}"#);
     }
+    let _ = write!(text, r#"}},"measure":{measure},"model":"#);
+    match model.sha256.get(key.precision) {
+        Some(file) => quote(text, &file.sha256),
+        None => text.push_str("null"),
+    }
     let _ = write!(
         text,
-        r#"}},"measure":{measure},"model":{},"options":{},"plugin":{},"seed":{seed},"threads":{}}}"#,
-        model.sha256, backend.options, backend.plugin, backend.threads
+        r#","options":{},"plugin":{},"seed":{seed},"threads":{}}}"#,
+        backend.options, backend.plugin, backend.threads
     );
 }
 
@@ -193,20 +200,25 @@ pub(crate) fn id(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host_manifest::DeviceChoice;
+    use host_manifest::{DeviceChoice, PerPrecision};
     use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
 
     use super::*;
+    use crate::facts::ModelFile;
 
     fn model() -> Model {
         Model {
             id: "digits".to_owned(),
-            path: "digits.onnx".into(),
+            path: PerPrecision::All("digits.onnx".into()),
             inputs: InputSource::Files {
                 inputs: [("image".to_owned(), "images.npy".into())].into(),
                 labels: Some("labels.npy".into()),
             },
         }
+    }
+
+    fn file() -> ModelFacts {
+        PerPrecision::All(ModelFile { path: "digits.onnx".into(), sha256: "abc".into() })
     }
 
     fn backend() -> Backend {
@@ -252,7 +264,7 @@ mod tests {
         write_canonical(
             &mut text,
             key,
-            &ModelPart::new(model, "abc", data),
+            &ModelPart::new(model, &file(), data),
             &BackendPart::new(&backend()),
             &measure_part(&measure(), key.scenario),
             7,

@@ -26,12 +26,15 @@ mod identity;
 mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
-use host_record::{CaseKey, CaseSpec, Gap, GapKind, InputSource, MeasureSettings, Order, Scenario};
+use host_record::{
+    CaseKey, CaseSpec, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Order, Precision,
+    Scenario,
+};
 
 use crate::axes::{Coordinates, Found, Values};
 use crate::cells::Cells;
 pub use crate::estimate::Estimate;
-pub use crate::facts::{BackendFacts, Facts, ModelFacts};
+pub use crate::facts::{BackendFacts, Facts, ModelFacts, ModelFile};
 use crate::identity::{BackendPart, ModelPart};
 use crate::reference::PlannedReference;
 
@@ -198,7 +201,7 @@ impl PlannedModel {
             id: model.id.clone(),
             facts: known.clone(),
             inputs,
-            identity: ModelPart::new(model, &known.sha256, &facts.data),
+            identity: ModelPart::new(model, known, &facts.data),
         })
     }
 }
@@ -263,9 +266,9 @@ impl Plan {
             count: Count::default(),
         };
         for cell in plan.cells.iter() {
-            match runnable(&plan.values.coordinates(cell)) {
-                Some(_) => plan.count.cases += 1,
-                None => plan.count.gaps += 1,
+            match plan.runnable(&plan.values.coordinates(cell)) {
+                Ok(_) => plan.count.cases += 1,
+                Err(_) => plan.count.gaps += 1,
             }
         }
         if plan.count.total() == 0 {
@@ -321,6 +324,28 @@ impl Plan {
         }
     }
 
+    /// What runs a cell and which file it runs, or why nothing can.
+    fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a ModelFile), Gap> {
+        let found = cell.place.found.as_ref().map_err(Clone::clone)?;
+        if !found.device.precisions.contains(&cell.precision) {
+            let backend = &self.backends[cell.place.backend].backend.id;
+            return Err(precision_gap(cell, backend, &found.device));
+        }
+        let model = &self.models[cell.model];
+        let file = model.facts.get(cell.precision).ok_or_else(|| {
+            let named: Vec<_> = model.facts.precisions().map(Precision::name).collect();
+            let (id, precision) = (&model.id, cell.precision);
+            Gap {
+                kind: GapKind::ModelFileMissing,
+                reason: format!(
+                    "the model `{id}` has no file for {precision}; it has one for {}",
+                    named.join(", ")
+                ),
+            }
+        })?;
+        Ok((found, file))
+    }
+
     fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
         let model = &self.models[cell.model];
         let PlannedBackend { backend, identity } = &self.backends[cell.place.backend];
@@ -340,18 +365,19 @@ impl Plan {
         let measure = measure.map_or("", |(_, text)| text);
         identity::write_canonical(text, &key, &model.identity, identity, measure, self.seed);
         let id = identity::id(text);
-        let Some(found) = runnable(cell) else {
-            return PlannedCase::Gap { case_id: id, index, key, gap: gap(cell, &backend.id) };
+        let (found, file) = match self.runnable(cell) {
+            Ok(runnable) => runnable,
+            Err(gap) => return PlannedCase::Gap { case_id: id, index, key, gap },
         };
         let check = self.reference.as_ref().map(|reference| {
-            Box::new(reference.check(&key, &model.facts, &model.identity, self.seed))
+            Box::new(reference.check(&key, &model.facts, file, &model.identity, self.seed))
         });
         PlannedCase::Case(Box::new(CaseSpec {
             id,
             index,
             key,
-            model_path: model.facts.path.clone(),
-            model_sha256: model.facts.sha256.clone(),
+            model_path: file.path.clone(),
+            model_sha256: file.sha256.clone(),
             plugin: found.plugin.clone(),
             plugin_library: found.library.clone(),
             device: found.device.clone(),
@@ -367,30 +393,18 @@ impl Plan {
     }
 }
 
-/// What runs a cell; `None` where nothing can.
-fn runnable<'a>(cell: &Coordinates<'a>) -> Option<&'a Found> {
-    let found = cell.place.found.as_ref().ok()?;
-    found.device.precisions.contains(&cell.precision).then_some(found)
-}
-
-/// Why nothing can run a cell.
-fn gap(cell: &Coordinates<'_>, backend: &str) -> Gap {
-    match &cell.place.found {
-        Err(gap) => gap.clone(),
-        Ok(Found { device, .. }) => {
-            let offered: Vec<_> =
-                device.precisions.iter().map(|precision| precision.name()).collect();
-            let offered = match &offered[..] {
-                [] => "it names no precision".to_owned(),
-                names => format!("it computes in {}", names.join(", ")),
-            };
-            let (id, precision) = (&device.id, cell.precision);
-            Gap {
-                kind: GapKind::PrecisionUnsupported,
-                reason: format!(
-                    "the backend `{backend}` does not compute in {precision} on `{id}`; {offered}"
-                ),
-            }
-        }
+/// Why a device cannot run a cell.
+fn precision_gap(cell: &Coordinates<'_>, backend: &str, device: &DeviceInfo) -> Gap {
+    let offered: Vec<_> = device.precisions.iter().map(|precision| precision.name()).collect();
+    let offered = match &offered[..] {
+        [] => "it names no precision".to_owned(),
+        names => format!("it computes in {}", names.join(", ")),
+    };
+    let (id, precision) = (&device.id, cell.precision);
+    Gap {
+        kind: GapKind::PrecisionUnsupported,
+        reason: format!(
+            "the backend `{backend}` does not compute in {precision} on `{id}`; {offered}"
+        ),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::PlanError;
 use crate::axes::{Found, find};
-use crate::facts::{Facts, ModelFacts};
+use crate::facts::{Facts, ModelFacts, ModelFile};
 use crate::identity::{self, ModelPart};
 
 /// The reference, with the plugin and the device that it uses.
@@ -42,16 +42,19 @@ impl PlannedReference {
         &self,
         key: &CaseKey,
         model: &ModelFacts,
+        own: &ModelFile,
         identity: &ModelPart,
         seed: u64,
     ) -> Check {
         let Self { check, backend, found } = self;
         let precision = check.precision;
+        // Where the reference has no file of its own, it runs the case's.
+        let file = model.get(precision).unwrap_or(own);
         let text = json!({
             "batch": key.batch,
             "device": found.device.id,
             "inputs": identity.inputs,
-            "model": model.sha256,
+            "model": file.sha256,
             "options": backend.options,
             "plugin": found.plugin,
             "precision": precision,
@@ -66,8 +69,8 @@ impl PlannedReference {
             plugin_library: found.library.clone(),
             device: found.device.clone(),
             precision,
-            model_path: model.path.clone(),
-            model_sha256: model.sha256.clone(),
+            model_path: file.path.clone(),
+            model_sha256: file.sha256.clone(),
             threads: backend.threads,
             options: backend.options.clone(),
             tolerance: tolerance.unwrap_or_else(|| Tolerance::of(key.precision)),

@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use host_manifest::{Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, parse};
-use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
+use host_manifest::{
+    Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, PerPrecision, parse,
+};
+use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{
     CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PlacementRule,
     PluginIdentity, Precision, Rate, Scenario, WarmUp,
@@ -95,7 +97,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     .iter()
                     .map(|id| Model {
                         id: (*id).to_owned(),
-                        path: "m".into(),
+                        path: PerPrecision::All("m".into()),
                         inputs: InputSource::Synthetic([].into()),
                     })
                     .collect(),
@@ -163,7 +165,7 @@ fn facts() -> Facts {
     };
     let all = [Precision::Fp32, Precision::Fp16];
     let missing = Gap { kind: GapKind::PluginMissing, reason: "not there".to_owned() };
-    let model = || ModelFacts { path: PathBuf::new(), sha256: String::new() };
+    let model = || ModelFacts::All(ModelFile { path: PathBuf::new(), sha256: String::new() });
     Facts {
         models: MODELS.map(|id| (id.to_owned(), model())).into(),
         backends: [

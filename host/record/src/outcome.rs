@@ -59,6 +59,8 @@ names! {
         DeviceMissing = "device-missing",
         /// The device does not compute in this precision.
         PrecisionUnsupported = "precision-unsupported",
+        /// The model has no file for this precision.
+        ModelFileMissing = "model-file-missing",
         /// The backend cannot do this mode, scenario or shape.
         Unsupported = "unsupported",
         /// The machine, the backend or the case offers no such measurement.

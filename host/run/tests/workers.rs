@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseSpec, Confidence, Failure, Find, InputSource, InvalidKind, LatencyLimit, Outcome, Phase,
-    Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share,
-    WarmUp, WarningKind, WorkerReport, processors_of_list,
+    CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, InputSource, InvalidKind,
+    LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock,
+    SamplePhase, Scenario, Share, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
@@ -262,6 +262,88 @@ fn operators_that_fell_back_are_a_warning_or_a_failure() {
     let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;
     let gap = gap.conditions.placement.expect("it was asked").expect_err("no extension");
     assert_eq!(gap.reason, "the backend does not offer the extension `tare/profile/1`");
+}
+
+/// A case of the fault backend, compared with the same backend where nothing goes wrong.
+fn checked(options: &[(&str, &str)]) -> CaseSpec {
+    let mut case = fault(options);
+    case.check = Some(Box::new(Check {
+        id: "reference".into(),
+        plugin: case.plugin.clone(),
+        plugin_library: case.plugin_library.clone(),
+        device: case.device.clone(),
+        precision: case.key.precision,
+        model_path: case.model_path.clone(),
+        model_sha256: String::new(),
+        threads: None,
+        options: BTreeMap::new(),
+        tolerance: Tolerance::of(case.key.precision),
+    }));
+    case
+}
+
+/// A runner that keeps references in a folder.
+fn keeping(folder: &TempDir) -> Runner {
+    Runner { references: Some(folder.path().join("references")), ..runner() }
+}
+
+#[test]
+fn outputs_are_compared_with_the_references_before_timing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, memory) = run(&keeping(&folder), vec![checked(&[])]);
+    let Outcome::Finished(report) = &memory.records[0].outcome else {
+        panic!("{:?}", memory.records[0].outcome)
+    };
+    let parity = report.conditions.parity.as_ref().expect("it was compared");
+    assert_eq!(parity.batches, 2);
+    assert_eq!(parity.reference, format!("fault {} on fault:0 in fp32", env!("CARGO_PKG_VERSION")));
+    let output = &parity.outputs[0];
+    assert_eq!((&*output.name, output.values, output.beyond), ("output", 4, 0));
+    assert_eq!(output.max_absolute_error, Some(0.0));
+    assert!(folder.path().join("references/reference").is_file());
+}
+
+#[test]
+fn outputs_that_are_not_the_references_fail_before_timing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, expected) in [
+        (&[("fault", "zeros")][..], DifferenceKind::Zeros),
+        (&[("fault", "nan")], DifferenceKind::NotFinite),
+        (&[("fault", "stale")], DifferenceKind::Stale),
+        (&[("fault", "wrong")], DifferenceKind::BeyondTolerance),
+    ] {
+        let (failure, _, memory) = failure(&keeping(&folder), checked(options));
+        let Failure::Differs { difference, parity, .. } = failure else { panic!("{failure}") };
+        assert_eq!(difference, expected);
+        assert_eq!(parity.outputs.len(), 1, "the figures: {parity:?}");
+        assert!(memory.samples.is_empty(), "nothing was timed");
+    }
+}
+
+#[test]
+fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The second try at it would fail: its library is gone.
+    let first = checked(&[]);
+    let mut second = checked(&[]);
+    second.id = "1".into();
+    second.check.as_mut().expect("a check").plugin_library = "/nowhere/lib.so".into();
+    let (summary, _) = run(&keeping(&folder), vec![first, second]);
+    assert_eq!(summary, RunSummary { finished: 2, ..RunSummary::default() });
+
+    let mut broken = checked(&[]);
+    let check = broken.check.as_mut().expect("a check");
+    check.id = "broken".into();
+    check.options.insert("fault".into(), "exit".into());
+    let (failure, record, _) = failure(&keeping(&folder), broken.clone());
+    let Failure::NoReference { detail } = failure else { panic!("{failure}") };
+    assert!(detail.contains("exited with code 3 while in phase check"), "{detail}");
+    assert_eq!(record.elapsed_ns, 0, "the case was not started");
+    let again = CaseSpec { id: "1".into(), ..broken.clone() };
+    let (summary, _) = run(&keeping(&folder), vec![broken.clone(), again]);
+    assert_eq!(summary.failed, 2);
+    let (failure, ..) = common::failure(&runner(), broken);
+    assert!(failure.to_string().contains("this run has no folder to keep it in"), "{failure}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ Without options it does its work and does it right. These options of `[backend.o
 | `error` | returns an error |
 | `print` | prints garbage on standard output, then works |
 | `zeros` | `run` only: all outputs are 0 |
+| `wrong` | `run` only: all outputs are a tenth too large |
 | `nan` | `run` only: all outputs are not numbers |
 | `stale` | `run` only: outputs are those of the run before, or 0 |
 | `slow` | `run` only: the device takes its time; `run` waits for it and an enqueued run does not |
@@ -114,6 +115,7 @@ choices! {
         Error = "error",
         Print = "print",
         Zeros = "zeros",
+        Wrong = "wrong",
         Nan = "nan",
         Stale = "stale",
         Slow = "slow",
@@ -131,8 +133,8 @@ choices! {
 impl Fault {
     /// Whether it is a way of running, which no other phase has.
     fn is_of_runs(self) -> bool {
-        use Fault::{Fallback, Impossible, Nan, Stale, Zeros};
-        matches!(self, Zeros | Nan | Stale | Impossible | Fallback) || self.takes_time()
+        use Fault::{Fallback, Impossible, Nan, Stale, Wrong, Zeros};
+        matches!(self, Zeros | Wrong | Nan | Stale | Impossible | Fallback) || self.takes_time()
     }
 
     fn takes_time(self) -> bool {
@@ -584,6 +586,7 @@ impl FaultSession {
         let doubled: Vec<f32> = input.values.iter().map(|value| 2.0 * value).collect();
         let values = match fault {
             Some(Fault::Zeros) => vec![0.0; doubled.len()],
+            Some(Fault::Wrong) => doubled.iter().map(|value| 1.1 * value).collect(),
             Some(Fault::Nan) => vec![f32::NAN; doubled.len()],
             Some(Fault::Stale) => {
                 let mut before = std::mem::replace(&mut self.before, doubled);

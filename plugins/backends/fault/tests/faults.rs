@@ -112,7 +112,7 @@ fn the_profile_says_where_operators_ran() {
 #[test]
 fn the_suite_finds_wrong_outputs() {
     let _turn = alone();
-    for fault in ["zeros", "nan"] {
+    for fault in ["zeros", "wrong", "nan"] {
         let found = failures(&[("fault", fault)]);
         assert!(found.contains(&"outputs are right"), "{fault}: {found:?}");
     }
