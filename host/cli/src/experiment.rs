@@ -1,6 +1,6 @@
 //! From a manifest's path to an experiment with its files found, hashed and its plugins chosen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
-use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
+use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{DeviceInfo, Gap, GapKind, Pin, PluginIdentity, list_of_processors};
 use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
 use host_run::{DescribeError, Interrupt, Runner};
@@ -92,8 +92,21 @@ impl Draft {
         let folders: Vec<_> = mentions.plugin_folders.iter().map(|it| base.join(it)).collect();
         let registry = settings.registry(&folders);
 
+        let mut nothing_for_all = None;
         let (experiment, mut wrong) = match experiment {
-            Ok(experiment) => (Some(experiment), Vec::new()),
+            Ok(mut experiment) => {
+                if experiment.wants_all_backends() {
+                    let installed = real_backends(&registry);
+                    if installed.is_empty() {
+                        let message = "no backend is installed that `all` could stand for";
+                        let failure = Failure::new(Exit::Plugin, message);
+                        nothing_for_all =
+                            Some(failure.help("`host plugins list` shows what is installed"));
+                    }
+                    experiment.expand_all_backends(&installed);
+                }
+                (Some(experiment), Vec::new())
+            }
             Err(ManifestErrors { errors }) => (None, errors),
         };
         let files = match files(&mentions, &base, experiment.as_ref()) {
@@ -104,6 +117,7 @@ impl Draft {
             }
         };
         if let Some(experiment) = &experiment
+            && nothing_for_all.is_none()
             && let Err(error) = host_plan::check(experiment)
         {
             wrong.push(plan_error(&error, &mentions));
@@ -118,6 +132,7 @@ impl Draft {
         let (guests, Findings { wrong: unfit, missing, mut others }) =
             Chosen::all(&mentions, &registry, printer)?;
         wrong.extend(unfit);
+        others.extend(nothing_for_all);
         let backends = match &experiment {
             Some(experiment) => {
                 choose_backends(experiment, &registry, printer).unwrap_or_else(|failure| {
@@ -251,9 +266,11 @@ fn files(
     }
     let mut files = Files::default();
     for model in experiment.iter().flat_map(|experiment| &experiment.models) {
-        if let Some(sha256) = hashes.get(model.path.as_path()) {
-            let facts =
-                ModelFacts { path: absolute(&base.join(&model.path)), sha256: sha256.clone() };
+        let facts = model.path.try_map(|path| {
+            let sha256 = hashes.get(path.as_path())?.clone();
+            Some(ModelFile { path: absolute(&base.join(path)), sha256 })
+        });
+        if let Some(facts) = facts {
             files.models.insert(model.id.clone(), facts);
         }
     }
@@ -265,6 +282,7 @@ fn files(
 fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
         PlanError::Empty => (&mentions.exclude, "leaves nothing"),
+        PlanError::NoReference { .. } => (&mentions.reference, "cannot be used"),
         _ => (&mentions.matrix, "cannot be planned"),
     };
     ManifestError {
@@ -292,7 +310,9 @@ fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<Manifest
 /// Backends that are not there, where nothing else is done about them.
 fn warn_of_missing(mentions: &Mentions, registry: &Registry, printer: &Printer) {
     for PluginMention { id, .. } in &mentions.backends {
-        if registry.natives().iter().all(|native| native.metadata.id != *id) {
+        if id != Experiment::ALL_BACKENDS
+            && registry.natives().iter().all(|native| native.metadata.id != *id)
+        {
             let error = registry.missing("backend", id);
             printer.warning(&error, error.help().as_deref());
         }
@@ -304,6 +324,17 @@ fn warn_of_missing(mentions: &Mentions, registry: &Registry, printer: &Printer) 
 pub(crate) struct Files {
     models: BTreeMap<String, ModelFacts>,
     data: BTreeMap<PathBuf, String>,
+}
+
+/// Ids of the installed backends that run models on hardware, each once. Those that only test the tool say
+/// in their `plugin.toml` that their hardware is `none`.
+fn real_backends(registry: &Registry) -> Vec<String> {
+    let real = registry
+        .natives()
+        .iter()
+        .map(|native| &native.metadata)
+        .filter(|metadata| metadata.hardware.iter().any(|hardware| hardware != "none"));
+    real.map(|metadata| metadata.id.clone()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// A backend of the manifest, with its plugin.
@@ -396,10 +427,15 @@ pub(crate) fn describe_backends(
                     library: plugin.plugin.library.clone(),
                     devices: devices.clone(),
                 },
-                Some(Err(error)) => {
-                    described.failures.insert(backend.id.clone(), error.clone());
-                    missing(error.to_string())
-                }
+                Some(Err(error)) => match nothing_found(error) {
+                    Some(reason) => {
+                        BackendFacts::Missing(Gap { kind: GapKind::DeviceMissing, reason })
+                    }
+                    None => {
+                        described.failures.insert(backend.id.clone(), error.clone());
+                        missing(error.to_string())
+                    }
+                },
                 None => missing(format!("plugin `{}` was not asked", plugin.identity.id)),
             },
         };
@@ -429,6 +465,21 @@ pub(crate) fn describe(
         failure: host_record::Failure::RefusedVersion { detail },
         standard_error: String::new(),
     })
+}
+
+/// What a plugin looked for and did not find, where that is why it could not list devices: its runtime, a
+/// driver, or hardware. It works, and this is not a machine for it.
+pub(crate) fn nothing_found(error: &DescribeError) -> Option<String> {
+    use host_record::{Failure, Phase};
+    match &error.failure {
+        Failure::Backend { phase: Phase::Devices, code, message, .. }
+            if matches!(&**code, "not-found" | "unsupported") =>
+        {
+            // What comes before is the name of the call.
+            Some(message.strip_prefix("devices: ").unwrap_or(message).to_owned())
+        }
+        _ => None,
+    }
 }
 
 fn missing(reason: String) -> BackendFacts {

@@ -66,7 +66,9 @@ impl Observer for Progress<'_> {
             Phase::Start | Phase::Open | Phase::Devices => "starting",
             Phase::Load | Phase::Inputs | Phase::Prepare => "loading",
             Phase::FirstRun => "measuring",
+            Phase::Check => "comparing outputs",
             Phase::Stages => "timing copies",
+            Phase::Profile => "profiling",
             Phase::Outputs => "collecting outputs",
             Phase::Unload => "ending",
         };

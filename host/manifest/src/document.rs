@@ -1,18 +1,24 @@
 //! Every table and key of a manifest, once: its name, what it may hold, its default, and what it
 //! means. The struct that the parser fills and the JSON Schema both come from this list.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Find, Mode, Order, Pin, Precision, Rate, RuleSet, Scenario, WarmUp};
+use host_record::{
+    Find, Mode, Order, Pin, PlacementRule, Precision, Rate, RuleSet, Scenario, WarmUp,
+};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
+use toml::de::DeValue;
 
 use crate::experiment::DeviceChoice;
+use crate::precisions::PerPrecision;
 use crate::scalar::{
     BoundValue, Bytes, Id, Level, Nanoseconds, OptionText, PerCent, Percentile, PluginId, Positive,
     SchemaVersion, Title,
 };
-use crate::shape::{Axis, Json, List, Named, Tables, table};
+use crate::shape::{At, Axis, Described, Json, List, Named, Node, Reader, Shape, Tables, table};
 
 table! {
     /// An experiment: models, backends, what to combine, how to measure, what to make of it.
@@ -29,6 +35,8 @@ table! {
         "matrix" matrix: MatrixTable, default "{}";
         /// How each case is measured.
         "measure" measure: MeasureTable, default "{}";
+        /// What outputs are compared with before a case is timed. When absent, nothing is compared.
+        "check" check: CheckTable, optional;
         /// A metric to compute. Repeat `[[metric]]` for more. When absent: latency, throughput,
         /// memory, startup, stability, and accuracy where a model has labels.
         "metric" metric: Tables<PluginTable>, optional;
@@ -61,13 +69,67 @@ table! {
     ModelTable {
         /// What the matrix and the results call the model.
         "id" id: Id, required "id = \"my-model\"";
-        /// The model file, relative to the manifest's folder.
-        "path" path: PathBuf, required "path = \"model.onnx\"";
+        /// The model file, relative to the manifest's folder; or a table with one for each precision, such
+        /// as `{ fp32 = "m.onnx", fp16 = "m-fp16.onnx" }`. A precision without a file is a gap.
+        "path" path: ModelPath, required "path = \"model.onnx\"";
         /// Files with inputs. Without them, inputs are drawn from the seed.
         "data" data: DataTable, optional;
         /// How inputs are drawn, by the input's name, where there are no files. An input that is
         /// not named is drawn uniformly from 0 to 1.
         "inputs" inputs: Named<SyntheticTable>, optional;
+    }
+}
+
+table! {
+    /// A model file for each precision, relative to the manifest's folder.
+    PrecisionPaths {
+        /// For fp32.
+        "fp32" fp32: PathBuf, optional;
+        /// For fp16.
+        "fp16" fp16: PathBuf, optional;
+        /// For bf16.
+        "bf16" bf16: PathBuf, optional;
+        /// For int8.
+        "int8" int8: PathBuf, optional;
+    }
+}
+
+/// A model's file, or one for each precision.
+#[derive(Debug)]
+pub(crate) struct ModelPath(pub(crate) PerPrecision<At<PathBuf>>);
+
+impl Shape for ModelPath {
+    const NAME: &'static str = "ModelPath";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        if !matches!(node.get_ref(), DeValue::Table(_)) {
+            let path = PathBuf::read(node, reader)?;
+            return Some(Self(PerPrecision::All(At::new(node.span(), path))));
+        }
+        let PrecisionPaths { fp32, fp16, bf16, int8 } = PrecisionPaths::read(node, reader)?;
+        let each = [
+            (Precision::Fp32, fp32),
+            (Precision::Fp16, fp16),
+            (Precision::Bf16, bf16),
+            (Precision::Int8, int8),
+        ];
+        let each: BTreeMap<_, _> =
+            each.into_iter().filter_map(|(precision, path)| Some((precision, path?))).collect();
+        if each.is_empty() {
+            let hint = "name a file for each precision, such as `{ fp32 = \"model.onnx\" }`";
+            reader.value_error(node, "no file is named", "empty", hint.to_owned());
+            return None;
+        }
+        Some(Self(PerPrecision::Each(each)))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                PathBuf::schema(generator),
+                generator.subschema_for::<Described<PrecisionPaths>>(),
+            ],
+        })
     }
 }
 
@@ -97,7 +159,8 @@ table! {
 table! {
     /// A backend, which runs models.
     BackendTable {
-        /// What the matrix and the results call the backend.
+        /// What the matrix and the results call the backend. `all` stands for every backend that is
+        /// installed, but for those that only test the tool, each called as its plugin is.
         "id" id: Id, required "id = \"cpu\"";
         /// The plugin's id. When absent: the same as `id`.
         "plugin" plugin: PluginId, optional;
@@ -108,6 +171,9 @@ table! {
         "device" device: Axis<DeviceChoice>, default "\"auto\"";
         /// Threads that the backend may use. When absent, the backend decides.
         "threads" threads: NonZeroU32, optional;
+        /// Where operators may run: with `any`, wherever the backend puts them, and what does not run
+        /// on the device is told; with `strict`, on the device, or the case fails.
+        "placement" placement: PlacementRule, default "\"any\"";
         /// Options for the backend, passed through as text.
         "options" options: Named<OptionText>, default "{}";
     }
@@ -222,6 +288,46 @@ table! {
 }
 
 table! {
+    /// What outputs are compared with before a case is timed: those of a reference, for the same inputs.
+    CheckTable {
+        /// The reference: the id of a `[[backend]]`, or else of a plugin, which is then used with its
+        /// first device and without options. The matrix need not have it.
+        "reference" reference: Id, required "reference = \"cpu\"";
+        /// The precision that the reference computes in.
+        "precision" precision: Precision, default "\"fp32\"";
+        /// How far outputs may be from the reference's, by the precision of the case. What is not given
+        /// is as documented in the guide.
+        "tolerance" tolerance: TolerancesTable, default "{}";
+    }
+}
+
+table! {
+    /// How far outputs may be from the reference's, by the precision of the case.
+    TolerancesTable {
+        /// In fp32. When absent: absolute 1e-4, relative 1e-3, cosine 0.9999.
+        "fp32" fp32: ToleranceTable, optional;
+        /// In fp16. When absent: absolute 1e-2, relative 1e-2, cosine 0.999.
+        "fp16" fp16: ToleranceTable, optional;
+        /// In bf16. When absent: absolute 1e-1, relative 5e-2, cosine 0.99.
+        "bf16" bf16: ToleranceTable, optional;
+        /// In int8. When absent: absolute 1, relative 0.5, cosine 0.95.
+        "int8" int8: ToleranceTable, optional;
+    }
+}
+
+table! {
+    /// How far an output may be from the reference's. Each value that is not given is the precision's.
+    ToleranceTable {
+        /// What a value may be off by, whatever its size.
+        "absolute" absolute: f64, optional;
+        /// What a value may be off by besides, as a part of the reference's value.
+        "relative" relative: f64, optional;
+        /// What the cosine of the angle between output and reference is at least.
+        "cosine" cosine: f64, optional;
+    }
+}
+
+table! {
     /// When an interval is narrow enough.
     ConfidenceTable {
         /// Confidence of the interval.
@@ -279,6 +385,7 @@ pub(crate) fn home(key: &str) -> Option<&'static str> {
         ("[experiment]", ExperimentTable::KEYS),
         ("[matrix]", MatrixTable::KEYS),
         ("[measure]", MeasureTable::KEYS),
+        ("[check]", CheckTable::KEYS),
         ("[[model]]", ModelTable::KEYS),
         ("[[backend]]", BackendTable::KEYS),
         ("[[recommend]]", RecommendTable::KEYS),

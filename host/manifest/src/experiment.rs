@@ -5,9 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use host_record::{InputSource, MeasureSettings, Mode, Order, Precision, Rate, Scenario};
+use host_record::{
+    InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate, Scenario, Tolerance,
+};
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
+
+use crate::precisions::PerPrecision;
 
 /// What one manifest describes.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +34,8 @@ pub struct Experiment {
     pub matrix: Matrix,
     /// How each case is measured.
     pub measure: MeasureSettings,
+    /// What outputs are compared with before a case is timed.
+    pub check: Option<OutputCheck>,
     /// In which order the processes of cases are run.
     pub order: Order,
     /// Metrics to compute; never empty.
@@ -45,8 +51,8 @@ pub struct Experiment {
 pub struct Model {
     /// What the matrix and the results call it.
     pub id: String,
-    /// The model file, relative to the manifest's folder unless absolute.
-    pub path: PathBuf,
+    /// The model file, or one for each precision, relative to the manifest's folder unless absolute.
+    pub path: PerPrecision<PathBuf>,
     /// Where its inputs come from; paths as in `path`.
     pub inputs: InputSource,
 }
@@ -64,8 +70,63 @@ pub struct Backend {
     pub devices: Vec<DeviceChoice>,
     /// Threads that it may use; `None` leaves it to the backend.
     pub threads: Option<u32>,
+    /// Where operators may run.
+    pub placement: PlacementRule,
     /// Options, passed through as text.
     pub options: BTreeMap<String, String>,
+}
+
+impl Experiment {
+    /// The plugin id, and so the id of a `[[backend]]`, that stands for every backend that is installed.
+    pub const ALL_BACKENDS: &'static str = "all";
+
+    /// Whether a backend stands for every one that is installed.
+    #[must_use]
+    pub fn wants_all_backends(&self) -> bool {
+        self.backends.iter().any(|backend| backend.plugin == Self::ALL_BACKENDS)
+    }
+
+    /// Puts one backend for each of these plugins in the place of the one that stands for all, called as
+    /// the plugin is. A plugin that is there under a name of its own is not there twice.
+    pub fn expand_all_backends(&mut self, installed: &[String]) {
+        let all = |backend: &Backend| backend.plugin == Self::ALL_BACKENDS;
+        let Some(place) = self.backends.iter().position(all) else { return };
+        let template = self.backends.remove(place);
+        let mut ids = Vec::new();
+        let mut added = Vec::new();
+        for plugin in installed {
+            let renamed = |backend: &Backend| backend.plugin == *plugin && backend.id != *plugin;
+            if self.backends.iter().any(renamed) {
+                continue;
+            }
+            if self.backends.iter().all(|backend| backend.id != *plugin) {
+                let (id, plugin) = (plugin.clone(), plugin.clone());
+                added.push(Backend { id, plugin, ..template.clone() });
+            }
+            ids.push(plugin.clone());
+        }
+        self.backends.splice(place..place, added);
+        let cells = self.matrix.include.iter_mut().chain(&mut self.matrix.exclude);
+        let lists = cells.map(|cell| &mut cell.backend);
+        for list in std::iter::once(&mut self.matrix.backend).chain(lists) {
+            let Some(place) = list.iter().position(|id| *id == template.id) else { continue };
+            list.remove(place);
+            let new: Vec<_> = ids.iter().filter(|id| !list.contains(id)).cloned().collect();
+            list.splice(place..place, new);
+        }
+    }
+}
+
+/// What outputs are compared with before a case is timed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputCheck {
+    /// The id of the backend that is the reference, which is among [`Experiment::backends`] even where
+    /// the matrix does not have it.
+    pub reference: String,
+    /// The precision that the reference computes in.
+    pub precision: Precision,
+    /// How far outputs may be off, by the precision of the case.
+    pub tolerances: BTreeMap<Precision, Tolerance>,
 }
 
 /// A device, as the manifest names it.

@@ -21,6 +21,7 @@ mod error;
 mod experiment;
 mod mentions;
 mod pin;
+mod precisions;
 mod resolve;
 mod scalar;
 mod shape;
@@ -31,10 +32,11 @@ use toml::de::{DeTable, DeValue};
 use crate::document::Manifest;
 pub use crate::error::{ManifestError, ManifestErrors};
 pub use crate::experiment::{
-    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
-    Recommender,
+    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
+    PluginUse, Recommender,
 };
 pub use crate::mentions::{FileMention, LimitMention, Mentions, OptionPlace, PluginMention};
+pub use crate::precisions::PerPrecision;
 pub use crate::scalar::SCHEMA_VERSION;
 use crate::scalar::SchemaVersion;
 pub use crate::shape::suggestions;

@@ -41,6 +41,8 @@ pub struct Mentions {
     pub matrix: Option<Range<usize>>,
     /// `measure.pin`, where there is one.
     pub pin: Option<Range<usize>>,
+    /// `check.reference`, where there is one.
+    pub reference: Option<Range<usize>>,
 }
 
 /// A file.
@@ -103,6 +105,7 @@ impl Mentions {
         let folders = experiment.and_then(|table| table.plugins.as_ref());
         let matrix = manifest.matrix.as_ref();
         let measure = manifest.measure.as_ref();
+        let check = manifest.check.as_ref();
         let exclude = matrix.and_then(|table| table.get_ref().exclude.as_ref());
         Self {
             plugin_folders: items(folders).cloned().collect(),
@@ -117,6 +120,7 @@ impl Mentions {
             exclude: exclude.map(At::span),
             matrix: matrix.map(At::span),
             pin: measure.and_then(|table| table.get_ref().pin.as_ref()).map(At::span),
+            reference: check.and_then(|table| table.get_ref().reference.as_ref()).map(At::span),
         }
     }
 }
@@ -134,7 +138,8 @@ fn files(model: &ModelTable) -> Vec<FileMention> {
     let inputs = data.and_then(|data| data.inputs.as_ref());
     let inputs = inputs.into_iter().flat_map(|inputs| inputs.get_ref().values.values());
     let labels = data.and_then(|data| data.labels.as_ref());
-    (model.path.iter().chain(inputs).chain(labels))
+    let paths = model.path.iter().flat_map(|path| path.get_ref().0.values());
+    (paths.chain(inputs).chain(labels))
         .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
         .collect()
 }

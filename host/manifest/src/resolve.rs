@@ -9,19 +9,20 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use host_record::{
-    Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Order, RuleSet, Scenario,
-    SyntheticInput,
+    Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Order, PlacementRule, Precision,
+    RuleSet, Scenario, SyntheticInput, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::Map;
 
 use crate::document::{
-    BackendTable, CellTable, ConfidenceTable, DataTable, ExperimentTable, LimitTable, Manifest,
-    MatrixTable, MeasureTable, ModelTable, PluginTable, RecommendTable, SyntheticTable,
+    BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable, ExperimentTable, LimitTable,
+    Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable, RecommendTable, SyntheticTable,
+    ToleranceTable, TolerancesTable,
 };
 use crate::experiment::{
-    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, PartialCell, PluginUse,
-    Recommender,
+    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
+    PluginUse, Recommender,
 };
 use crate::mentions::Mentions;
 use crate::scalar::{Bytes, Id, Nanoseconds, Percentile, PluginId, Positive};
@@ -46,10 +47,16 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         is_complete(&manifest.model),
         tables(&manifest.model).map(|model| model.id.as_ref().map(id_text)),
     );
+    let all = |backend: &BackendTable| match (&backend.plugin, &backend.id) {
+        (Some(plugin), _) => plugin.get_ref().0 == Experiment::ALL_BACKENDS,
+        (None, Some(id)) => id.get_ref().0 == Experiment::ALL_BACKENDS,
+        (None, None) => false,
+    };
     let backends = Names::collect(
         "backend",
         reader,
-        is_complete(&manifest.backend),
+        // What `all` stands for is not known here.
+        is_complete(&manifest.backend) && !tables(&manifest.backend).any(all),
         tables(&manifest.backend).map(|backend| backend.id.as_ref().map(id_text)),
     );
     let labelled = tables(&manifest.model)
@@ -94,6 +101,11 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
     let recommenders: Vec<_> =
         tables(&manifest.recommend).map(|table| recommender(table, &metrics, reader)).collect();
+    let check = manifest.check.as_ref().and_then(|table| check(table.get_ref(), reader));
+    let reference = manifest
+        .check
+        .as_ref()
+        .and_then(|table| reference(table.get_ref().reference.as_ref()?, &backends, reader));
     let mentions = Mentions::new(manifest, default_metrics, DEFAULT_REPORTS, &recommenders);
 
     let experiment = || {
@@ -107,9 +119,16 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
             results: value(results),
             plugins: list(plugins).cloned().collect(),
             models: resolved_models.into_iter().collect::<Option<_>>()?,
-            backends: resolved_backends.into_iter().collect::<Option<_>>()?,
+            backends: with_reference(
+                resolved_backends.into_iter().collect::<Option<_>>()?,
+                reference,
+            ),
             matrix: matrix?,
             measure: measure?,
+            check: match &manifest.check {
+                Some(_) => Some(check?),
+                None => None,
+            },
             order: manifest
                 .measure
                 .as_ref()?
@@ -221,7 +240,11 @@ fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
         (Some(data), None) => files(data, reader),
         (None, inputs) => synthetic(inputs, reader),
     };
-    Some(Model { id: id.as_ref()?.get_ref().0.clone(), path: value(path)?, inputs: source? })
+    Some(Model {
+        id: id.as_ref()?.get_ref().0.clone(),
+        path: path.as_ref()?.get_ref().0.try_map(|path| Some(path.get_ref().clone()))?,
+        inputs: source?,
+    })
 }
 
 fn files(data: &At<DataTable>, reader: &mut Reader) -> Option<InputSource> {
@@ -283,7 +306,7 @@ fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String,
 }
 
 fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
-    let BackendTable { id, plugin, version, device, threads, options } = table;
+    let BackendTable { id, plugin, version, device, threads, placement, options } = table;
     let plugin = match (plugin, id) {
         (Some(plugin), _) => Some(plugin.get_ref().0.clone()),
         (None, Some(id)) if PluginId::fits(&id.get_ref().0) => Some(id.get_ref().0.clone()),
@@ -298,12 +321,34 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         }
         (None, None) => None,
     };
+    if plugin.as_deref() == Some(Experiment::ALL_BACKENDS) {
+        let mut refuse = |span, key| {
+            reader.error(
+                span,
+                format!("`{key}` cannot be the same for all backends"),
+                "beside `all`",
+                "give each backend that needs it a `[[backend]]` of its own; `all` leaves those out"
+                    .to_owned(),
+            );
+        };
+        let chosen = |axis: &&At<Axis<DeviceChoice>>| {
+            let values = &axis.get_ref().values;
+            values.iter().any(|choice| *choice.get_ref() != DeviceChoice::Auto)
+        };
+        if let Some(device) = device.as_ref().filter(chosen) {
+            refuse(device.span(), "device");
+        }
+        if let Some(options) = options.as_ref().filter(|it| !it.get_ref().values.is_empty()) {
+            refuse(options.span(), "options");
+        }
+    }
     Some(Backend {
         id: id.as_ref()?.get_ref().0.clone(),
         plugin: plugin?,
         version: value(version)?,
         devices: axis(device)?,
         threads: threads.as_ref().map(|threads| threads.get_ref().get()),
+        placement: value(placement)?,
         options: named(options.as_ref()?.get_ref(), |text| text.0.clone()),
     })
 }
@@ -615,6 +660,73 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
             format!("remove it, or add one of {open} to `scenario` under `[matrix]`"),
         );
     }
+}
+
+fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
+    let CheckTable { reference, precision, tolerance } = table;
+    let TolerancesTable { fp32, fp16, bf16, int8 } = tolerance.as_ref()?.get_ref();
+    let tables = [
+        (Precision::Fp32, fp32),
+        (Precision::Fp16, fp16),
+        (Precision::Bf16, bf16),
+        (Precision::Int8, int8),
+    ];
+    let tolerances = tables.into_iter().map(|(precision, table)| {
+        let mut tolerance = Tolerance::of(precision);
+        if let Some(table) = table {
+            let ToleranceTable { absolute, relative, cosine } = table.get_ref();
+            let given = |value: &Option<At<f64>>,
+                         default: f64,
+                         range: std::ops::RangeInclusive<f64>,
+                         reader: &mut Reader| {
+                let Some(value) = value else { return default };
+                if !range.contains(value.get_ref()) {
+                    reader.error(
+                        value.span(),
+                        format!("{} is no tolerance", value.get_ref()),
+                        "out of range",
+                        format!("it may be {} to {}", range.start(), range.end()),
+                    );
+                }
+                *value.get_ref()
+            };
+            tolerance.absolute = given(absolute, tolerance.absolute, 0.0..=f64::MAX, reader);
+            tolerance.relative = given(relative, tolerance.relative, 0.0..=f64::MAX, reader);
+            tolerance.cosine = given(cosine, tolerance.cosine, -1.0..=1.0, reader);
+        }
+        (precision, tolerance)
+    });
+    Some(OutputCheck {
+        tolerances: tolerances.collect(),
+        reference: reference.as_ref()?.get_ref().0.clone(),
+        precision: value(precision)?,
+    })
+}
+
+/// The reference as a backend of its own, where no `[[backend]]` is called so.
+fn reference(id: &At<Id>, backends: &Names, reader: &mut Reader) -> Option<Backend> {
+    let id = (id.span(), &id.get_ref().0);
+    if backends.names.contains(id.1) {
+        return None;
+    }
+    if !PluginId::fits(id.1) {
+        backends.check_one(id.1, id.0, reader);
+        return None;
+    }
+    Some(Backend {
+        id: id.1.clone(),
+        plugin: id.1.clone(),
+        version: VersionReq::STAR,
+        devices: vec![DeviceChoice::Auto],
+        threads: None,
+        placement: PlacementRule::Any,
+        options: BTreeMap::new(),
+    })
+}
+
+fn with_reference(mut backends: Vec<Backend>, reference: Option<Backend>) -> Vec<Backend> {
+    backends.extend(reference);
+    backends
 }
 
 fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings> {

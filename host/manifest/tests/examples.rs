@@ -195,3 +195,80 @@ measure = {{ {measure} }}
         1_000_000_000
     );
 }
+
+#[test]
+fn all_stands_for_what_is_installed() {
+    let text = |backends: &str, matrix: &str| {
+        format!(
+            r#"
+schema = 1
+experiment = {{ name = "x" }}
+model = [{{ id = "m", path = "m" }}]
+backend = [{backends}]
+matrix = {{ {matrix} }}
+"#
+        )
+    };
+    let expanded = |backends: &str, matrix: &str| {
+        let mut experiment = host_manifest::parse(&text(backends, matrix)).expect("a manifest");
+        assert!(experiment.wants_all_backends());
+        experiment.expand_all_backends(&["cpu".into(), "cuda".into(), "rocm".into()]);
+        assert!(!experiment.wants_all_backends());
+        experiment
+    };
+    let all = expanded(r#"{ id = "all", threads = 2 }"#, "");
+    assert_eq!(all.matrix.backend, ["cpu", "cuda", "rocm"]);
+    assert!(all.backends.iter().all(|backend| backend.threads == Some(2)));
+    // What has a name of its own is not there twice, and keeps its place and its options.
+    let backends = r#"{ id = "fast", plugin = "cuda", threads = 1 }, { id = "all" }, { id = "cpu", threads = 4 }"#;
+    let some = expanded(backends, r#"exclude = [{ backend = "rocm", batch = 1 }]"#);
+    assert_eq!(some.matrix.backend, ["fast", "rocm", "cpu"]);
+    let threads: Vec<_> = some.backends.iter().map(|backend| backend.threads).collect();
+    assert_eq!(threads, [Some(1), None, Some(4)]);
+
+    let wrong = r#"{ id = "all", device = "cuda:1", options = { a = 1 } }"#;
+    let errors = host_manifest::parse(&text(wrong, "")).expect_err("not for all").errors;
+    let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "`device` cannot be the same for all backends",
+            "`options` cannot be the same for all backends",
+        ]
+    );
+}
+
+#[test]
+fn a_reference_need_not_be_in_the_matrix() {
+    let text = |check: &str| {
+        format!(
+            r#"
+schema = 1
+experiment = {{ name = "x" }}
+model = [{{ id = "m", path = {{ fp32 = "m.onnx", int8 = "m-qdq.onnx" }} }}]
+backend = [{{ id = "fast", plugin = "cuda" }}]
+check = {{ {check} }}
+"#
+        )
+    };
+    let read = |check: &str| host_manifest::parse(&text(check));
+    let plain = read(r#"reference = "cpu""#).expect("a manifest");
+    let ids: Vec<_> = plain.backends.iter().map(|backend| &*backend.id).collect();
+    assert_eq!((ids, &*plain.matrix.backend), (vec!["fast", "cpu"], &["fast".to_owned()][..]));
+    let path = |precision| plain.models[0].path.get(precision).map(|path| path.to_str());
+    assert_eq!(path(Precision::Int8), Some(Some("m-qdq.onnx")));
+    assert_eq!(path(Precision::Fp16), None);
+
+    let given =
+        read(r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9 } }"#);
+    let given = given.expect("a manifest");
+    assert_eq!(given.backends.len(), 1);
+    let tolerances = given.check.expect("a check").tolerances;
+    let int8 = tolerances[&Precision::Int8];
+    assert_eq!((int8.absolute, int8.relative, int8.cosine), (0.25, 0.5, 0.9));
+
+    let errors = read(r#"reference = "No_plugin", tolerance = { fp32 = { relative = -1.0 } }"#);
+    let errors = errors.expect_err("a manifest").errors;
+    let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+    assert_eq!(messages, ["there is no `[[backend]]` called `No_plugin`", "-1 is no tolerance"]);
+}

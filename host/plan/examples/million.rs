@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use host_manifest::parse;
-use host_plan::{BackendFacts, Facts, ModelFacts, Plan};
+use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan};
 use host_record::{DeviceInfo, PluginIdentity, Precision};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -46,7 +46,8 @@ exclude = [{{ batch = 1001 }}]
             attributes: [("engine".to_owned(), "none".to_owned())].into(),
         }],
     };
-    let model = ModelFacts { path: "/models/model.onnx".into(), sha256: "0".repeat(64) };
+    let model =
+        ModelFacts::All(ModelFile { path: "/models/model.onnx".into(), sha256: "0".repeat(64) });
 
     let start = Instant::now();
     let experiment = parse(&text)?;

@@ -176,38 +176,7 @@ impl Axes<'_> {
     }
 
     fn find(&self, backend: usize, choice: &DeviceChoice) -> (String, Result<Found, Gap>) {
-        let text = || choice.text().to_owned();
-        let (plugin, library, devices) = match self.facts[backend] {
-            BackendFacts::Missing(gap) => return (text(), Err(gap.clone())),
-            BackendFacts::Ready { plugin, library, devices } => (plugin, library, devices),
-        };
-        let device = match choice {
-            DeviceChoice::Auto => devices.first(),
-            DeviceChoice::Id(id) => devices.iter().find(|device| device.id == *id),
-        };
-        match device {
-            Some(device) => {
-                let (plugin, library) = (plugin.clone(), library.clone());
-                let found = Found { plugin, library, device: device.clone() };
-                (device.id.clone(), Ok(found))
-            }
-            None => {
-                let id = &self.experiment.backends[backend].id;
-                let seen: Vec<_> =
-                    devices.iter().map(|device| format!("`{}`", device.id)).collect();
-                let reason = match (choice, &seen[..]) {
-                    (DeviceChoice::Auto, _) => format!("the backend `{id}` sees no device here"),
-                    (DeviceChoice::Id(device), []) => {
-                        format!("the backend `{id}` sees no device `{device}` here, nor any other")
-                    }
-                    (DeviceChoice::Id(device), seen) => format!(
-                        "the backend `{id}` sees no device `{device}` here; it sees {}",
-                        seen.join(", ")
-                    ),
-                };
-                (text(), Err(Gap { kind: GapKind::DeviceMissing, reason }))
-            }
-        }
+        find(&self.experiment.backends[backend].id, self.facts[backend], choice)
     }
 
     /// The cells that an include adds.
@@ -312,5 +281,43 @@ impl Axes<'_> {
             (!cell.scenario.is_empty() || !cell.rate.is_empty() || !cell.clients.is_empty())
                 .then(|| loads.collect()),
         ]))
+    }
+}
+
+/// A device of a backend, and what it is called where it is not there.
+pub(crate) fn find(
+    id: &str,
+    facts: &BackendFacts,
+    choice: &DeviceChoice,
+) -> (String, Result<Found, Gap>) {
+    let text = || choice.text().to_owned();
+    let (plugin, library, devices) = match facts {
+        BackendFacts::Missing(gap) => return (text(), Err(gap.clone())),
+        BackendFacts::Ready { plugin, library, devices } => (plugin, library, devices),
+    };
+    let device = match choice {
+        DeviceChoice::Auto => devices.first(),
+        DeviceChoice::Id(id) => devices.iter().find(|device| device.id == *id),
+    };
+    match device {
+        Some(device) => {
+            let (plugin, library) = (plugin.clone(), library.clone());
+            let found = Found { plugin, library, device: device.clone() };
+            (device.id.clone(), Ok(found))
+        }
+        None => {
+            let seen: Vec<_> = devices.iter().map(|device| format!("`{}`", device.id)).collect();
+            let reason = match (choice, &seen[..]) {
+                (DeviceChoice::Auto, _) => format!("the backend `{id}` sees no device here"),
+                (DeviceChoice::Id(device), []) => {
+                    format!("the backend `{id}` sees no device `{device}` here, nor any other")
+                }
+                (DeviceChoice::Id(device), seen) => format!(
+                    "the backend `{id}` sees no device `{device}` here; it sees {}",
+                    seen.join(", ")
+                ),
+            };
+            (text(), Err(Gap { kind: GapKind::DeviceMissing, reason }))
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use host_manifest::PerPrecision;
 use host_record::{DeviceInfo, Gap, PluginIdentity};
 
 /// What is known of the files, plugins and devices that an experiment names.
@@ -20,10 +21,13 @@ pub struct Facts {
     pub backends: BTreeMap<String, BackendFacts>,
 }
 
-/// What is known of a model.
-#[derive(Debug, Clone)]
-pub struct ModelFacts {
-    /// The model file, absolute.
+/// What is known of a model: of its file, or of one for each precision.
+pub type ModelFacts = PerPrecision<ModelFile>;
+
+/// What is known of a model's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFile {
+    /// The file, absolute.
     pub path: PathBuf,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,

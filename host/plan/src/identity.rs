@@ -10,8 +10,8 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `measure`: warm-up, durations, queries, processes, confidence, `pin` where processors are chosen, and where
   the scenario has them the samples per query and what is searched, but neither time-out, memory limit,
   rules nor a limit that only judges, which do not change the work;
-- `model`: the SHA-256 of the model file;
-- `options`, `plugin` (its id) and `threads` of the backend;
+- `model`: the SHA-256 of the model file, null where there is none for the precision;
+- `options` (with `placement` where it is strict), `plugin` (its id) and `threads` of the backend;
 - `seed`.
 
 Versions of plugins and absolute paths are left out: the same case on another machine, or with a
@@ -24,9 +24,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use host_manifest::{Backend, Model};
-use host_record::{CaseKey, InputSource, MeasureSettings, Pin, Scenario, SyntheticInput, WarmUp};
+use host_record::{
+    CaseKey, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
+};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::facts::ModelFacts;
 
 /// Version of the canonical text.
 pub(crate) const FORM: u32 = 1;
@@ -34,12 +38,12 @@ pub(crate) const FORM: u32 = 1;
 /// The part of the text that is the same for all cases of a model. Each field is JSON.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelPart {
-    inputs: String,
-    sha256: String,
+    pub(crate) inputs: String,
+    sha256: ModelFacts,
 }
 
 impl ModelPart {
-    pub(crate) fn new(model: &Model, sha256: &str, data: &BTreeMap<PathBuf, String>) -> Self {
+    pub(crate) fn new(model: &Model, files: &ModelFacts, data: &BTreeMap<PathBuf, String>) -> Self {
         let file = |path: &Path| match data.get(path) {
             Some(sha256) => json!({ "sha256": sha256 }),
             None => json!({ "path": path.to_string_lossy() }),
@@ -65,7 +69,7 @@ impl ModelPart {
                 json!({ "synthetic": inputs })
             }
         };
-        Self { inputs: inputs.to_string(), sha256: json!(sha256).to_string() }
+        Self { inputs: inputs.to_string(), sha256: files.clone() }
     }
 }
 
@@ -79,8 +83,13 @@ pub(crate) struct BackendPart {
 
 impl BackendPart {
     pub(crate) fn new(backend: &Backend) -> Self {
+        let mut options = backend.options.clone();
+        // As the backend gets it: what runs where is different work.
+        if backend.placement == PlacementRule::Strict {
+            options.insert("placement".to_owned(), backend.placement.name().to_owned());
+        }
         Self {
-            options: json!(backend.options).to_string(),
+            options: json!(options).to_string(),
             plugin: json!(backend.plugin).to_string(),
             threads: json!(backend.threads).to_string(),
         }
@@ -155,10 +164,15 @@ pub(crate) fn write_canonical(
     if let Some(length) = key.sequence_length {
         let _ = write!(text, r#","sequence-length":{length}"#);
     }
+    let _ = write!(text, r#"}},"measure":{measure},"model":"#);
+    match model.sha256.get(key.precision) {
+        Some(file) => quote(text, &file.sha256),
+        None => text.push_str("null"),
+    }
     let _ = write!(
         text,
-        r#"}},"measure":{measure},"model":{},"options":{},"plugin":{},"seed":{seed},"threads":{}}}"#,
-        model.sha256, backend.options, backend.plugin, backend.threads
+        r#","options":{},"plugin":{},"seed":{seed},"threads":{}}}"#,
+        backend.options, backend.plugin, backend.threads
     );
 }
 
@@ -186,20 +200,25 @@ pub(crate) fn id(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host_manifest::DeviceChoice;
+    use host_manifest::{DeviceChoice, PerPrecision};
     use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
 
     use super::*;
+    use crate::facts::ModelFile;
 
     fn model() -> Model {
         Model {
             id: "digits".to_owned(),
-            path: "digits.onnx".into(),
+            path: PerPrecision::All("digits.onnx".into()),
             inputs: InputSource::Files {
                 inputs: [("image".to_owned(), "images.npy".into())].into(),
                 labels: Some("labels.npy".into()),
             },
         }
+    }
+
+    fn file() -> ModelFacts {
+        PerPrecision::All(ModelFile { path: "digits.onnx".into(), sha256: "abc".into() })
     }
 
     fn backend() -> Backend {
@@ -209,6 +228,7 @@ mod tests {
             version: "^0.1".parse().unwrap(),
             devices: vec![DeviceChoice::Auto],
             threads: Some(1),
+            placement: PlacementRule::Any,
             options: [("depth".to_owned(), "2".to_owned())].into(),
         }
     }
@@ -244,7 +264,7 @@ mod tests {
         write_canonical(
             &mut text,
             key,
-            &ModelPart::new(model, "abc", data),
+            &ModelPart::new(model, &file(), data),
             &BackendPart::new(&backend()),
             &measure_part(&measure(), key.scenario),
             7,
@@ -292,6 +312,14 @@ mod tests {
         assert!(!part(Pin::None).contains("pin"));
         assert!(part(Pin::Auto).contains(r#""pin":"auto""#));
         assert!(part(Pin::Processors(vec![0, 2])).contains(r#""pin":[0,2]"#));
+    }
+
+    #[test]
+    fn strict_placement_is_other_work() {
+        let strict = Backend { placement: PlacementRule::Strict, ..backend() };
+        let options = BackendPart::new(&strict).options;
+        assert_eq!(options, r#"{"depth":"2","placement":"strict"}"#);
+        assert_eq!(BackendPart::new(&backend()).options, r#"{"depth":"2"}"#);
     }
 
     #[test]

@@ -23,15 +23,20 @@ mod cells;
 mod estimate;
 mod facts;
 mod identity;
+mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
-use host_record::{CaseKey, CaseSpec, Gap, GapKind, InputSource, MeasureSettings, Order, Scenario};
+use host_record::{
+    CaseKey, CaseSpec, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Order, Precision,
+    Scenario,
+};
 
 use crate::axes::{Coordinates, Found, Values};
 use crate::cells::Cells;
 pub use crate::estimate::Estimate;
-pub use crate::facts::{BackendFacts, Facts, ModelFacts};
+pub use crate::facts::{BackendFacts, Facts, ModelFacts, ModelFile};
 use crate::identity::{BackendPart, ModelPart};
+use crate::reference::PlannedReference;
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
@@ -45,6 +50,14 @@ pub enum PlanError {
     /// The facts or the experiment lack a backend that the matrix names.
     #[error("nothing is known of the backend `{0}`")]
     UnknownBackend(String),
+    /// The reference that outputs are to be compared with cannot be used.
+    #[error("the reference `{id}` cannot be used: {reason}")]
+    NoReference {
+        /// What the manifest calls it.
+        id: String,
+        /// Why not.
+        reason: String,
+    },
     /// No cell is left.
     #[error("the matrix has no cell left: `exclude` leaves all of them out")]
     Empty,
@@ -188,7 +201,7 @@ impl PlannedModel {
             id: model.id.clone(),
             facts: known.clone(),
             inputs,
-            identity: ModelPart::new(model, &known.sha256, &facts.data),
+            identity: ModelPart::new(model, known, &facts.data),
         })
     }
 }
@@ -207,6 +220,7 @@ pub struct Plan {
     backends: Vec<PlannedBackend>,
     values: Values,
     cells: Cells,
+    reference: Option<PlannedReference>,
     measure: MeasureSettings,
     /// The canonical text of `measure`, for each scenario.
     measure_identity: Vec<(Scenario, String)>,
@@ -241,6 +255,7 @@ impl Plan {
                 .collect(),
             values,
             cells,
+            reference: PlannedReference::new(experiment, &facts)?,
             measure: experiment.measure.clone(),
             measure_identity: Scenario::ALL
                 .iter()
@@ -251,9 +266,9 @@ impl Plan {
             count: Count::default(),
         };
         for cell in plan.cells.iter() {
-            match runnable(&plan.values.coordinates(cell)) {
-                Some(_) => plan.count.cases += 1,
-                None => plan.count.gaps += 1,
+            match plan.runnable(&plan.values.coordinates(cell)) {
+                Ok(_) => plan.count.cases += 1,
+                Err(_) => plan.count.gaps += 1,
             }
         }
         if plan.count.total() == 0 {
@@ -309,6 +324,28 @@ impl Plan {
         }
     }
 
+    /// What runs a cell and which file it runs, or why nothing can.
+    fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a ModelFile), Gap> {
+        let found = cell.place.found.as_ref().map_err(Clone::clone)?;
+        if !found.device.precisions.contains(&cell.precision) {
+            let backend = &self.backends[cell.place.backend].backend.id;
+            return Err(precision_gap(cell, backend, &found.device));
+        }
+        let model = &self.models[cell.model];
+        let file = model.facts.get(cell.precision).ok_or_else(|| {
+            let named: Vec<_> = model.facts.precisions().map(Precision::name).collect();
+            let (id, precision) = (&model.id, cell.precision);
+            Gap {
+                kind: GapKind::ModelFileMissing,
+                reason: format!(
+                    "the model `{id}` has no file for {precision}; it has one for {}",
+                    named.join(", ")
+                ),
+            }
+        })?;
+        Ok((found, file))
+    }
+
     fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
         let model = &self.models[cell.model];
         let PlannedBackend { backend, identity } = &self.backends[cell.place.backend];
@@ -328,20 +365,26 @@ impl Plan {
         let measure = measure.map_or("", |(_, text)| text);
         identity::write_canonical(text, &key, &model.identity, identity, measure, self.seed);
         let id = identity::id(text);
-        let Some(found) = runnable(cell) else {
-            return PlannedCase::Gap { case_id: id, index, key, gap: gap(cell, &backend.id) };
+        let (found, file) = match self.runnable(cell) {
+            Ok(runnable) => runnable,
+            Err(gap) => return PlannedCase::Gap { case_id: id, index, key, gap },
         };
+        let check = self.reference.as_ref().map(|reference| {
+            Box::new(reference.check(&key, &model.facts, file, &model.identity, self.seed))
+        });
         PlannedCase::Case(Box::new(CaseSpec {
             id,
             index,
             key,
-            model_path: model.facts.path.clone(),
-            model_sha256: model.facts.sha256.clone(),
+            model_path: file.path.clone(),
+            model_sha256: file.sha256.clone(),
             plugin: found.plugin.clone(),
             plugin_library: found.library.clone(),
             device: found.device.clone(),
             threads: backend.threads,
             options: backend.options.clone(),
+            placement: backend.placement,
+            check,
             inputs: model.inputs.clone(),
             measure: self.measure.clone(),
             seed: self.seed,
@@ -350,30 +393,18 @@ impl Plan {
     }
 }
 
-/// What runs a cell; `None` where nothing can.
-fn runnable<'a>(cell: &Coordinates<'a>) -> Option<&'a Found> {
-    let found = cell.place.found.as_ref().ok()?;
-    found.device.precisions.contains(&cell.precision).then_some(found)
-}
-
-/// Why nothing can run a cell.
-fn gap(cell: &Coordinates<'_>, backend: &str) -> Gap {
-    match &cell.place.found {
-        Err(gap) => gap.clone(),
-        Ok(Found { device, .. }) => {
-            let offered: Vec<_> =
-                device.precisions.iter().map(|precision| precision.name()).collect();
-            let offered = match &offered[..] {
-                [] => "it names no precision".to_owned(),
-                names => format!("it computes in {}", names.join(", ")),
-            };
-            let (id, precision) = (&device.id, cell.precision);
-            Gap {
-                kind: GapKind::PrecisionUnsupported,
-                reason: format!(
-                    "the backend `{backend}` does not compute in {precision} on `{id}`; {offered}"
-                ),
-            }
-        }
+/// Why a device cannot run a cell.
+fn precision_gap(cell: &Coordinates<'_>, backend: &str, device: &DeviceInfo) -> Gap {
+    let offered: Vec<_> = device.precisions.iter().map(|precision| precision.name()).collect();
+    let offered = match &offered[..] {
+        [] => "it names no precision".to_owned(),
+        names => format!("it computes in {}", names.join(", ")),
+    };
+    let (id, precision) = (&device.id, cell.precision);
+    Gap {
+        kind: GapKind::PrecisionUnsupported,
+        reason: format!(
+            "the backend `{backend}` does not compute in {precision} on `{id}`; {offered}"
+        ),
     }
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use host_manifest::{Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, parse};
-use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
+use host_manifest::{
+    Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, PerPrecision, parse,
+};
+use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{
-    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PluginIdentity,
-    Precision, Rate, Scenario, WarmUp,
+    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PlacementRule,
+    PluginIdentity, Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -95,7 +97,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     .iter()
                     .map(|id| Model {
                         id: (*id).to_owned(),
-                        path: "m".into(),
+                        path: PerPrecision::All("m".into()),
                         inputs: InputSource::Synthetic([].into()),
                     })
                     .collect(),
@@ -108,6 +110,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                         version: "*".parse().unwrap(),
                         devices,
                         threads: None,
+                        placement: PlacementRule::Any,
                         options: [].into(),
                     })
                     .collect(),
@@ -124,6 +127,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     include,
                     exclude,
                 },
+                check: None,
                 measure: MeasureSettings {
                     warm_up: WarmUp::Iterations(0),
                     minimum_duration_ns: 1,
@@ -161,7 +165,7 @@ fn facts() -> Facts {
     };
     let all = [Precision::Fp32, Precision::Fp16];
     let missing = Gap { kind: GapKind::PluginMissing, reason: "not there".to_owned() };
-    let model = || ModelFacts { path: PathBuf::new(), sha256: String::new() };
+    let model = || ModelFacts::All(ModelFile { path: PathBuf::new(), sha256: String::new() });
     Facts {
         models: MODELS.map(|id| (id.to_owned(), model())).into(),
         backends: [

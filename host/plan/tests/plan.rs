@@ -1,7 +1,7 @@
 //! What a plan says of known machines.
 
-use host_manifest::parse;
-use host_plan::{BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase};
+use host_manifest::{PerPrecision, parse};
+use host_plan::{BackendFacts, Count, Facts, ModelFacts, ModelFile, Plan, PlanError, PlannedCase};
 use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision};
 use insta::assert_snapshot;
 
@@ -29,8 +29,9 @@ fn ready(plugin: &str, devices: &[DeviceInfo]) -> BackendFacts {
 }
 
 fn facts(backends: impl IntoIterator<Item = (&'static str, BackendFacts)>) -> Facts {
-    let model =
-        |id: &str| ModelFacts { path: format!("/m/{id}.onnx").into(), sha256: id.repeat(8) };
+    let model = |id: &str| {
+        ModelFacts::All(ModelFile { path: format!("/m/{id}.onnx").into(), sha256: id.repeat(8) })
+    };
     Facts {
         base: "/experiment".into(),
         models: ["a", "b"].map(|id| (id.to_owned(), model(id))).into(),
@@ -200,7 +201,8 @@ fn ids_depend_on_the_work_alone() {
     let mut moved = server();
     moved.base = "/somewhere/else".into();
     for model in moved.models.values_mut() {
-        model.path = "/moved.onnx".into();
+        let PerPrecision::All(file) = model else { panic!("one file for all") };
+        file.path = "/moved.onnx".into();
     }
     let Some(BackendFacts::Ready { plugin, library, .. }) = moved.backends.get_mut("cpu") else {
         panic!("the backend is ready")
@@ -236,7 +238,8 @@ fn ids_depend_on_the_work_alone() {
     content.data = [("images.npy".into(), "4".repeat(64))].into();
     assert_ne!(ids(&matrix, content), original);
     let mut content = laptop();
-    content.models.get_mut("a").unwrap().sha256 = "5".repeat(64);
+    let other = ModelFile { path: "/m/a.onnx".into(), sha256: "5".repeat(64) };
+    content.models.insert("a".into(), ModelFacts::All(other));
     assert_ne!(ids(&matrix, content), original);
 }
 
@@ -328,4 +331,82 @@ fn processes_come_case_by_case_or_in_rounds() {
     };
     assert_eq!(order("planned"), "0.0, 0.1, 1.0, 1.1, gap 2, gap 3");
     assert_eq!(order("interleaved"), "0.0, 1.0, gap 2, gap 3, 0.1, 1.1");
+}
+
+#[test]
+fn each_precision_runs_the_file_that_is_named_for_it() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+model = [{ id = "a", path = { fp32 = "a.onnx", fp16 = "half.onnx" } }]
+backend = [{ id = "cpu" }]
+matrix = { precision = ["fp32", "fp16", "bf16"] }
+"#;
+    let cpu = || ready("cpu", &[device("cpu:0", Precision::ALL)]);
+    let mut facts = facts([("cpu", cpu())]);
+    let file = |name: &str| ModelFile { path: format!("/m/{name}").into(), sha256: name.repeat(4) };
+    let files = [(Precision::Fp32, file("a.onnx")), (Precision::Fp16, file("half.onnx"))];
+    facts.models.insert("a".into(), PerPrecision::Each(files.into()));
+    let plan = Plan::new(&parse(text).unwrap(), facts).unwrap();
+    let found: Vec<_> = plan
+        .items()
+        .map(|item| match item {
+            PlannedCase::Case(case) => case.model_path.display().to_string(),
+            PlannedCase::Gap { gap, .. } => format!("{}: {}", gap.kind, gap.reason),
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "/m/a.onnx",
+            "/m/half.onnx",
+            "model-file-missing: the model `a` has no file for bf16; it has one for fp32, fp16",
+        ]
+    );
+    let ids: std::collections::BTreeSet<_> =
+        plan.items().map(|item| item.id().to_owned()).collect();
+    assert_eq!(ids.len(), 3);
+}
+
+#[test]
+fn cases_of_one_model_and_shape_share_their_reference() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+model = [{ id = "a", path = "a.onnx" }, { id = "b", path = "b.onnx" }]
+backend = [{ id = "cuda", device = ["cuda:0", "cuda:1"] }]
+check = { reference = "cpu", tolerance = { fp16 = { absolute = 0.5 } } }
+matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
+"#;
+    let gpu = |id: &str| device(id, &[Precision::Fp32, Precision::Fp16]);
+    let cuda = || ready("cuda", &[gpu("cuda:0"), gpu("cuda:1")]);
+    let cpu = ready("cpu", &[device("cpu:0", &[Precision::Fp32])]);
+    let experiment = parse(text).unwrap();
+    let plan = Plan::new(&experiment, facts([("cuda", cuda()), ("cpu", cpu)])).unwrap();
+    assert_eq!(plan.count(), Count { cases: 16, gaps: 0 });
+    let checks: Vec<_> = plan
+        .items()
+        .map(|item| match item {
+            PlannedCase::Case(case) => {
+                let check = case.check.clone().expect("a check");
+                assert_eq!(check.reference(), "cpu 0.1.0 on cpu:0 in fp32");
+                let own = check.reference_of(&case);
+                assert_eq!((&*own.key.device, own.key.batch), ("cpu:0", case.key.batch));
+                let expected = if case.key.precision == Precision::Fp16 { 0.5 } else { 1e-4 };
+                assert_eq!(check.tolerance.absolute, expected);
+                (case.key.model.clone(), case.key.batch, check.id)
+            }
+            PlannedCase::Gap { gap, .. } => panic!("{gap:?}"),
+        })
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    assert_eq!(checks.len(), 4, "one for each model and batch: {checks:?}");
+
+    let nothing = ready("cpu", &[]);
+    let error = Plan::new(&experiment, facts([("cuda", cuda()), ("cpu", nothing)])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the reference `cpu` cannot be used: the backend `cpu` sees no device here"
+    );
 }

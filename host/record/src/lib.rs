@@ -12,6 +12,7 @@ worker and the host say to each other.
 */
 
 mod case;
+mod check;
 mod columns;
 mod conditions;
 mod energy;
@@ -19,6 +20,7 @@ mod environment;
 mod load;
 mod outcome;
 mod pin;
+mod placement;
 mod processes;
 pub mod protocol;
 mod recorder;
@@ -29,8 +31,10 @@ mod warning;
 
 pub use case::{
     CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
-    Mode, Order, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share, SyntheticInput, WarmUp,
+    Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
+    SyntheticInput, WarmUp,
 };
+pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use conditions::{Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes};
 pub use energy::{DomainEnergy, Energy};
@@ -43,6 +47,7 @@ pub use load::{
 };
 pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
 pub use pin::{Pin, list_of_processors, processors_of_list};
+pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};

@@ -7,9 +7,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{CaseKey, CaseSpec, names};
+use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::environment::{ClockFacts, Environment};
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
+use crate::placement::ProfiledOperator;
 use crate::warning::Warning;
 
 names! {
@@ -29,14 +31,18 @@ names! {
         Prepare = "prepare",
         /// The first run.
         FirstRun = "first-run",
+        /// Comparing outputs with the reference's, or making the reference's.
+        Check = "check",
         /// Warming up.
         WarmUp = "warm-up",
         /// Searching the load.
         Search = "search",
         /// Measuring.
         Measure = "measure",
-        /// Timing the copies and the computation of whole queries apart.
+        /// Timing the copies and the computation of whole queries apart, and the device.
         Stages = "stages",
+        /// Finding out which operators ran where.
+        Profile = "profile",
         /// Collecting outputs over the data set, untimed.
         Outputs = "outputs",
         /// Releasing the model and the plugin.
@@ -53,6 +59,8 @@ names! {
         DeviceMissing = "device-missing",
         /// The device does not compute in this precision.
         PrecisionUnsupported = "precision-unsupported",
+        /// The model has no file for this precision.
+        ModelFileMissing = "model-file-missing",
         /// The backend cannot do this mode, scenario or shape.
         Unsupported = "unsupported",
         /// The machine, the backend or the case offers no such measurement.
@@ -191,6 +199,28 @@ pub enum Failure {
         /// Which processors, and why not.
         detail: String,
     },
+    /// The outputs are not those of the reference.
+    #[error("the outputs are not the reference's ({difference}): {detail}")]
+    Differs {
+        /// In what way.
+        difference: DifferenceKind,
+        /// Which output, and the figures.
+        detail: String,
+        /// All figures, as far as they could be had.
+        parity: Box<Parity>,
+    },
+    /// There are no outputs of the reference to compare with.
+    #[error("there is nothing to compare the outputs with: {detail}")]
+    NoReference {
+        /// The reference, and how it failed.
+        detail: String,
+    },
+    /// Operators ran elsewhere than on the device, which the manifest rules out.
+    #[error("placement is strict: {detail}")]
+    Misplaced {
+        /// How many operators ran where, and their names.
+        detail: String,
+    },
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
     NotStarted {
@@ -249,6 +279,9 @@ pub struct WorkerReport {
     /// What it was measured under.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The operators of one run, where the backend makes a profile. Kept in a file beside the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profile: Vec<ProfiledOperator>,
 }
 
 /// How a case ended.

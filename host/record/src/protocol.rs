@@ -19,7 +19,7 @@ use crate::sample::{OutputBlock, SampleBlock, SamplePhase, SampleTimes, Schedule
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// A frame's payload may have at most this many bytes.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -44,6 +44,18 @@ pub enum Request {
         protocol_version: u32,
         /// The case.
         case: Box<CaseSpec>,
+        /// Where the reference's outputs are, for a case that has a check.
+        #[serde(default)]
+        reference: Option<PathBuf>,
+    },
+    /// Run a case once for each of two batches, and keep the outputs.
+    Reference {
+        /// [`PROTOCOL_VERSION`] of the host.
+        protocol_version: u32,
+        /// The case of the reference.
+        case: Box<CaseSpec>,
+        /// Where to put its outputs.
+        file: PathBuf,
     },
 }
 
@@ -88,6 +100,8 @@ pub enum Message {
     Outputs(OutputBlock),
     /// The case is finished.
     Finished(Box<WorkerReport>),
+    /// Answer to [`Request::Reference`]: the outputs are in their file.
+    Kept,
     /// The case or the description failed.
     Failed(Failure),
 }
@@ -100,6 +114,7 @@ enum Control {
     Progress,
     Described(Box<BackendDescription>),
     Finished(Box<WorkerReport>),
+    Kept,
     Failed(Failure),
 }
 
@@ -199,6 +214,7 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Progress => Control::Progress,
         Message::Described(description) => Control::Described(description),
         Message::Finished(report) => Control::Finished(report),
+        Message::Kept => Control::Kept,
         Message::Failed(failure) => Control::Failed(failure),
         Message::Samples(_) | Message::Outputs(_) => {
             return Err(invalid("blocks are not control messages"));
@@ -215,6 +231,7 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Progress => Message::Progress,
         Control::Described(description) => Message::Described(description),
         Control::Finished(report) => Message::Finished(report),
+        Control::Kept => Message::Kept,
         Control::Failed(failure) => Message::Failed(failure),
     })
 }
@@ -386,6 +403,7 @@ mod tests {
             Message::Hello { protocol_version: 1 },
             Message::Entered(Phase::WarmUp),
             Message::Progress,
+            Message::Kept,
             Message::Samples(block),
             Message::Samples(scheduled),
             Message::Outputs(outputs),

@@ -23,6 +23,7 @@ pub mod machine;
 mod observer;
 mod platform;
 mod process;
+mod reference;
 mod runner;
 mod supervise;
 

@@ -11,6 +11,7 @@ use host_record::{
     Recorder, SampleBlock,
 };
 
+use crate::reference::{Reference, References};
 use crate::supervise::{Conclusion, Limits, supervise};
 use crate::{Interrupt, Observer, machine};
 
@@ -23,6 +24,9 @@ pub struct Runner {
     pub describe_timeout: Duration,
     /// A folder of the user's, whose git commit is recorded with each case.
     pub repository: Option<PathBuf>,
+    /// A folder for outputs of references, made when it is first needed. Without it, no case can be
+    /// checked.
+    pub references: Option<PathBuf>,
 }
 
 /// What a run came to.
@@ -61,12 +65,12 @@ impl Runner {
     /// Samples that are held back while the worker measures may take this many bytes.
     const HELD_LIMIT: usize = 64 << 20;
 
-    /// A runner with this `host-worker`, a time-out of half a minute for describing, and no
-    /// repository.
+    /// A runner with this `host-worker`, a time-out of half a minute for describing, no
+    /// repository, and no folder for references.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>) -> Self {
         let describe_timeout = Duration::from_secs(30);
-        Self { worker: worker.into(), describe_timeout, repository: None }
+        Self { worker: worker.into(), describe_timeout, repository: None, references: None }
     }
 
     /// Opens a plugin in a worker, and asks what it is and which devices it sees. A library with
@@ -101,9 +105,9 @@ impl Runner {
         let failure = match conclusion {
             Conclusion::Described(description) => return Ok(*description),
             Conclusion::Failed(failure) => failure,
-            Conclusion::Finished(_) => Failure::Protocol {
+            Conclusion::Finished(_) | Conclusion::Kept => Failure::Protocol {
                 phase,
-                detail: "expected a description, got the report of a case".into(),
+                detail: "expected a description, got the end of a case".into(),
             },
             Conclusion::Interrupted => {
                 Failure::Protocol { phase, detail: "interrupted before an answer came".into() }
@@ -131,6 +135,7 @@ impl Runner {
         let mut summary = RunSummary::default();
         // A case of which one process did not finish is over.
         let mut over = HashSet::new();
+        let mut references = References::default();
         for item in items {
             if let PlannedCase::Case(case) = &item
                 && over.contains(&case.id)
@@ -145,7 +150,18 @@ impl Runner {
                 PlannedCase::Gap { case_id, key, gap, .. } => Some(gap_record(case_id, key, gap)),
                 PlannedCase::Case(case) => {
                     let environment = machine::with_commit(machine::system(), git_commit.clone());
-                    self.measure(*case, environment, recorder, observer, interrupt)?
+                    let reference = references.of(self, &case, interrupt);
+                    match reference {
+                        Reference::Interrupted => None,
+                        Reference::Failed(failure) => Some(failed(*case, environment, failure)),
+                        Reference::Unasked => {
+                            self.measure(*case, environment, None, recorder, observer, interrupt)?
+                        }
+                        Reference::Kept(file) => {
+                            let file = Some(file);
+                            self.measure(*case, environment, file, recorder, observer, interrupt)?
+                        }
+                    }
                 }
             };
             let Some(record) = record else {
@@ -176,6 +192,7 @@ impl Runner {
         &self,
         case: CaseSpec,
         environment: Environment,
+        reference: Option<PathBuf>,
         recorder: &mut impl Recorder,
         observer: &mut impl Observer,
         interrupt: &Interrupt,
@@ -190,8 +207,11 @@ impl Runner {
             measuring: Duration::from_nanos(case.measure.maximum_duration_ns),
             memory: case.measure.memory_limit_bytes,
         };
-        let request =
-            Request::Measure { protocol_version: PROTOCOL_VERSION, case: Box::new(case.clone()) };
+        let request = Request::Measure {
+            protocol_version: PROTOCOL_VERSION,
+            case: Box::new(case.clone()),
+            reference,
+        };
         let mut held = Held::default();
         let receive = |message| {
             match message {
@@ -221,10 +241,10 @@ impl Runner {
             Conclusion::Interrupted => return Ok(None),
             Conclusion::Finished(report) => Outcome::Finished(report),
             Conclusion::Failed(failure) => outcome_of(failure),
-            Conclusion::Described(_) => Outcome::Failed {
+            Conclusion::Described(_) | Conclusion::Kept => Outcome::Failed {
                 failure: Failure::Protocol {
                     phase: Phase::Start,
-                    detail: "expected the report of a case, got a description".into(),
+                    detail: "expected the report of a case, got another answer".into(),
                 },
             },
         };
@@ -254,6 +274,23 @@ fn outcome_of(failure: Failure) -> Outcome {
             },
         },
         failure => Outcome::Failed { failure },
+    }
+}
+
+/// The record of a case that was not started, since there is nothing to compare its outputs with.
+fn failed(case: CaseSpec, environment: Environment, failure: Failure) -> CaseRecord {
+    CaseRecord {
+        record_version: RECORD_VERSION,
+        case_id: case.id.clone(),
+        key: case.key.clone(),
+        process: case.process,
+        spec: Some(case),
+        started_at: jiff::Timestamp::now().to_string(),
+        elapsed_ns: 0,
+        outcome: Outcome::Failed { failure },
+        standard_error: String::new(),
+        environment: Some(environment),
+        further: Vec::new(),
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum Conclusion {
     Described(Box<BackendDescription>),
     /// It finished its case.
     Finished(Box<WorkerReport>),
+    /// It kept the outputs of a reference.
+    Kept,
     /// It did not.
     Failed(Failure),
     /// It was ended because somebody asked to stop.
@@ -262,6 +264,7 @@ impl Watch {
                 }
                 Step::Conclude(Conclusion::Finished(report))
             }
+            Message::Kept => Step::Conclude(Conclusion::Kept),
             Message::Failed(failure) => fail(failure),
         }
     }
@@ -319,6 +322,7 @@ fn kind(message: &Message) -> &'static str {
         Message::Samples(_) => "samples",
         Message::Outputs(_) => "outputs",
         Message::Finished(_) => "a report",
+        Message::Kept => "word that outputs are kept",
         Message::Failed(_) => "a failure",
     }
 }

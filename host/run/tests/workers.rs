@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseSpec, Confidence, Failure, Find, InputSource, InvalidKind, LatencyLimit, Outcome, Phase,
-    Pin, QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share, WarmUp, WarningKind,
-    WorkerReport, processors_of_list,
+    CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, InputSource, InvalidKind,
+    LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock,
+    SamplePhase, Scenario, Share, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
@@ -191,6 +191,159 @@ fn stages_that_cannot_be_true_are_refused() {
     let stages = finish(case).0.conditions.stages.expect("they are told");
     let gap = stages.expect("the host's own times").inside_run.expect_err("impossible times");
     assert!(gap.reason.contains("and the whole run took"), "{gap:?}");
+}
+
+#[test]
+fn device_time_is_set_beside_the_clock() {
+    let options =
+        [("fault-offers", "device-timer"), ("fault", "slow"), ("fault-milliseconds", "5")];
+    let report = finish(fault(&options)).0;
+    assert!(report.verdict.expect("it is judged").is_valid());
+    let times = report.conditions.device_time.expect("it was asked").expect("it is offered");
+    assert!(
+        times.runs >= 1 && times.device_ns >= 5e6 && times.device_ns <= times.wall_ns,
+        "{times:?}"
+    );
+    assert!(times.plain_ns >= 5e6, "{times:?}");
+
+    let options = [("fault-offers", "device-timer"), ("fault", "impossible")];
+    let times = finish(fault(&options)).0.conditions.device_time.expect("it was asked");
+    let gap = times.expect_err("longer than the call");
+    assert!(
+        gap.reason.starts_with("the backend said that the device was busy for 3600000000000 ns")
+    );
+
+    let times = finish(null()).0.conditions.device_time.expect("it was asked");
+    let gap = times.expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-timer/1`");
+}
+
+#[test]
+fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
+    let options = [("fault-offers", "device-timer"), ("fault", "lie"), ("fault-milliseconds", "5")];
+    let report = finish(fault(&options)).0;
+    let reasons = report.verdict.expect("it is judged").reasons;
+    let kinds: Vec<_> = reasons.iter().map(|reason| reason.kind).collect();
+    assert_eq!(kinds, [InvalidKind::Unsynchronised], "{reasons:?}");
+    let told = |warning: &host_record::Warning| {
+        warning.kind == WarningKind::Invalid && warning.evidence == reasons[0].evidence
+    };
+    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+}
+
+#[test]
+fn operators_that_fell_back_are_a_warning_or_a_failure() {
+    let case = |fault_: &str, rule| {
+        let options = [("fault-offers", "profile"), ("fault", fault_), ("fault-milliseconds", "2")];
+        CaseSpec { placement: rule, ..fault(&options) }
+    };
+    for rule in [PlacementRule::Any, PlacementRule::Strict] {
+        let report = finish(case("slow", rule)).0;
+        let placement = report.conditions.placement.expect("it was asked").expect("it is offered");
+        assert_eq!((placement.providers.len(), placement.providers[0].operators), (1, 2));
+        assert!(placement.providers[0].time_ns >= 1_900_000, "{placement:?}");
+        assert_eq!(report.profile.len(), 2);
+        assert!(report.warnings.iter().all(|warning| warning.kind != WarningKind::FellBack));
+    }
+    let report = finish(case("fallback", PlacementRule::Any)).0;
+    let placement = report.conditions.placement.expect("it was asked").expect("it is offered");
+    assert_eq!(placement.wanted, ["FaultProvider"]);
+    assert_eq!(placement.elsewhere, ["sum"]);
+    assert!(report.warnings.iter().any(|warning| warning.kind == WarningKind::FellBack));
+    let (failure, ..) = failure(&runner(), case("fallback", PlacementRule::Strict));
+    let Failure::Misplaced { detail } = failure else { panic!("{failure}") };
+    assert!(
+        detail.starts_with(
+            "Of 2 operators, 1 ran elsewhere than on FaultProvider: 1 on OtherProvider"
+        ),
+        "{detail}"
+    );
+    // A backend without a profile is believed: it took the option.
+    let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;
+    let gap = gap.conditions.placement.expect("it was asked").expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/profile/1`");
+}
+
+/// A case of the fault backend, compared with the same backend where nothing goes wrong.
+fn checked(options: &[(&str, &str)]) -> CaseSpec {
+    let mut case = fault(options);
+    case.check = Some(Box::new(Check {
+        id: "reference".into(),
+        plugin: case.plugin.clone(),
+        plugin_library: case.plugin_library.clone(),
+        device: case.device.clone(),
+        precision: case.key.precision,
+        model_path: case.model_path.clone(),
+        model_sha256: String::new(),
+        threads: None,
+        options: BTreeMap::new(),
+        tolerance: Tolerance::of(case.key.precision),
+    }));
+    case
+}
+
+/// A runner that keeps references in a folder.
+fn keeping(folder: &TempDir) -> Runner {
+    Runner { references: Some(folder.path().join("references")), ..runner() }
+}
+
+#[test]
+fn outputs_are_compared_with_the_references_before_timing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, memory) = run(&keeping(&folder), vec![checked(&[])]);
+    let Outcome::Finished(report) = &memory.records[0].outcome else {
+        panic!("{:?}", memory.records[0].outcome)
+    };
+    let parity = report.conditions.parity.as_ref().expect("it was compared");
+    assert_eq!(parity.batches, 2);
+    assert_eq!(parity.reference, format!("fault {} on fault:0 in fp32", env!("CARGO_PKG_VERSION")));
+    let output = &parity.outputs[0];
+    assert_eq!((&*output.name, output.values, output.beyond), ("output", 4, 0));
+    assert_eq!(output.max_absolute_error, Some(0.0));
+    assert!(folder.path().join("references/reference").is_file());
+}
+
+#[test]
+fn outputs_that_are_not_the_references_fail_before_timing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (options, expected) in [
+        (&[("fault", "zeros")][..], DifferenceKind::Zeros),
+        (&[("fault", "nan")], DifferenceKind::NotFinite),
+        (&[("fault", "stale")], DifferenceKind::Stale),
+        (&[("fault", "wrong")], DifferenceKind::BeyondTolerance),
+    ] {
+        let (failure, _, memory) = failure(&keeping(&folder), checked(options));
+        let Failure::Differs { difference, parity, .. } = failure else { panic!("{failure}") };
+        assert_eq!(difference, expected);
+        assert_eq!(parity.outputs.len(), 1, "the figures: {parity:?}");
+        assert!(memory.samples.is_empty(), "nothing was timed");
+    }
+}
+
+#[test]
+fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The second try at it would fail: its library is gone.
+    let first = checked(&[]);
+    let mut second = checked(&[]);
+    second.id = "1".into();
+    second.check.as_mut().expect("a check").plugin_library = "/nowhere/lib.so".into();
+    let (summary, _) = run(&keeping(&folder), vec![first, second]);
+    assert_eq!(summary, RunSummary { finished: 2, ..RunSummary::default() });
+
+    let mut broken = checked(&[]);
+    let check = broken.check.as_mut().expect("a check");
+    check.id = "broken".into();
+    check.options.insert("fault".into(), "exit".into());
+    let (failure, record, _) = failure(&keeping(&folder), broken.clone());
+    let Failure::NoReference { detail } = failure else { panic!("{failure}") };
+    assert!(detail.contains("exited with code 3 while in phase check"), "{detail}");
+    assert_eq!(record.elapsed_ns, 0, "the case was not started");
+    let again = CaseSpec { id: "1".into(), ..broken.clone() };
+    let (summary, _) = run(&keeping(&folder), vec![broken.clone(), again]);
+    assert_eq!(summary.failed, 2);
+    let (failure, ..) = common::failure(&runner(), broken);
+    assert!(failure.to_string().contains("this run has no folder to keep it in"), "{failure}");
 }
 
 #[test]
@@ -561,6 +714,7 @@ fn no_worker_outlives_its_host() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let request = folder.path().join("request");
     let hang = Request::Measure {
+        reference: None,
         protocol_version: PROTOCOL_VERSION,
         case: Box::new(fault(&[("fault", "hang"), ("fault-phase", "load")])),
     };

@@ -140,12 +140,28 @@ impl Examples {
 
     /// Makes a batch: each input, in the model's order.
     pub(crate) fn batch(&mut self, index: u64) -> Result<Vec<TensorData>, Failure> {
+        self.batch_from(index, index * self.batch)
+    }
+
+    /// Two batches that are not the same, to see whether outputs follow their inputs. Of a data set that
+    /// fills no more than one, the second begins at the second example; where there is only one, it is
+    /// the only one.
+    pub(crate) fn different_batches(&mut self) -> Result<Vec<Vec<TensorData>>, Failure> {
+        let first = self.batch(0)?;
+        Ok(match self.count {
+            Some(0 | 1) => vec![first],
+            Some(count) if count <= self.batch => vec![first, self.batch_from(1, 1)?],
+            _ => vec![first, self.batch(1)?],
+        })
+    }
+
+    fn batch_from(&mut self, index: u64, first: u64) -> Result<Vec<TensorData>, Failure> {
         let (batch, seed) = (self.batch, self.seed);
         let make = |input_: &mut Input| {
             let bytes = match &mut input_.source {
                 Source::File(file) => {
                     let mut bytes = Vec::new();
-                    file.read(index * batch, batch, &mut bytes)?;
+                    file.read(first, batch, &mut bytes)?;
                     bytes
                 }
                 Source::Drawn { low, high } => {

@@ -14,6 +14,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 mod backend;
 mod clock;
 mod connection;
+mod device_time;
 mod disturbance;
 mod early;
 mod energy;
@@ -27,8 +28,11 @@ mod load;
 mod measurement;
 mod npy;
 mod outputs;
+mod parity;
 mod pinning;
 mod platform;
+mod profile;
+mod reference;
 mod shape;
 mod stages;
 mod surroundings;
@@ -82,8 +86,13 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             let described = backend::describe(connection, &library, sha256.as_deref())?;
             Message::Described(Box::new(described))
         }
-        Request::Measure { case, .. } => {
-            Message::Finished(Box::new(measurement::measure(connection, &case)?))
+        Request::Measure { case, reference, .. } => {
+            let report = measurement::measure(connection, &case, reference.as_deref())?;
+            Message::Finished(Box::new(report))
+        }
+        Request::Reference { case, file, .. } => {
+            reference::make(connection, &case, &file)?;
+            Message::Kept
         }
     };
     Ok(connection.send(&message)?)
@@ -114,8 +123,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity,
-        Precision, Scenario, WarmUp,
+        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PlacementRule,
+        PluginIdentity, Precision, Scenario, WarmUp,
     };
 
     use super::*;
@@ -155,6 +164,8 @@ mod tests {
             },
             threads: Some(2),
             options: BTreeMap::new(),
+            placement: PlacementRule::Any,
+            check: None,
             inputs: InputSource::Synthetic(BTreeMap::new()),
             measure: MeasureSettings {
                 warm_up: WarmUp::Iterations(1),
@@ -187,7 +198,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "refused version: the host speaks protocol 3, this worker speaks 2; they are \
+            "refused version: the host speaks protocol 4, this worker speaks 3; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

@@ -45,7 +45,7 @@ pub(crate) fn blocks(
 }
 
 /// Widens or rounds to 32-bit floats.
-fn to_f32(tensor: &TensorData) -> Option<Vec<f32>> {
+pub(crate) fn to_f32(tensor: &TensorData) -> Option<Vec<f32>> {
     macro_rules! decode {
         ($type:ty, $convert:expr) => {
             tensor

@@ -528,6 +528,14 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     })?;
     // That the peak is not below what is in use, the host's side sees to.
     ready.backend.device_memory(&device).map(says).transpose()?;
+    stages_can_be_true(&mut ready)?;
+    device_time_can_be_true(&mut ready)?;
+    profile_can_be_true(&mut ready)?;
+    says(ready.call.run())?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+}
+
+fn stages_can_be_true(ready: &mut Ready) -> Outcome {
     let started = Instant::now();
     let Some(stages) = ready.call.run_in_stages() else { return Ok(()) };
     let elapsed = started.elapsed();
@@ -537,8 +545,48 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
         .fold(0, |sum: u64, stage| sum.saturating_add(*stage));
     ensure(u128::from(sum) <= elapsed.as_nanos(), || {
         format!("the stages of a run took {sum} ns, and the run took {elapsed:?}")
+    })
+}
+
+/// The device is not busy for longer with a run than the run takes, and no plain run returns in a
+/// fraction of the time that the device needs for it.
+fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
+    let (mut plain, mut busy) = (Duration::MAX, Duration::MAX);
+    for _ in 0..TIMED_RUNS {
+        let started = Instant::now();
+        let Some(device_ns) = ready.call.run_timed() else { return Ok(()) };
+        let elapsed = started.elapsed();
+        let device = Duration::from_nanos(says(device_ns)?);
+        ensure(device <= elapsed, || {
+            format!("the device was busy for {device:?} with a run that took {elapsed:?}")
+        })?;
+        busy = busy.min(device);
+        says(ready.session.synchronise())?;
+        let started = Instant::now();
+        says(ready.call.run())?;
+        plain = plain.min(started.elapsed());
+        says(ready.session.synchronise())?;
+    }
+    ensure(busy < LEAST_WORK || plain >= busy / 2, || {
+        format!("`run` took {plain:?}, and the device needs {busy:?} for it")
+    })
+}
+
+fn profile_can_be_true(ready: &mut Ready) -> Outcome {
+    let started = Instant::now();
+    let Some(operators) = ready.call.profile() else { return Ok(()) };
+    let elapsed = started.elapsed();
+    let operators = says(operators)?;
+    ensure(operators.is_sorted_by_key(|operator| operator.start_ns), || {
+        "the operators of a profile are not in order of start".into()
     })?;
-    compare(&outputs(&mut ready.call, fixture)?, fixture)
+    operators.iter().try_for_each(|operator| {
+        let end_ns = operator.start_ns.saturating_add(operator.duration_ns);
+        ensure(u128::from(end_ns) <= elapsed.as_nanos(), || {
+            let name = &operator.name;
+            format!("operator `{name}` ended {end_ns} ns into a profile that took {elapsed:?}")
+        })
+    })
 }
 
 fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {

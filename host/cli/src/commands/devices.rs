@@ -49,8 +49,9 @@ pub(crate) fn see(ids: &[&str], registry: &Registry, runner: &Runner) -> Vec<See
                 return Seen { backend: id.into(), version: None, devices };
             }
         };
-        let devices = experiment::describe(&plugin, runner, &Interrupt::new())
-            .map_err(|error| error.to_string());
+        let devices = experiment::describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
+            experiment::nothing_found(&error).unwrap_or_else(|| error.to_string())
+        });
         Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
     };
     std::thread::scope(|scope| {

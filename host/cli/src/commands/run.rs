@@ -225,7 +225,8 @@ impl Ready {
     }
 
     fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
-        let Self { plan, guests, runner, failures, .. } = self;
+        let Self { plan, guests, mut runner, failures, .. } = self;
+        runner.references = Some(writer.references_folder());
         Begun { plan, guests, writer, runner, results, failures, guest_failed: None }
     }
 }

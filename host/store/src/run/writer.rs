@@ -17,6 +17,7 @@ use super::header::{
 };
 use super::lines::{Appender, Lines, TornLine};
 use super::outputs::{OutputWriter, write_labels};
+use super::profile::write_profile;
 use super::samples::SampleWriter;
 use super::{CASE_FOLDERS, Layout, make_folder, partial, settle, write_whole};
 use crate::error::StoreError;
@@ -150,6 +151,12 @@ impl RunWriter {
         self.torn.as_ref()
     }
 
+    /// Where outputs of references are kept until the run is finished; it need not exist.
+    #[must_use]
+    pub fn references_folder(&self) -> PathBuf {
+        self.folder.layout.references()
+    }
+
     /// Starts writing the plan, a line at a time.
     ///
     /// # Errors
@@ -223,6 +230,13 @@ impl RunWriter {
             counts: self.recorded.counts,
         };
         write_json(&self.folder.layout.finished(), &finished)?;
+        // They can be large, and what was found out with them is in the journal.
+        let references = self.references_folder();
+        match fs::remove_dir_all(&references) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(StoreError::io("remove", &references)(error)),
+        }
         Ok(finished)
     }
 
@@ -363,6 +377,10 @@ impl Recorder for RunWriter {
             let labels = std::mem::take(&mut report.labels);
             if !labels.is_empty() {
                 write_labels(&self.folder.layout.labels(&part), &labels)?;
+            }
+            let profile = std::mem::take(&mut report.profile);
+            if !profile.is_empty() {
+                write_profile(&self.folder.layout.profile(&part), &profile)?;
             }
         }
         let standard_error = std::mem::take(&mut record.standard_error);

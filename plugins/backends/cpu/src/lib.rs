@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use plugin_api::abi::EXTENSION_THREADS;
+use plugin_api::abi::{EXTENSION_THREADS, OPTION_PLACEMENT};
 use plugin_api::backend::{
     Backend, Description, Device, Dimension, Error, ErrorCode, Host, LoadRequest, Model, ModelInfo,
     PrepareRequest, Result, Session, TensorInfo, View, threads,
@@ -84,7 +84,9 @@ impl Backend for CpuBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<CpuModel> {
-        request.options.only(&["optimise", "prepack-weights"])?;
+        request.options.only(&["optimise", "prepack-weights", OPTION_PLACEMENT])?;
+        // Everything runs on the processor.
+        request.options.strict_placement()?;
         let optimise = request.options.parse("optimise")?.unwrap_or(true);
         let prepack = request.options.parse("prepack-weights")?.unwrap_or(true);
         if request.device != DEVICE {

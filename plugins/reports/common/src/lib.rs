@@ -13,6 +13,7 @@ mod label;
 #[cfg(feature = "made-up")]
 pub mod made_up;
 mod number;
+mod ran;
 mod run;
 mod summary;
 mod visible;

@@ -83,7 +83,8 @@ pub struct Case {
     pub stages: Vec<(&'static str, i64)>,
     /// How it was measured, where the host says: names and values.
     pub settings: BTreeMap<String, String>,
-    /// How the load of an open loop was kept up: names and values.
+    /// How the load of an open loop was kept up, where a case ran and how its outputs compared: names and
+    /// values.
     pub load: Vec<(&'static str, String)>,
     /// What the backend says that it used.
     pub used: BTreeMap<String, String>,
@@ -502,6 +503,7 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
     ] {
         load.extend(whole(column)?.map(|time| (name, crate::humanise(time as f64, "ns"))));
     }
+    load.extend(crate::ran::facts(text("conditions")?));
     Ok(Case {
         id: row.text("case_id")?.to_owned(),
         model: row.text("model")?.to_owned(),

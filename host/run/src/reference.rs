@@ -1,0 +1,100 @@
+//! Outputs of references: made once for all cases that are compared with them.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use host_record::protocol::{PROTOCOL_VERSION, Request};
+use host_record::{CaseSpec, Check, Failure, Phase};
+
+use crate::supervise::{Conclusion, Limits, supervise};
+use crate::{Interrupt, Runner};
+
+/// What there is to compare a case with.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Reference {
+    /// The case asks for nothing.
+    Unasked,
+    /// The file with the reference's outputs.
+    Kept(PathBuf),
+    /// There is none.
+    Failed(Failure),
+    /// Somebody asked to stop.
+    Interrupted,
+}
+
+/// References that failed in this run: they would fail again.
+#[derive(Debug, Default)]
+pub(crate) struct References {
+    failed: HashMap<String, String>,
+}
+
+impl References {
+    /// The reference of a case. It is made in a worker of its own, unless its file is there already: from
+    /// an earlier case, or from before the run was interrupted.
+    pub(crate) fn of(
+        &mut self,
+        runner: &Runner,
+        case: &CaseSpec,
+        interrupt: &Interrupt,
+    ) -> Reference {
+        let Some(check) = &case.check else { return Reference::Unasked };
+        let no_reference = |detail: &str| {
+            let detail = format!("the reference, {}, failed: {detail}", check.reference());
+            Reference::Failed(Failure::NoReference { detail })
+        };
+        if let Some(detail) = self.failed.get(&check.id) {
+            return no_reference(detail);
+        }
+        let Some(folder) = &runner.references else {
+            return no_reference("this run has no folder to keep it in");
+        };
+        let file = folder.join(&check.id);
+        if file.is_file() {
+            return Reference::Kept(file);
+        }
+        match make(runner, case, check, folder, &file, interrupt) {
+            Ok(true) => Reference::Kept(file),
+            Ok(false) => Reference::Interrupted,
+            Err(detail) => {
+                let reference = no_reference(&detail);
+                self.failed.insert(check.id.clone(), detail);
+                reference
+            }
+        }
+    }
+}
+
+/// Whether it was made; `false` where somebody asked to stop.
+fn make(
+    runner: &Runner,
+    case: &CaseSpec,
+    check: &Check,
+    folder: &Path,
+    file: &Path,
+    interrupt: &Interrupt,
+) -> Result<bool, String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let limits = Limits {
+        silence: Duration::from_nanos(case.measure.timeout_ns),
+        measuring: Duration::ZERO,
+        memory: case.measure.memory_limit_bytes,
+    };
+    let request = Request::Reference {
+        protocol_version: PROTOCOL_VERSION,
+        case: Box::new(check.reference_of(case)),
+        file: file.to_owned(),
+    };
+    let ignore = |_| Ok::<_, Infallible>(());
+    let Ok((conclusion, _)) = supervise(&runner.worker, &request, limits, interrupt, ignore);
+    match conclusion {
+        Conclusion::Kept => Ok(true),
+        Conclusion::Interrupted => Ok(false),
+        Conclusion::Failed(failure) => Err(failure.to_string()),
+        Conclusion::Described(_) | Conclusion::Finished(_) => {
+            let detail = "expected word that outputs are kept, got another answer".into();
+            Err(Failure::Protocol { phase: Phase::Start, detail }.to_string())
+        }
+    }
+}

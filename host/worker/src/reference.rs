@@ -1,0 +1,180 @@
+//! The reference's outputs: made by a worker of their own, kept in a file, and read by the workers of
+//! the cases that are compared with them.
+//!
+//! The file is a line of JSON, which says of each batch what its outputs are called and what shape they
+//! have, and then their elements, one after the other.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use host_record::{CaseSpec, Failure, Phase};
+use plugin_api::client::{
+    Call, DataType, LoadRequest, Model, Session, TensorData, TensorInfo, element_count,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::connection::Connection;
+use crate::examples::Examples;
+use crate::failure::{self, Stop, input};
+use crate::library::Library;
+use crate::measurement::{check_model, known, tensors};
+
+/// Outputs of each batch, in the model's order.
+pub(crate) type Batches = Vec<Vec<(String, TensorData)>>;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    dtype: String,
+    shape: Vec<i64>,
+}
+
+/// A line that is longer is none of ours.
+const HEADER_LIMIT: u64 = 16 << 20;
+
+/// Runs the reference and keeps its outputs in `file`, which is there whole or not at all.
+pub(crate) fn make(connection: &mut Connection, case: &CaseSpec, file: &Path) -> Result<(), Stop> {
+    let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
+    connection.enter(Phase::Open)?;
+    let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
+    check_model(connection, case, interval)?;
+    let backend = library.open()?;
+    connection.enter(Phase::Load)?;
+    let options: Vec<_> =
+        case.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let path = case.model_path.to_str().ok_or_else(|| {
+        input(format!("the model's path is not UTF-8: {}", case.model_path.display()))
+    })?;
+    let request =
+        LoadRequest { path, device: &case.key.device, threads: case.threads, options: &options };
+    let model = backend.load(&request).map_err(failure::backend(Phase::Load))?;
+    connection.enter(Phase::Inputs)?;
+    let mut examples = Examples::new(case, model.info())?;
+    let batches = examples.different_batches()?;
+    connection.enter(Phase::Prepare)?;
+    let session = model
+        .prepare(case.key.precision.name(), &examples.shapes())
+        .map_err(failure::backend(Phase::Prepare))?;
+    connection.enter(Phase::Check)?;
+    let outputs = answers(&model, calls(&model, &session, &batches)?)?;
+    write(file, &outputs).map_err(|error| input(format!("{}: {error}", file.display())).into())
+}
+
+/// A call for each batch.
+pub(crate) fn calls(
+    model: &Model,
+    session: &Session,
+    batches: &[Vec<TensorData>],
+) -> Result<Vec<Call>, Failure> {
+    let call = |batch: &Vec<TensorData>| {
+        let inputs = tensors(model, batch, Phase::Check)?;
+        session.call(inputs).map_err(failure::backend(Phase::Check))
+    };
+    batches.iter().map(call).collect()
+}
+
+/// Runs each call once, and reads all of its outputs.
+pub(crate) fn answers(model: &Model, calls: Vec<Call>) -> Result<Batches, Failure> {
+    let outputs = &model.info().outputs;
+    let answer = |mut call: Call| {
+        call.run()?;
+        let read =
+            |(index, info): (usize, &TensorInfo)| Ok((info.name.clone(), call.read_output(index)?));
+        outputs.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()
+    };
+    calls.into_iter().map(answer).collect::<Result<_, _>>().map_err(failure::backend(Phase::Check))
+}
+
+/// The reference's outputs, from where the host says that they are.
+pub(crate) fn expected(file: Option<&Path>) -> Result<Batches, Failure> {
+    let file = file.ok_or_else(|| Failure::NoReference {
+        detail: "the host did not say where the reference's outputs are".into(),
+    })?;
+    read(file)
+        .map_err(|error| Failure::NoReference { detail: format!("{}: {error}", file.display()) })
+}
+
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+fn write(path: &Path, batches: &Batches) -> io::Result<()> {
+    let beside = partial(path);
+    let mut writer = BufWriter::new(File::create(&beside)?);
+    let entry = |(name, data): &(String, TensorData)| Entry {
+        name: name.clone(),
+        dtype: data.dtype.to_string(),
+        shape: data.shape.clone(),
+    };
+    let header: Vec<Vec<Entry>> =
+        batches.iter().map(|outputs| outputs.iter().map(entry).collect()).collect();
+    serde_json::to_writer(&mut writer, &header)?;
+    writer.write_all(b"\n")?;
+    for (_, data) in batches.iter().flatten() {
+        writer.write_all(&data.bytes)?;
+    }
+    writer.into_inner()?.sync_all()?;
+    fs::rename(beside, path)
+}
+
+/// Reads what the reference's worker has written.
+///
+/// # Errors
+///
+/// Where it cannot be read, or is not such a file.
+fn read(path: &Path) -> io::Result<Batches> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut line = Vec::new();
+    reader.by_ref().take(HEADER_LIMIT).read_until(b'\n', &mut line)?;
+    let header: Vec<Vec<Entry>> = serde_json::from_slice(&line)?;
+    let length = fs::metadata(path)?.len();
+    let mut tensor = |Entry { name, dtype, shape }: Entry| {
+        let dtype =
+            DataType::from_name(&dtype).ok_or_else(|| invalid("an unknown element type"))?;
+        let bytes = element_count(&shape).and_then(|count| count.checked_mul(dtype.size()));
+        let bytes = bytes.filter(|bytes| *bytes as u64 <= length);
+        let bytes = bytes.ok_or_else(|| invalid("a shape that does not fit into the file"))?;
+        let mut data = TensorData { dtype, shape, bytes: vec![0; bytes] };
+        reader.read_exact(&mut data.bytes)?;
+        Ok((name, data))
+    };
+    header.into_iter().map(|outputs| outputs.into_iter().map(&mut tensor).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("outputs");
+        let data = |dtype: DataType, shape: &[i64], bytes: &[u8]| TensorData {
+            dtype,
+            shape: shape.into(),
+            bytes: bytes.into(),
+        };
+        let batches = vec![
+            vec![
+                ("logits\n".to_owned(), data(DataType::F16, &[1, 2], &[1, 2, 3, 4])),
+                ("none".to_owned(), data(DataType::F32, &[0, 7], &[])),
+            ],
+            vec![("scalar".to_owned(), data(DataType::BF16, &[], &[b'\n', 0]))],
+        ];
+        write(&path, &batches).expect("the folder is writable");
+        assert_eq!(read(&path).expect("what was written"), batches);
+        assert!(!partial(&path).exists());
+
+        let bytes = fs::read(&path).expect("the file");
+        fs::write(&path, &bytes[..bytes.len() - 1]).expect("the folder is writable");
+        assert_eq!(read(&path).expect_err("cut").kind(), io::ErrorKind::UnexpectedEof);
+        let huge = br#"[[{"name":"x","dtype":"float32","shape":[1000000,1000000]}]]"#;
+        fs::write(&path, huge).expect("the folder is writable");
+        assert_eq!(read(&path).expect_err("huge").kind(), io::ErrorKind::InvalidData);
+    }
+}
