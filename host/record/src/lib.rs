@@ -23,6 +23,7 @@ mod processes;
 pub mod protocol;
 mod recorder;
 mod results;
+mod runtime;
 mod sample;
 mod table;
 mod warning;
@@ -46,6 +47,7 @@ pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use processes::Processes;
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
+pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
     OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,
