@@ -213,7 +213,12 @@ engine = "rten"
             broken("ONNX Runtime", "ONNX\\nRuntime"),
             broken("version = \"1.22.2.post3\"\n", ""),
         ];
-        insta::assert_snapshot!(cases.join("\n"), @"");
+        insta::assert_snapshot!(cases.join("\n"), @r#"
+    cpu/plugin.toml:12: `name`: "../onnxruntime" is not a name or version of letters, digits, `.`, `-`, `_` and `+`
+    cpu/plugin.toml:14: unknown key `sumary`; did you mean `summary`?
+    cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has characters that cannot be seen
+    cpu/plugin.toml: missing key `version`
+    "#);
     }
 
     #[test]

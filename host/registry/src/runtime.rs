@@ -156,7 +156,11 @@ fn checked<'de, D: Deserializer<'de>>(
     what: &str,
 ) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
-    if is_right(&text) { Ok(text) } else { Err(D::Error::custom(format!("{text:?} is not {what}"))) }
+    if is_right(&text) {
+        Ok(text)
+    } else {
+        Err(D::Error::custom(format!("{text:?} is not {what}")))
+    }
 }
 
 /// What becomes part of a file's name, and of a line that pip reads.
@@ -203,7 +207,8 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, 
         return Err(D::Error::custom("nothing is unpacked"));
     }
     let pattern = |text: &String| {
-        Pattern::new(text).map_err(|error| D::Error::custom(format!("{text:?} is no pattern: {error}")))
+        Pattern::new(text)
+            .map_err(|error| D::Error::custom(format!("{text:?} is no pattern: {error}")))
     };
     texts.iter().map(pattern).collect()
 }
@@ -264,6 +269,21 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
             error("unpack", "to = \"../lib\"\nunpack"),
             error("unpack", "to = \"/lib\"\nunpack"),
         ];
-        insta::assert_snapshot!(cases.join("\n"), @"");
+        insta::assert_snapshot!(cases.join("\n"), @r#"
+    cpu/runtime.lock:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
+    cpu/runtime.lock: missing key `schema`
+    cpu/runtime.lock:9: unknown key `byte`; did you mean `bytes`?
+    cpu/runtime.lock:8: `sha256`: "0g23456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" is not a SHA-256: 64 lower-case hexadecimal digits
+    cpu/runtime.lock:8: `sha256`: "23456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" is not a SHA-256: 64 lower-case hexadecimal digits
+    cpu/runtime.lock:5: `name`: "onnxruntime --index-url x" is not a name or version of letters, digits, `.`, `-`, `_` and `+`
+    cpu/runtime.lock:6: `version`: "../1.28.0" is not a name or version of letters, digits, `.`, `-`, `_` and `+`
+    cpu/runtime.lock:7: `file`: "../onnxruntime-1.28.0-cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
+    cpu/runtime.lock:7: `file`: "onnxruntime-1.28.0-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
+    cpu/runtime.lock:9: `bytes`: invalid value: integer `-1`, expected u64
+    cpu/runtime.lock:10: `unpack`: nothing is unpacked
+    cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is no pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
+    cpu/runtime.lock:10: `to`: "../lib" is not a folder beneath the runtime's own
+    cpu/runtime.lock:10: `to`: "/lib" is not a folder beneath the runtime's own
+    "#);
     }
 }

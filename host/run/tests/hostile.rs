@@ -455,7 +455,8 @@ fn a_daemon_that_keeps_the_pipes_does_not_keep_the_host() {
 #[test]
 fn a_worker_is_told_its_runtime_and_to_report_to_nobody() {
     let seen = |runtime: Option<PathBuf>| {
-        let script = Script::new("env >\"$folder/seen\"; cat \"$folder/frames\"", &[hello(), report()]);
+        let script =
+            Script::new("env >\"$folder/seen\"; cat \"$folder/frames\"", &[hello(), report()]);
         let mut runner = runner();
         runner.runtimes.extend(runtime.map(|runtime| (script.path(), runtime)));
         run(&runner, vec![script.case()]);
@@ -473,8 +474,7 @@ fn a_worker_is_told_its_runtime_and_to_report_to_nobody() {
     fs::create_dir_all(nested.join("lib")).expect("a folder");
     fs::write(&library, "").expect("a file");
     let old = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    for (runtime, libraries) in
-        [(&flat, &flat), (&nested, &nested.join("lib")), (&library, &flat)]
+    for (runtime, libraries) in [(&flat, &flat), (&nested, &nested.join("lib")), (&library, &flat)]
     {
         let variable = seen(Some(runtime.clone()));
         assert_eq!(variable("ORT_DISABLE_TELEMETRY").as_deref(), Some("1"));

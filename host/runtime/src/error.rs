@@ -187,16 +187,22 @@ impl RuntimeError {
                 "install pip, by your distribution's package python3-pip or with {python} -m ensurepip"
             ),
             Self::Pip { fault, .. } => match fault {
-                PipFault::Network => "see that `pip download` works here: pip's own settings (`pip config \
+                PipFault::Network => {
+                    "see that `pip download` works here: pip's own settings (`pip config \
                      list`) name index, proxy and certificates; what has arrived is kept, so the \
                      same command goes on from there"
-                    .into(),
-                PipFault::NotFound => "the index that pip uses does not have this file: see `pip config list`, or \
+                        .into()
+                }
+                PipFault::NotFound => {
+                    "the index that pip uses does not have this file: see `pip config list`, or \
                      use one that mirrors PyPI completely"
-                    .into(),
-                PipFault::Hash => "the index serves another file under this name, which is not used: do not \
+                        .into()
+                }
+                PipFault::Hash => {
+                    "the index serves another file under this name, which is not used: do not \
                      work around it before you know why"
-                    .into(),
+                        .into()
+                }
                 PipFault::Space => "free some space, and run the same command again".into(),
                 PipFault::Other => "run the same command again when that is mended; what has \
                                     arrived is kept"

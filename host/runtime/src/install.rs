@@ -117,7 +117,12 @@ impl Runtimes {
         let packages = lock.packages_for(&platform);
         if packages.is_empty() {
             let available = lock.platforms().into_iter().map(Into::into).collect();
-            return Err(RuntimeError::NoPackage { id: id.clone(), runtime: name, platform, available });
+            return Err(RuntimeError::NoPackage {
+                id: id.clone(),
+                runtime: name,
+                platform,
+                available,
+            });
         }
 
         let folder = self.folder()?.join(&name);

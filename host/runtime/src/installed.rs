@@ -140,8 +140,10 @@ impl Installed {
 
     pub(crate) fn write(&self, folder: &Path) -> Result<(), RuntimeError> {
         let file = folder.join(FILE);
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| RuntimeError::Record { file: file.clone(), message: error.to_string() })?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| RuntimeError::Record {
+            file: file.clone(),
+            message: error.to_string(),
+        })?;
         fs::write(&file, text + "\n").map_err(RuntimeError::io("write", file))
     }
 

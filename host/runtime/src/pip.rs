@@ -47,11 +47,8 @@ impl Pip {
         shown: bool,
     ) -> Result<(), RuntimeError> {
         let LockedPackage { name, version, sha256, .. } = package;
-        let failed = |fault, said| RuntimeError::Pip {
-            package: format!("{name} {version}"),
-            fault,
-            said,
-        };
+        let failed =
+            |fault, said| RuntimeError::Pip { package: format!("{name} {version}"), fault, said };
         let requirement = work.join("requirement.txt");
         let line = format!("{name}=={version} --hash=sha256:{sha256}\n");
         fs::write(&requirement, line).map_err(RuntimeError::io("write", &requirement))?;
@@ -101,10 +98,8 @@ fn tags(file: &str) -> Vec<String> {
     let python = pythons.rsplit('.').next().unwrap_or_default();
     let split = python.find(|letter: char| letter.is_ascii_digit()).unwrap_or(python.len());
     let (implementation, version) = python.split_at(split);
-    let mut tags = vec![
-        format!("--implementation={implementation}"),
-        format!("--python-version={version}"),
-    ];
+    let mut tags =
+        vec![format!("--implementation={implementation}"), format!("--python-version={version}")];
     tags.extend(abis.split('.').map(|abi| format!("--abi={abi}")));
     tags.extend(platforms.split('.').map(|platform| format!("--platform={platform}")));
     tags

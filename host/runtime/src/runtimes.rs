@@ -164,11 +164,7 @@ impl Runtimes {
     /// # Errors
     ///
     /// Where it is not installed, or the system refuses.
-    pub fn remove(
-        &self,
-        name: &str,
-        observer: &mut dyn Observer,
-    ) -> Result<PathBuf, RuntimeError> {
+    pub fn remove(&self, name: &str, observer: &mut dyn Observer) -> Result<PathBuf, RuntimeError> {
         let not_installed = || RuntimeError::NotInstalled { name: name.into() };
         let runtimes = self.folder()?;
         let is_plain = !name.starts_with('.') && !name.is_empty() && !name.contains(['/', '\\']);
@@ -213,8 +209,7 @@ impl Ready {
     ///
     /// Where something cannot be read.
     pub fn identify(&self, plugin: &NativePlugin) -> Result<RuntimeIdentity, RuntimeError> {
-        let hash =
-            |path: &Path| sha256_of_file(path).map_err(RuntimeError::io("read", path));
+        let hash = |path: &Path| sha256_of_file(path).map_err(RuntimeError::io("read", path));
         let record = self.path.join(installed::FILE);
         let sha256 = if self.path.is_file() {
             Some(hash(&self.path)?)
