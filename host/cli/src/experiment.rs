@@ -9,15 +9,19 @@ use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
-use host_record::{DeviceInfo, Gap, GapKind, Pin, PluginIdentity, list_of_processors};
+use host_record::{
+    DeviceInfo, Gap, GapKind, Pin, PluginIdentity, RuntimeIdentity, list_of_processors,
+};
 use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
 use host_run::{DescribeError, Interrupt, Runner};
+use host_runtime::{Runtimes, Standing};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Findings, unknown_option};
 use crate::platform::{self, Machine};
 use crate::printer::Printer;
+use crate::runtimes;
 use crate::settings::Settings;
 
 /// A manifest that has been read, be it right or wrong.
@@ -50,6 +54,7 @@ pub(crate) struct Checked {
     pub(crate) files: Files,
     pub(crate) backends: Vec<ChosenBackend>,
     pub(crate) guests: Chosen,
+    pub(crate) runtimes: Runtimes,
 }
 
 impl Draft {
@@ -91,6 +96,7 @@ impl Draft {
         let Self { path, shown, base, text, reading: Reading { experiment, mentions } } = self;
         let folders: Vec<_> = mentions.plugin_folders.iter().map(|it| base.join(it)).collect();
         let registry = settings.registry(&folders);
+        let runtimes = settings.runtimes(&registry)?;
 
         let mut nothing_for_all = None;
         let (experiment, mut wrong) = match experiment {
@@ -134,12 +140,11 @@ impl Draft {
         wrong.extend(unfit);
         others.extend(nothing_for_all);
         let backends = match &experiment {
-            Some(experiment) => {
-                choose_backends(experiment, &registry, printer).unwrap_or_else(|failure| {
+            Some(experiment) => choose_backends(experiment, &registry, &runtimes, printer)
+                .unwrap_or_else(|failure| {
                     others.push(failure);
                     Vec::new()
-                })
-            }
+                }),
             None => {
                 warn_of_missing(&mentions, &registry, printer);
                 Vec::new()
@@ -157,7 +162,7 @@ impl Draft {
         match (Failure::all(placed.into_iter().chain(others)), experiment) {
             (None, Some(experiment)) => {
                 let manifest = Manifest { path, shown, base, text, experiment, mentions };
-                Ok(Checked { manifest, files, backends, guests })
+                Ok(Checked { manifest, files, backends, guests, runtimes })
             }
             (Some(failure), _) => Err(failure),
             (None, None) => Err(Failure::new(Exit::Manifest, "the manifest cannot be read")),
@@ -344,6 +349,33 @@ pub(crate) struct ChosenBackend {
     pub(crate) id: String,
     /// The plugin, or why there is none.
     pub(crate) plugin: std::result::Result<BackendPlugin, RegistryError>,
+    /// How things stand with the plugin's runtime; `None` where it takes none.
+    pub(crate) runtime: Option<Standing>,
+}
+
+impl ChosenBackend {
+    /// Which runtime the plugin is given, as results keep it.
+    pub(crate) fn runtime_identity(&self) -> Result<Option<RuntimeIdentity>> {
+        match (&self.plugin, &self.runtime) {
+            (Ok(plugin), Some(Standing::Ready(ready))) => Ok(Some(ready.identify(&plugin.plugin)?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Installs the runtimes of the chosen plugins that are missing.
+pub(crate) fn install_missing(
+    backends: &mut [ChosenBackend],
+    runtimes: &Runtimes,
+    printer: &Printer,
+) -> Result<()> {
+    for backend in backends {
+        if let (Ok(plugin), Some(Standing::Missing { .. })) = (&backend.plugin, &backend.runtime) {
+            runtimes::install(runtimes, &plugin.plugin, printer)?;
+            backend.runtime = runtimes.find(&plugin.plugin)?;
+        }
+    }
+    Ok(())
 }
 
 /// Chooses the plugin of each backend. One that is missing makes gaps of its cases; one that is
@@ -351,6 +383,7 @@ pub(crate) struct ChosenBackend {
 pub(crate) fn choose_backends(
     experiment: &Experiment,
     registry: &Registry,
+    runtimes: &Runtimes,
     printer: &Printer,
 ) -> Result<Vec<ChosenBackend>> {
     let mut chosen = Vec::new();
@@ -364,7 +397,8 @@ pub(crate) fn choose_backends(
                 | RegistryError::Broken { .. }),
             ) => {
                 printer.warning(&error, error.help().as_deref());
-                chosen.push(ChosenBackend { id: backend.id.clone(), plugin: Err(error) });
+                let id = backend.id.clone();
+                chosen.push(ChosenBackend { id, plugin: Err(error), runtime: None });
             }
             Err(error) => refused.push(Failure::from(error)),
             Ok(plugin) => {
@@ -379,7 +413,13 @@ pub(crate) fn choose_backends(
                         ),
                     );
                 }
-                chosen.push(ChosenBackend { id: backend.id.clone(), plugin: Ok(plugin) });
+                match runtimes.find(&plugin.plugin) {
+                    Ok(runtime) => {
+                        let id = backend.id.clone();
+                        chosen.push(ChosenBackend { id, plugin: Ok(plugin), runtime });
+                    }
+                    Err(error) => refused.push(Failure::from(error)),
+                }
             }
         }
     }
@@ -427,10 +467,8 @@ pub(crate) fn describe_backends(
                     library: plugin.plugin.library.clone(),
                     devices: devices.clone(),
                 },
-                Some(Err(error)) => match nothing_found(error) {
-                    Some(reason) => {
-                        BackendFacts::Missing(Gap { kind: GapKind::DeviceMissing, reason })
-                    }
+                Some(Err(error)) => match lacking(plugin, backend.runtime.as_ref(), error) {
+                    Some(gap) => BackendFacts::Missing(gap),
                     None => {
                         described.failures.insert(backend.id.clone(), error.clone());
                         missing(error.to_string())
@@ -442,6 +480,25 @@ pub(crate) fn describe_backends(
         described.facts.insert(backend.id.clone(), facts);
     }
     described
+}
+
+/// What a plugin lacks that cannot be described, and so has not failed: its runtime, or a device. One
+/// that looks for its device first has found no use for the runtime either.
+fn lacking(
+    plugin: &BackendPlugin,
+    runtime: Option<&Standing>,
+    error: &DescribeError,
+) -> Option<Gap> {
+    use host_record::Failure::MissingLibrary;
+    let nothing = nothing_found(error);
+    let wants_runtime = match &nothing {
+        Some(message) => message.contains(&runtimes::install_command(&plugin.identity.id)),
+        None => matches!(error.failure, MissingLibrary { .. }),
+    };
+    let missing = if wants_runtime { runtimes::missing(&plugin.plugin, runtime) } else { None };
+    missing
+        .map(|reason| Gap { kind: GapKind::RuntimeMissing, reason })
+        .or_else(|| nothing.map(|reason| Gap { kind: GapKind::DeviceMissing, reason }))
 }
 
 /// Asks a plugin for its devices. It must be the plugin that its `plugin.toml` says it is, since
@@ -484,6 +541,17 @@ pub(crate) fn nothing_found(error: &DescribeError) -> Option<String> {
 
 fn missing(reason: String) -> BackendFacts {
     BackendFacts::Missing(Gap { kind: GapKind::PluginMissing, reason })
+}
+
+/// A runner for the chosen backends, with their runtimes.
+pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Result<Runner> {
+    let mut runner = runner(settings)?;
+    for backend in backends {
+        if let (Ok(plugin), Some(Standing::Ready(ready))) = (&backend.plugin, &backend.runtime) {
+            runner.runtimes.insert(plugin.plugin.library.clone(), ready.path.clone());
+        }
+    }
+    Ok(runner)
 }
 
 /// A runner with the worker that lies beside the executable.

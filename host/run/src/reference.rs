@@ -87,7 +87,8 @@ fn make(
         file: file.to_owned(),
     };
     let ignore = |_| Ok::<_, Infallible>(());
-    let Ok((conclusion, _)) = supervise(&runner.worker, &request, limits, interrupt, ignore);
+    let program = runner.program(&check.reference_of(case).plugin_library);
+    let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, ignore);
     match conclusion {
         Conclusion::Kept => Ok(true),
         Conclusion::Interrupted => Ok(false),
