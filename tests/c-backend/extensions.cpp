@@ -19,6 +19,13 @@ public:
         run(inputs, outputs);
         return {1, 2, 3};
     }
+    uint64_t run_timed(const tare::Inputs &inputs, const tare::Outputs &outputs) {
+        run(inputs, outputs);
+        return 4;
+    }
+    std::vector<tare::Operator> profile(const tare::Inputs &) {
+        return {{"scale", "Mul", "ScaleProvider", 1, 5}, {"copy", "", "OtherProvider", 6, 7}};
+    }
 };
 
 class StagedModel : public ScaleModel {
@@ -55,6 +62,8 @@ public:
         if (name == TARE_DEVICE_ENERGY) return tare::device_energy<TellingBackend>();
         if (name == TARE_DEVICE_MEMORY) return tare::device_memory<TellingBackend>();
         if (name == TARE_STAGE_TIMES) return tare::stage_times<StagedSession>();
+        if (name == TARE_DEVICE_TIMER) return tare::device_timer<StagedSession>();
+        if (name == TARE_PROFILE) return tare::profile<StagedSession>();
         return nullptr;
     }
 

@@ -67,6 +67,7 @@ impl Observer for Progress<'_> {
             Phase::Load | Phase::Inputs | Phase::Prepare => "loading",
             Phase::FirstRun => "measuring",
             Phase::Stages => "timing copies",
+            Phase::Profile => "profiling",
             Phase::Outputs => "collecting outputs",
             Phase::Unload => "ending",
         };

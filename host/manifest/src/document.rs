@@ -4,7 +4,9 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Find, Mode, Order, Pin, Precision, Rate, RuleSet, Scenario, WarmUp};
+use host_record::{
+    Find, Mode, Order, Pin, PlacementRule, Precision, Rate, RuleSet, Scenario, WarmUp,
+};
 use semver::VersionReq;
 
 use crate::experiment::DeviceChoice;
@@ -108,6 +110,9 @@ table! {
         "device" device: Axis<DeviceChoice>, default "\"auto\"";
         /// Threads that the backend may use. When absent, the backend decides.
         "threads" threads: NonZeroU32, optional;
+        /// Where operators may run: with `any`, wherever the backend puts them, and what does not run
+        /// on the device is told; with `strict`, on the device, or the case fails.
+        "placement" placement: PlacementRule, default "\"any\"";
         /// Options for the backend, passed through as text.
         "options" options: Named<OptionText>, default "{}";
     }

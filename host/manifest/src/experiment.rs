@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use host_record::{InputSource, MeasureSettings, Mode, Order, Precision, Rate, Scenario};
+use host_record::{
+    InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate, Scenario,
+};
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
 
@@ -64,6 +66,8 @@ pub struct Backend {
     pub devices: Vec<DeviceChoice>,
     /// Threads that it may use; `None` leaves it to the backend.
     pub threads: Option<u32>,
+    /// Where operators may run.
+    pub placement: PlacementRule,
     /// Options, passed through as text.
     pub options: BTreeMap<String, String>,
 }

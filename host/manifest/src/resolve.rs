@@ -283,7 +283,7 @@ fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String,
 }
 
 fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
-    let BackendTable { id, plugin, version, device, threads, options } = table;
+    let BackendTable { id, plugin, version, device, threads, placement, options } = table;
     let plugin = match (plugin, id) {
         (Some(plugin), _) => Some(plugin.get_ref().0.clone()),
         (None, Some(id)) if PluginId::fits(&id.get_ref().0) => Some(id.get_ref().0.clone()),
@@ -304,6 +304,7 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         version: value(version)?,
         devices: axis(device)?,
         threads: threads.as_ref().map(|threads| threads.get_ref().get()),
+        placement: value(placement)?,
         options: named(options.as_ref()?.get_ref(), |text| text.0.clone()),
     })
 }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use host_record::{Find, Mode, Order, Precision, Rate, RuleSet, Scenario, Share, WarmUp};
+use host_record::{
+    Find, Mode, Order, PlacementRule, Precision, Rate, RuleSet, Scenario, Share, WarmUp,
+};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
 use toml::de::DeValue;
@@ -314,6 +316,7 @@ names! {
     RuleSet "a set of rules";
     Find "what can be searched";
     Order "an order";
+    PlacementRule "a placement";
 }
 
 /// The number in `node`, made into something that takes only some.

@@ -11,7 +11,7 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
   the scenario has them the samples per query and what is searched, but neither time-out, memory limit,
   rules nor a limit that only judges, which do not change the work;
 - `model`: the SHA-256 of the model file;
-- `options`, `plugin` (its id) and `threads` of the backend;
+- `options` (with `placement` where it is strict), `plugin` (its id) and `threads` of the backend;
 - `seed`.
 
 Versions of plugins and absolute paths are left out: the same case on another machine, or with a
@@ -24,7 +24,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use host_manifest::{Backend, Model};
-use host_record::{CaseKey, InputSource, MeasureSettings, Pin, Scenario, SyntheticInput, WarmUp};
+use host_record::{
+    CaseKey, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
+};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -79,8 +81,13 @@ pub(crate) struct BackendPart {
 
 impl BackendPart {
     pub(crate) fn new(backend: &Backend) -> Self {
+        let mut options = backend.options.clone();
+        // As the backend gets it: what runs where is different work.
+        if backend.placement == PlacementRule::Strict {
+            options.insert("placement".to_owned(), backend.placement.name().to_owned());
+        }
         Self {
-            options: json!(backend.options).to_string(),
+            options: json!(options).to_string(),
             plugin: json!(backend.plugin).to_string(),
             threads: json!(backend.threads).to_string(),
         }
@@ -209,6 +216,7 @@ mod tests {
             version: "^0.1".parse().unwrap(),
             devices: vec![DeviceChoice::Auto],
             threads: Some(1),
+            placement: PlacementRule::Any,
             options: [("depth".to_owned(), "2".to_owned())].into(),
         }
     }
@@ -292,6 +300,14 @@ mod tests {
         assert!(!part(Pin::None).contains("pin"));
         assert!(part(Pin::Auto).contains(r#""pin":"auto""#));
         assert!(part(Pin::Processors(vec![0, 2])).contains(r#""pin":[0,2]"#));
+    }
+
+    #[test]
+    fn strict_placement_is_other_work() {
+        let strict = Backend { placement: PlacementRule::Strict, ..backend() };
+        let options = BackendPart::new(&strict).options;
+        assert_eq!(options, r#"{"depth":"2","placement":"strict"}"#);
+        assert_eq!(BackendPart::new(&backend()).options, r#"{"depth":"2"}"#);
     }
 
     #[test]

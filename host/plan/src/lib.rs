@@ -342,6 +342,7 @@ impl Plan {
             device: found.device.clone(),
             threads: backend.threads,
             options: backend.options.clone(),
+            placement: backend.placement,
             inputs: model.inputs.clone(),
             measure: self.measure.clone(),
             seed: self.seed,

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use host_manifest::{Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, parse};
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
-    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PluginIdentity,
-    Precision, Rate, Scenario, WarmUp,
+    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PlacementRule,
+    PluginIdentity, Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -108,6 +108,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                         version: "*".parse().unwrap(),
                         devices,
                         threads: None,
+                        placement: PlacementRule::Any,
                         options: [].into(),
                     })
                     .collect(),

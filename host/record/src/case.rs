@@ -368,6 +368,16 @@ names! {
 }
 
 names! {
+    /// Where operators may run.
+    PlacementRule {
+        /// Wherever the backend puts them; what fell back from the device is a warning.
+        Any = "any",
+        /// On the device that was asked for, or the case fails.
+        Strict = "strict",
+    }
+}
+
+names! {
     /// What is searched, where a case is not measured at a given load.
     Find {
         /// The highest rate of queries at which the latency keeps to its limit.
@@ -538,6 +548,9 @@ pub struct CaseSpec {
     /// Options passed through to the backend.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Where operators may run.
+    #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
+    pub placement: PlacementRule,
     /// Where inputs come from.
     pub inputs: InputSource,
     /// How to measure.
@@ -547,6 +560,15 @@ pub struct CaseSpec {
     /// Which of its processes is to measure it, from 0.
     #[serde(default, skip_serializing_if = "crate::outcome::is_first")]
     pub process: u32,
+}
+
+fn anywhere() -> PlacementRule {
+    PlacementRule::Any
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_anywhere(rule: &PlacementRule) -> bool {
+    *rule == PlacementRule::Any
 }
 
 impl CaseSpec {

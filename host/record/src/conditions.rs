@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::energy::Energy;
 use crate::outcome::Gap;
+use crate::placement::{DeviceTime, Placement};
 
 /// What a case was measured under. Everything is optional: a record from before a field was added
 /// lacks it, and so does a machine that does not tell.
@@ -28,6 +29,12 @@ pub struct Conditions {
     /// Where the time of a whole query goes, copies included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Result<StageTimes, Gap>>,
+    /// How long the device was busy with a run, by its own events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_time: Option<Result<DeviceTime, Gap>>,
+    /// Which operators ran where; of several processes, only the first finds out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Result<Placement, Gap>>,
 }
 
 /// Where a worker ran, as it was in force when the plugin was opened.
@@ -191,7 +198,14 @@ mod tests {
                 device_peak_bytes: Some(Err(gap.clone())),
                 ..MemoryUse::default()
             }),
-            stages: Some(Err(gap)),
+            stages: Some(Err(gap.clone())),
+            device_time: Some(Ok(DeviceTime {
+                runs: 3,
+                device_ns: 1.5,
+                wall_ns: 2.0,
+                plain_ns: 1.75,
+            })),
+            placement: Some(Err(gap)),
         };
         let text = serde_json::to_string(&conditions).expect("JSON");
         assert_eq!(

@@ -19,6 +19,7 @@ mod environment;
 mod load;
 mod outcome;
 mod pin;
+mod placement;
 mod processes;
 pub mod protocol;
 mod recorder;
@@ -29,7 +30,8 @@ mod warning;
 
 pub use case::{
     CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
-    Mode, Order, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share, SyntheticInput, WarmUp,
+    Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
+    SyntheticInput, WarmUp,
 };
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use conditions::{Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes};
@@ -43,6 +45,7 @@ pub use load::{
 };
 pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
 pub use pin::{Pin, list_of_processors, processors_of_list};
+pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};

@@ -60,6 +60,8 @@ names! {
         NoRules = "no-rules",
         /// The search came to no end.
         NotFound = "not-found",
+        /// A run returns long before its device is done, by the device's own events.
+        Unsynchronised = "unsynchronised",
     }
 }
 

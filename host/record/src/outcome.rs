@@ -10,6 +10,7 @@ use crate::case::{CaseKey, CaseSpec, names};
 use crate::conditions::Conditions;
 use crate::environment::{ClockFacts, Environment};
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
+use crate::placement::ProfiledOperator;
 use crate::warning::Warning;
 
 names! {
@@ -35,8 +36,10 @@ names! {
         Search = "search",
         /// Measuring.
         Measure = "measure",
-        /// Timing the copies and the computation of whole queries apart.
+        /// Timing the copies and the computation of whole queries apart, and the device.
         Stages = "stages",
+        /// Finding out which operators ran where.
+        Profile = "profile",
         /// Collecting outputs over the data set, untimed.
         Outputs = "outputs",
         /// Releasing the model and the plugin.
@@ -191,6 +194,12 @@ pub enum Failure {
         /// Which processors, and why not.
         detail: String,
     },
+    /// Operators ran elsewhere than on the device, which the manifest rules out.
+    #[error("placement is strict: {detail}")]
+    Misplaced {
+        /// How many operators ran where, and their names.
+        detail: String,
+    },
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
     NotStarted {
@@ -249,6 +258,9 @@ pub struct WorkerReport {
     /// What it was measured under.
     #[serde(default)]
     pub conditions: Conditions,
+    /// The operators of one run, where the backend makes a profile. Kept in a file beside the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profile: Vec<ProfiledOperator>,
 }
 
 /// How a case ended.

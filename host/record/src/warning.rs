@@ -32,6 +32,8 @@ names! {
         Stalls = "stalls",
         /// `run` returned before the work was done, so that latencies do not contain it.
         ReturnedEarly = "returned-early",
+        /// Operators ran elsewhere than on the device that was asked for.
+        FellBack = "fell-back",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
         /// A reading of the clock costs more than it should.

@@ -20,8 +20,8 @@ use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Confidence, Failure, Find, InputSource, InvalidKind, LatencyLimit, Outcome, Phase,
-    Pin, QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share, WarmUp, WarningKind,
-    WorkerReport, processors_of_list,
+    Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, Share,
+    WarmUp, WarningKind, WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
@@ -191,6 +191,77 @@ fn stages_that_cannot_be_true_are_refused() {
     let stages = finish(case).0.conditions.stages.expect("they are told");
     let gap = stages.expect("the host's own times").inside_run.expect_err("impossible times");
     assert!(gap.reason.contains("and the whole run took"), "{gap:?}");
+}
+
+#[test]
+fn device_time_is_set_beside_the_clock() {
+    let options =
+        [("fault-offers", "device-timer"), ("fault", "slow"), ("fault-milliseconds", "5")];
+    let report = finish(fault(&options)).0;
+    assert!(report.verdict.expect("it is judged").is_valid());
+    let times = report.conditions.device_time.expect("it was asked").expect("it is offered");
+    assert!(
+        times.runs >= 1 && times.device_ns >= 5e6 && times.device_ns <= times.wall_ns,
+        "{times:?}"
+    );
+    assert!(times.plain_ns >= 5e6, "{times:?}");
+
+    let options = [("fault-offers", "device-timer"), ("fault", "impossible")];
+    let times = finish(fault(&options)).0.conditions.device_time.expect("it was asked");
+    let gap = times.expect_err("longer than the call");
+    assert!(
+        gap.reason.starts_with("the backend said that the device was busy for 3600000000000 ns")
+    );
+
+    let times = finish(null()).0.conditions.device_time.expect("it was asked");
+    let gap = times.expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-timer/1`");
+}
+
+#[test]
+fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
+    let options = [("fault-offers", "device-timer"), ("fault", "lie"), ("fault-milliseconds", "5")];
+    let report = finish(fault(&options)).0;
+    let reasons = report.verdict.expect("it is judged").reasons;
+    let kinds: Vec<_> = reasons.iter().map(|reason| reason.kind).collect();
+    assert_eq!(kinds, [InvalidKind::Unsynchronised], "{reasons:?}");
+    let told = |warning: &host_record::Warning| {
+        warning.kind == WarningKind::Invalid && warning.evidence == reasons[0].evidence
+    };
+    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+}
+
+#[test]
+fn operators_that_fell_back_are_a_warning_or_a_failure() {
+    let case = |fault_: &str, rule| {
+        let options = [("fault-offers", "profile"), ("fault", fault_), ("fault-milliseconds", "2")];
+        CaseSpec { placement: rule, ..fault(&options) }
+    };
+    for rule in [PlacementRule::Any, PlacementRule::Strict] {
+        let report = finish(case("slow", rule)).0;
+        let placement = report.conditions.placement.expect("it was asked").expect("it is offered");
+        assert_eq!((placement.providers.len(), placement.providers[0].operators), (1, 2));
+        assert!(placement.providers[0].time_ns >= 1_900_000, "{placement:?}");
+        assert_eq!(report.profile.len(), 2);
+        assert!(report.warnings.iter().all(|warning| warning.kind != WarningKind::FellBack));
+    }
+    let report = finish(case("fallback", PlacementRule::Any)).0;
+    let placement = report.conditions.placement.expect("it was asked").expect("it is offered");
+    assert_eq!(placement.wanted, ["FaultProvider"]);
+    assert_eq!(placement.elsewhere, ["sum"]);
+    assert!(report.warnings.iter().any(|warning| warning.kind == WarningKind::FellBack));
+    let (failure, ..) = failure(&runner(), case("fallback", PlacementRule::Strict));
+    let Failure::Misplaced { detail } = failure else { panic!("{failure}") };
+    assert!(
+        detail.starts_with(
+            "Of 2 operators, 1 ran elsewhere than on FaultProvider: 1 on OtherProvider"
+        ),
+        "{detail}"
+    );
+    // A backend without a profile is believed: it took the option.
+    let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;
+    let gap = gap.conditions.placement.expect("it was asked").expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/profile/1`");
 }
 
 #[test]

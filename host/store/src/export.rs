@@ -23,7 +23,7 @@ pub enum ExportFormat {
 }
 
 /// Writes a view of a run to a file: `samples` (one row a query), `outputs` (one row an example
-/// and output), or one of the fixed views. The rows stream through, so that samples of any number
+/// and output), `operators` (one row an operator of a profile), or one of the fixed views. The rows stream through, so that samples of any number
 /// can be exported; the file is complete or not there. Of a run that has lost files, what rests on
 /// them is not exported at all: a table with fewer cases would look like a whole one.
 ///
@@ -41,16 +41,19 @@ pub fn export(
     let source = match view {
         "samples" => "raw_benchmark_data",
         "outputs" => "outputs",
+        "operators" => "operators",
         view if views.names().iter().any(|name| name == view) => view,
         other => {
             let names = views.names().join(", ");
-            let detail =
-                format!("there is no view `{other}`; there are: samples, outputs, {names}");
+            let detail = format!(
+                "there is no view `{other}`; there are: samples, outputs, operators, {names}"
+            );
             return Err(StoreError::Query { detail });
         }
     };
     let needed = match source {
         "outputs" => Some(CaseFile::Outputs),
+        "operators" => Some(CaseFile::Profile),
         "raw_benchmark_data" | "latency_quantiles" | "latency_histogram" => Some(CaseFile::Samples),
         _ => None,
     };

@@ -84,9 +84,22 @@ impl RunViews {
                      NULL::VARCHAR AS output, NULL::FLOAT[] AS values WHERE false"
                 .into(),
         };
+        let operators = match parquet_files(&path, CaseFile::Profile, &lost)? {
+            Some(files) => format!(
+                "SELECT split_part(parse_filename(filename), '.', 1) AS case_id, name, \
+                 kind::VARCHAR AS kind, provider::VARCHAR AS provider, \
+                 start_ns::BIGINT AS start_ns, duration_ns::BIGINT AS duration_ns \
+                 FROM read_parquet({files}, filename = true)"
+            ),
+            None => "SELECT NULL::VARCHAR AS case_id, NULL::VARCHAR AS name, \
+                     NULL::VARCHAR AS kind, NULL::VARCHAR AS provider, \
+                     NULL::BIGINT AS start_ns, NULL::BIGINT AS duration_ns WHERE false"
+                .into(),
+        };
         connection
             .execute_batch(&format!(
-                "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; {}",
+                "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; \
+                 CREATE VIEW operators AS {operators}; {}",
                 include_str!("views.sql")
             ))
             .map_err(StoreError::database("make the views"))?;
@@ -104,8 +117,8 @@ impl RunViews {
         &self.lost
     }
 
-    /// Answers a query that a user wrote, over the views and over `raw_benchmark_data` and
-    /// `outputs`, the run's samples and outputs.
+    /// Answers a query that a user wrote, over the views and over `raw_benchmark_data`, `outputs`
+    /// and `operators`, the run's samples, outputs and profiles.
     ///
     /// # Errors
     ///
@@ -117,7 +130,7 @@ impl RunViews {
         user_query(&self.connection, sql).map(|answer| answer.table)
     }
 
-    /// Writes a view, `raw_benchmark_data` or `outputs` to a file in one of DuckDB's formats.
+    /// Writes a view, `raw_benchmark_data`, `outputs` or `operators` to a file in one of DuckDB's formats.
     pub(crate) fn copy(
         &self,
         name: &str,

@@ -14,6 +14,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 mod backend;
 mod clock;
 mod connection;
+mod device_time;
 mod disturbance;
 mod early;
 mod energy;
@@ -29,6 +30,7 @@ mod npy;
 mod outputs;
 mod pinning;
 mod platform;
+mod profile;
 mod shape;
 mod stages;
 mod surroundings;
@@ -114,8 +116,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PluginIdentity,
-        Precision, Scenario, WarmUp,
+        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PlacementRule,
+        PluginIdentity, Precision, Scenario, WarmUp,
     };
 
     use super::*;
@@ -155,6 +157,7 @@ mod tests {
             },
             threads: Some(2),
             options: BTreeMap::new(),
+            placement: PlacementRule::Any,
             inputs: InputSource::Synthetic(BTreeMap::new()),
             measure: MeasureSettings {
                 warm_up: WarmUp::Iterations(1),

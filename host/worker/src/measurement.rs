@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
-use host_record::{CaseSpec, Failure, Phase, Timings, Warning, WarningKind, WorkerReport};
+use host_record::{
+    CaseSpec, Failure, InvalidReason, Phase, Placement, PlacementRule, Timings, Warning,
+    WarningKind, WorkerReport,
+};
 use host_statistics::median;
+use plugin_api::abi::OPTION_PLACEMENT;
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
 use crate::backend::BackendTarget;
@@ -21,7 +25,7 @@ use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
 use crate::warnings::Evidence;
-use crate::{clock, early, hash, outputs, pinning, platform, stages};
+use crate::{clock, device_time, early, hash, outputs, pinning, platform, profile, stages};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -46,8 +50,11 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let (backend, open_ns) = stage.time(Phase::Open, || library.open())?;
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
 
-    let options: Vec<_> =
+    let mut options: Vec<_> =
         case.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    if case.placement == PlacementRule::Strict {
+        options.push((OPTION_PLACEMENT, case.placement.name()));
+    }
     let path = case.model_path.to_str().ok_or_else(|| {
         input(format!("the model's path is not UTF-8: {}", case.model_path.display()))
     })?;
@@ -69,13 +76,18 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         model.prepare(precision, &examples.shapes()).map_err(failure::backend(Phase::Prepare))
     })?;
     let mut used: BTreeMap<_, _> = session.used().iter().cloned().collect();
-    // Who it is was said by the library, and is not a session's to say.
+    // Who it is was said by the library, and is not a session's to say. Which of its engines runs this
+    // model is.
     used.extend([
         ("plugin".to_owned(), description.id),
         ("plugin-version".to_owned(), description.version),
-        ("engine".to_owned(), description.engine),
-        ("engine-version".to_owned(), description.engine_version),
     ]);
+    if !used.contains_key("engine") {
+        used.insert("engine".to_owned(), description.engine);
+    }
+    if !used.contains_key("engine-version") {
+        used.insert("engine-version".to_owned(), description.engine_version);
+    }
     let calls: Result<Vec<Call>, _> =
         resident.into_iter().map(|inputs| session.call(inputs)).collect();
     let calls = calls.map_err(failure::backend(Phase::Prepare))?;
@@ -124,21 +136,46 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         after: measured.after,
         used: &used,
     };
-    let mut warnings: Vec<Warning> = measured
-        .verdict
-        .reasons
-        .iter()
-        .map(|reason| Warning { kind: WarningKind::Invalid, evidence: reason.evidence.clone() })
-        .collect();
-    warnings.extend(evidence.warnings());
-    warnings.extend(early::warning(&runs, typical_ns));
-    warnings.extend(disturbances);
+    let mut doubts = evidence.warnings();
+    doubts.extend(early::warning(&runs, typical_ns));
+    doubts.extend(disturbances);
     let clock_facts = clock::facts(&calibration, &Files::this());
-    warnings.extend(clock::slow(&clock_facts));
+    doubts.extend(clock::slow(&clock_facts));
 
     stage.connection.enter(Phase::Stages)?;
-    let stages = stages::stages(&clock, &model, &session, &examples.batch(0)?);
-    conditions.stages = Some(stages);
+    let first_batch = examples.batch(0)?;
+    conditions.stages = Some(stages::stages(&clock, &model, &session, &first_batch));
+    let mut verdict = measured.verdict;
+    let pairs = device_time::pairs(&clock, &model, &session, &first_batch);
+    verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
+    conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
+
+    let mut operators = Vec::new();
+    if case.process == 0 {
+        stage.connection.enter(Phase::Profile)?;
+        let too_long = match case.placement {
+            PlacementRule::Any => profile::takes_too_long(prepare_ns, case.measure.timeout_ns),
+            PlacementRule::Strict => None,
+        };
+        let profiled = match too_long {
+            Some(gap) => Err(gap),
+            None => profile::operators(&model, &session, &first_batch),
+        };
+        let placement = profiled.map(|profiled| {
+            operators = profiled;
+            Placement::of(profile::wanted(used.get("provider")), &operators)
+        });
+        if let Ok(placement) = &placement {
+            doubts.extend(profile::judge(case.placement, placement)?);
+        }
+        conditions.placement = Some(placement);
+    }
+    let invalid = |reason: &InvalidReason| Warning {
+        kind: WarningKind::Invalid,
+        evidence: reason.evidence.clone(),
+    };
+    let mut warnings: Vec<Warning> = verdict.reasons.iter().map(invalid).collect();
+    warnings.extend(doubts);
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;
@@ -175,10 +212,11 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         warnings,
         used,
         pace: load::pace(&measured.summary),
-        verdict: Some(measured.verdict),
+        verdict: Some(verdict),
         search: measured.search,
         warm_up: measured.warm_up,
         conditions,
+        profile: operators,
     })
 }
 

@@ -85,7 +85,7 @@ fn with_inside(
     }
 }
 
-fn tensors(model: &Model, batch: &[TensorData]) -> Result<Vec<Tensor>, Error> {
+pub(crate) fn tensors(model: &Model, batch: &[TensorData]) -> Result<Vec<Tensor>, Error> {
     batch.iter().map(|data| model.tensor(data.view())).collect()
 }
 

@@ -81,7 +81,7 @@ impl<'a> Surroundings<'a> {
             disturbance: Some(disturbance),
             energy: Some(Energy { processor, device }),
             memory: Some(memory),
-            stages: None,
+            ..Conditions::default()
         };
         (conditions, warnings)
     }

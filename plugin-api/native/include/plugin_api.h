@@ -222,6 +222,11 @@ typedef struct tare_devices_args {
     size_t device_count;               /* out */
 } tare_devices_args;
 
+/* An option of load that every backend should know: with the value "strict", each operator must run on
+ * the device that is asked for. A backend that could run one elsewhere refuses to, here or in prepare;
+ * one that could not has nothing to do. */
+#define TARE_OPTION_PLACEMENT "placement"
+
 typedef struct tare_load_args {
     size_t struct_size;
     tare_backend *backend;
@@ -440,6 +445,54 @@ typedef struct tare_stage_times {
     tare_error *(*run)(tare_stage_times_args *args);
 } tare_stage_times;
 
+/* Device time of a run, by the device's own events. The table is a tare_device_timer. */
+#define TARE_DEVICE_TIMER "tare/device-timer/1"
+
+typedef struct tare_device_timer_args {
+    size_t struct_size;
+    tare_run_args *run; /* As for run; flags are 0. */
+    uint64_t device_ns; /* out: from when the device began with the run until it was done. Longer than
+                         * the call is impossible, and taken for a mistake. */
+} tare_device_timer_args;
+
+typedef struct tare_device_timer {
+    size_t struct_size;
+    /* [main thread] Does what run does, and says how long the device was busy with it. It may be
+     * slower. A backend that could only say how long the call took does not offer this. */
+    tare_error *(*run)(tare_device_timer_args *args);
+} tare_device_timer;
+
+/* Operators of a run, and where each ran. The table is a tare_profile. */
+#define TARE_PROFILE "tare/profile/1"
+
+/* An operator as it ran: after fusion, so it may stand for several of the model's. */
+typedef struct tare_operator {
+    size_t struct_size;
+    tare_string name;     /* Of the node, as the engine calls it. */
+    tare_string kind;     /* What it computes, such as "Conv"; empty if unknown. */
+    tare_string provider; /* Where it ran, such as "CUDAExecutionProvider". Of a session that says
+                           * "provider" of itself, operators of another provider fell back. */
+    uint64_t start_ns;    /* Since the run began. */
+    uint64_t duration_ns; /* Of its own: an operator that contains others leaves them out. */
+} tare_operator;
+
+typedef struct tare_profile_args {
+    size_t struct_size;
+    tare_session *session;
+    tare_tensor *const *inputs; /* One for each input of the model. */
+    size_t input_count;
+    const tare_operator *const *operators; /* out, in order of start; until the session is profiled
+                                            * again or released. At most 65536. */
+    size_t operator_count;                 /* out */
+} tare_profile_args;
+
+typedef struct tare_profile {
+    size_t struct_size;
+    /* [main thread] Runs once more and says what ran where. It may be slow, and may run in another
+     * session, of the same model with the same options, precision and shapes. */
+    tare_error *(*profile)(tare_profile_args *args);
+} tare_profile;
+
 /* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
  * except load, on any thread, several at the same time: on one model without limit, on one session and
  * the outputs that it writes by one thread at a time. A tensor that is nobody's output may be an input
@@ -494,6 +547,11 @@ TARE_ASSERT_SIZE(tare_device_memory_args, 48);
 TARE_ASSERT_SIZE(tare_device_memory, 16);
 TARE_ASSERT_SIZE(tare_stage_times_args, 40);
 TARE_ASSERT_SIZE(tare_stage_times, 16);
+TARE_ASSERT_SIZE(tare_device_timer_args, 24);
+TARE_ASSERT_SIZE(tare_device_timer, 16);
+TARE_ASSERT_SIZE(tare_operator, 72);
+TARE_ASSERT_SIZE(tare_profile_args, 48);
+TARE_ASSERT_SIZE(tare_profile, 16);
 
 #ifdef __cplusplus
 }

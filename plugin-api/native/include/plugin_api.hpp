@@ -103,6 +103,15 @@ struct ModelInfo {
     std::vector<TensorInfo> outputs;
 };
 
+/* An operator as it ran: after fusion, so it may stand for several of the model's. */
+struct Operator {
+    std::string name;
+    std::string kind;     /* Such as "Conv"; empty: unknown. */
+    std::string provider; /* Where it ran, such as "CUDAExecutionProvider". */
+    uint64_t start_ns;    /* Since the run began. */
+    uint64_t duration_ns; /* Of its own: an operator that contains others leaves them out. */
+};
+
 /* Elements in the host's memory, with any strides. */
 class View {
 public:
@@ -421,12 +430,28 @@ struct LoadedModel {
     LoadedModel &operator=(const LoadedModel &) = delete;
 };
 
+struct StoredProfile {
+    std::vector<Operator> owned;
+    std::vector<tare_operator> raw;
+    std::vector<const tare_operator *> pointers;
+
+    explicit StoredProfile(std::vector<Operator> operators) : owned(std::move(operators)) {
+        for (const auto &ran : owned)
+            raw.push_back({sizeof(tare_operator), borrow(ran.name), borrow(ran.kind),
+                           borrow(ran.provider), ran.start_ns, ran.duration_ns});
+        for (const auto &ran : raw) pointers.push_back(&ran);
+    }
+    StoredProfile(const StoredProfile &) = delete;
+    StoredProfile &operator=(const StoredProfile &) = delete;
+};
+
 struct PreparedSession {
     std::unique_ptr<Session> session;
     size_t input_count, output_count;
     Attributes owned;
     std::vector<tare_attribute> used;
     tare_session_info raw;
+    std::unique_ptr<StoredProfile> profile; /* What the latest one said. */
 
     PreparedSession(std::unique_ptr<Session> prepared, const ModelInfo &info)
         : session(std::move(prepared)), input_count(info.inputs.size()),
@@ -660,7 +685,7 @@ struct Instance {
         });
     }
 
-    /* Runs, or runs in stages, after the checks that are the same for both. */
+    /* Runs in one way or another, after the checks that are the same for all. */
     template <typename Run> static void checked_run(tare_run_args *args, Run run) {
         PreparedSession &prepared = session(args->session);
         require(args->input_count == prepared.input_count &&
@@ -760,6 +785,43 @@ template <typename S> const void *stage_times() {
                         args->compute_ns = times.compute_ns;
                         args->copy_out_ns = times.copy_out_ns;
                     });
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_DEVICE_TIMER with. `S` is the class of its sessions, and has
+ * `uint64_t run_timed(const tare::Inputs &, const tare::Outputs &)`, in nanoseconds. */
+template <typename S> const void *device_timer() {
+    static const tare_device_timer table = {
+        sizeof(tare_device_timer), [](tare_device_timer_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_device_timer_args, args, device_ns);
+                TARE_DETAIL_ARGUMENTS(tare_run_args, args->run, output_count);
+                detail::Instance::checked_run(
+                    args->run, [&](Session &session, const Inputs &inputs, const Outputs &outputs) {
+                        args->device_ns = static_cast<S &>(session).run_timed(inputs, outputs);
+                    });
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_PROFILE with. `S` is the class of its sessions, and has
+ * `std::vector<tare::Operator> profile(const tare::Inputs &)`. */
+template <typename S> const void *profile() {
+    static const tare_profile table = {
+        sizeof(tare_profile), [](tare_profile_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_profile_args, args, operator_count);
+                detail::PreparedSession &prepared = detail::Instance::session(args->session);
+                detail::require(args->input_count == prepared.input_count,
+                                TARE_ERROR_INVALID_ARGUMENT, "the number of inputs is wrong");
+                auto &session = static_cast<S &>(*prepared.session);
+                prepared.profile = std::make_unique<detail::StoredProfile>(
+                    session.profile(Inputs(args->inputs)));
+                args->operators = prepared.profile->pointers.data();
+                args->operator_count = prepared.profile->pointers.size();
             });
         }};
     return &table;

@@ -27,6 +27,14 @@ pub const DEVICE_MEMORY: &str = "tare/device-memory/1";
 /// Name of the extension whose table is [`StageTimes`].
 pub const STAGE_TIMES: &str = "tare/stage-times/1";
 
+/// Name of the extension whose table is [`DeviceTimer`].
+pub const DEVICE_TIMER: &str = "tare/device-timer/1";
+/// Name of the extension whose table is [`Profile`].
+pub const PROFILE: &str = "tare/profile/1";
+
+/// Name of the load option by which the host asks for `strict` placement.
+pub const OPTION_PLACEMENT: &str = "placement";
+
 /// Size of an axis that differs from call to call.
 pub const DYNAMIC: i64 = -1;
 /// `run` may return as soon as the work is queued.
@@ -382,6 +390,45 @@ structs! {
     sized StageTimes as tare_stage_times = 16 {
         struct_size: usize,
         run: Option<Call<StageTimesArgs>>,
+    }
+
+    /// Arguments of [`DeviceTimer`]'s `run`.
+    sized DeviceTimerArgs as tare_device_timer_args = 24 {
+        struct_size: usize,
+        run: *mut RunArgs,
+        device_ns: u64,
+    }
+
+    /// The extension [`DEVICE_TIMER`].
+    sized DeviceTimer as tare_device_timer = 16 {
+        struct_size: usize,
+        run: Option<Call<DeviceTimerArgs>>,
+    }
+
+    /// An operator as it ran.
+    sized Operator as tare_operator = 72 {
+        struct_size: usize,
+        name: String,
+        kind: String,
+        provider: String,
+        start_ns: u64,
+        duration_ns: u64,
+    }
+
+    /// Arguments of [`Profile`]'s `profile`.
+    sized ProfileArgs as tare_profile_args = 48 {
+        struct_size: usize,
+        session: *mut Session,
+        inputs: *const *mut Tensor,
+        input_count: usize,
+        operators: *const *const Operator,
+        operator_count: usize,
+    }
+
+    /// The extension [`PROFILE`].
+    sized Profile as tare_profile = 16 {
+        struct_size: usize,
+        profile: Option<Call<ProfileArgs>>,
     }
 
     /// The extension [`EXTENSION_THREADS`].

@@ -238,6 +238,21 @@ pub struct ModelInfo {
     pub outputs: Vec<TensorInfo>,
 }
 
+/// An operator as it ran: after fusion, so it may stand for several of the model's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfiledOperator {
+    /// The node's name, as the engine calls it.
+    pub name: String,
+    /// What it computes, such as `Conv`; empty if unknown.
+    pub kind: String,
+    /// Where it ran, such as `CUDAExecutionProvider`.
+    pub provider: String,
+    /// When it began, in nanoseconds since the run began.
+    pub start_ns: u64,
+    /// How long it took by itself, in nanoseconds.
+    pub duration_ns: u64,
+}
+
 /// Number of elements of a shape; `None` where an axis is negative or the product too large.
 #[must_use]
 pub fn element_count(shape: &[i64]) -> Option<usize> {

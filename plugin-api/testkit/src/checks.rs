@@ -62,6 +62,14 @@ fn refused<T>(result: Result<T, Error>, what: &str) -> Result<Error, String> {
     }
 }
 
+/// The answer of an extension; an error that says something is a gap, and no answer.
+fn told<T>(answer: Option<Result<T, Error>>) -> Result<Option<T>, String> {
+    match answer {
+        Some(Err(error)) => refused::<()>(Err(error), "what an extension is asked").map(|_| None),
+        answer => says(answer.transpose()),
+    }
+}
+
 fn names(error: &Error, what: &str) -> Outcome {
     if error.message.contains(what) {
         return Ok(());
@@ -527,7 +535,15 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
         format!("the device's counter of energy went from {before:?} µJ back to {after:?} µJ")
     })?;
     // That the peak is not below what is in use, the host's side sees to.
-    ready.backend.device_memory(&device).map(says).transpose()?;
+    told(ready.backend.device_memory(&device))?;
+    stages_can_be_true(&mut ready)?;
+    device_time_can_be_true(&mut ready)?;
+    profile_can_be_true(&mut ready)?;
+    says(ready.call.run())?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+}
+
+fn stages_can_be_true(ready: &mut Ready) -> Outcome {
     let started = Instant::now();
     let Some(stages) = ready.call.run_in_stages() else { return Ok(()) };
     let elapsed = started.elapsed();
@@ -537,8 +553,48 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
         .fold(0, |sum: u64, stage| sum.saturating_add(*stage));
     ensure(u128::from(sum) <= elapsed.as_nanos(), || {
         format!("the stages of a run took {sum} ns, and the run took {elapsed:?}")
+    })
+}
+
+/// The device is not busy for longer with a run than the run takes, and no plain run returns in a
+/// fraction of the time that the device needs for it.
+fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
+    let (mut plain, mut busy) = (Duration::MAX, Duration::MAX);
+    for _ in 0..TIMED_RUNS {
+        let started = Instant::now();
+        let Some(device_ns) = ready.call.run_timed() else { return Ok(()) };
+        let elapsed = started.elapsed();
+        let device = Duration::from_nanos(says(device_ns)?);
+        ensure(device <= elapsed, || {
+            format!("the device was busy for {device:?} with a run that took {elapsed:?}")
+        })?;
+        busy = busy.min(device);
+        says(ready.session.synchronise())?;
+        let started = Instant::now();
+        says(ready.call.run())?;
+        plain = plain.min(started.elapsed());
+        says(ready.session.synchronise())?;
+    }
+    ensure(busy < LEAST_WORK || plain >= busy / 2, || {
+        format!("`run` took {plain:?}, and the device needs {busy:?} for it")
+    })
+}
+
+fn profile_can_be_true(ready: &mut Ready) -> Outcome {
+    let started = Instant::now();
+    let operators = told(ready.call.profile())?;
+    let elapsed = started.elapsed();
+    let Some(operators) = operators else { return Ok(()) };
+    ensure(operators.is_sorted_by_key(|operator| operator.start_ns), || {
+        "the operators of a profile are not in order of start".into()
     })?;
-    compare(&outputs(&mut ready.call, fixture)?, fixture)
+    operators.iter().try_for_each(|operator| {
+        let end_ns = operator.start_ns.saturating_add(operator.duration_ns);
+        ensure(u128::from(end_ns) <= elapsed.as_nanos(), || {
+            let name = &operator.name;
+            format!("operator `{name}` ended {end_ns} ns into a profile that took {elapsed:?}")
+        })
+    })
 }
 
 fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::{FOLDER, build};
 use plugin_api::abi;
-use plugin_api::client::{Backend, DataType, LoadRequest, TensorView};
+use plugin_api::client::{Backend, DataType, LoadRequest, ProfiledOperator, TensorView};
 use plugin_testkit::{Fixture, Suite};
 
 /// The example in Rust.
@@ -109,6 +109,17 @@ fn extensions_are_told(source: &str) {
     let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");
     let stages = call.run_in_stages().expect("the extension").expect("a run");
     assert_eq!((stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns), (1, 2, 3));
+    assert_eq!(call.run_timed().expect("the extension").expect("a run"), 4);
+    let operators = call.profile().expect("the extension").expect("a profile");
+    let operator = |name: &str, kind: &str, provider: &str, start_ns, duration_ns| {
+        let (name, kind, provider) = (name.into(), kind.into(), provider.into());
+        ProfiledOperator { name, kind, provider, start_ns, duration_ns }
+    };
+    let expected = [
+        operator("scale", "Mul", "ScaleProvider", 1, 5),
+        operator("copy", "", "OtherProvider", 6, 7),
+    ];
+    assert_eq!(operators, expected);
     let output = call.read_output(0).expect("the run's output");
     let output: Vec<f32> =
         output.bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();

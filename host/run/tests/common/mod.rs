@@ -8,7 +8,8 @@ use std::time::Duration;
 use host_plan::PlannedCase;
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, InputSource, MeasureSettings, Mode,
-    Outcome, OutputBlock, PluginIdentity, Precision, Recorder, SampleBlock, Scenario, WarmUp,
+    Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock,
+    Scenario, WarmUp,
 };
 use host_run::{Interrupt, RunSummary, Runner, Silent};
 
@@ -49,6 +50,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
             attributes: BTreeMap::new(),
         },
         threads: None,
+        placement: PlacementRule::Any,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {

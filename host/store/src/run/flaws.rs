@@ -57,6 +57,8 @@ pub enum CaseFile {
     Outputs,
     /// The data set's labels.
     Labels,
+    /// The operators of one run.
+    Profile,
 }
 
 /// What became of a lost file.
@@ -84,7 +86,7 @@ pub enum Loss {
 }
 
 impl CaseFile {
-    const ALL: [Self; 3] = [Self::Samples, Self::Outputs, Self::Labels];
+    const ALL: [Self; 4] = [Self::Samples, Self::Outputs, Self::Labels, Self::Profile];
 
     /// The word for it, which is also its folder's name.
     #[must_use]
@@ -93,6 +95,7 @@ impl CaseFile {
             Self::Samples => "samples",
             Self::Outputs => "outputs",
             Self::Labels => "labels",
+            Self::Profile => "profiles",
         }
     }
 
@@ -119,6 +122,7 @@ impl CaseFile {
             Self::Samples => layout.samples(part),
             Self::Outputs => layout.outputs(part),
             Self::Labels => layout.labels(part),
+            Self::Profile => layout.profile(part),
         }
     }
 }
@@ -187,6 +191,8 @@ pub(super) struct Files {
     outputs: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profiles: Option<u64>,
 }
 
 impl Files {
@@ -204,6 +210,7 @@ impl Files {
             samples: length(CaseFile::Samples)?,
             outputs: length(CaseFile::Outputs)?,
             labels: length(CaseFile::Labels)?,
+            profiles: length(CaseFile::Profile)?,
         })
     }
 
@@ -212,6 +219,7 @@ impl Files {
             CaseFile::Samples => self.samples,
             CaseFile::Outputs => self.outputs,
             CaseFile::Labels => self.labels,
+            CaseFile::Profile => self.profiles,
         }
     }
 }
@@ -363,7 +371,7 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
     }
     let read = match file {
         CaseFile::Samples => SampleReader::of(path, opened).map(drop),
-        CaseFile::Outputs | CaseFile::Labels => {
+        CaseFile::Outputs | CaseFile::Labels | CaseFile::Profile => {
             SerializedFileReader::new(opened).map(drop).map_err(StoreError::parquet(path))
         }
     };

@@ -6,6 +6,7 @@ mod folder;
 mod header;
 mod lines;
 mod outputs;
+mod profile;
 mod samples;
 mod writer;
 
@@ -84,18 +85,28 @@ impl Layout {
         self.root.join("labels").join(format!("{part}.parquet"))
     }
 
+    pub(crate) fn profile(&self, part: &str) -> PathBuf {
+        self.root.join("profiles").join(format!("{part}.parquet"))
+    }
+
     pub(crate) fn standard_error(&self, part: &str) -> PathBuf {
         self.root.join("stderr").join(format!("{part}.txt"))
     }
 
     /// The files that belong to one process of a case, which are named by its part.
-    pub(crate) fn case_files(&self, part: &str) -> [PathBuf; 4] {
-        [self.samples(part), self.outputs(part), self.labels(part), self.standard_error(part)]
+    pub(crate) fn case_files(&self, part: &str) -> [PathBuf; 5] {
+        [
+            self.samples(part),
+            self.outputs(part),
+            self.labels(part),
+            self.profile(part),
+            self.standard_error(part),
+        ]
     }
 }
 
 /// The folders of [`Layout::case_files`].
-pub(crate) const CASE_FOLDERS: [&str; 4] = ["samples", "outputs", "labels", "stderr"];
+pub(crate) const CASE_FOLDERS: [&str; 5] = ["samples", "outputs", "labels", "profiles", "stderr"];
 
 /// The name under which a file is written before it is complete.
 pub(crate) fn partial(path: &Path) -> PathBuf {

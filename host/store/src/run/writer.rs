@@ -17,6 +17,7 @@ use super::header::{
 };
 use super::lines::{Appender, Lines, TornLine};
 use super::outputs::{OutputWriter, write_labels};
+use super::profile::write_profile;
 use super::samples::SampleWriter;
 use super::{CASE_FOLDERS, Layout, make_folder, partial, settle, write_whole};
 use crate::error::StoreError;
@@ -363,6 +364,10 @@ impl Recorder for RunWriter {
             let labels = std::mem::take(&mut report.labels);
             if !labels.is_empty() {
                 write_labels(&self.folder.layout.labels(&part), &labels)?;
+            }
+            let profile = std::mem::take(&mut report.profile);
+            if !profile.is_empty() {
+                write_profile(&self.folder.layout.profile(&part), &profile)?;
             }
         }
         let standard_error = std::mem::take(&mut record.standard_error);

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DomainEnergy, Energy,
     Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse, MetricValue, Mode, Outcome,
-    OutputBlock, PluginIdentity, Precision, Processor, RECORD_VERSION, Recorder, SampleBlock,
-    SamplePhase, SampleTimes, Scenario, StageTimes, Timings, WarmUp, Warning, WarningKind,
-    WorkerReport,
+    OutputBlock, PlacementRule, PluginIdentity, Precision, Processor, ProfiledOperator,
+    RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario, StageTimes, Timings,
+    WarmUp, Warning, WarningKind, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
@@ -81,6 +81,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
             attributes: BTreeMap::new(),
         },
         threads: Some(1),
+        placement: PlacementRule::Any,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {
@@ -117,8 +118,14 @@ pub(crate) fn report() -> WorkerReport {
         warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted by 3 %.".into() }],
         used: BTreeMap::from([("engine".into(), "rten".into())]),
         conditions: conditions(),
+        profile: vec![operator("conv", 0, 70), operator("softmax", 70, 10)],
         ..WorkerReport::default()
     }
+}
+
+fn operator(name: &str, start_ns: u64, duration_ns: u64) -> ProfiledOperator {
+    let (kind, provider) = ("Node".into(), "TestProvider".into());
+    ProfiledOperator { name: name.into(), kind, provider, start_ns, duration_ns }
 }
 
 pub(crate) fn conditions() -> Conditions {

@@ -623,6 +623,7 @@ fn views_of_an_empty_run_are_empty() {
     }
     assert_eq!(read(&views, "run").rows.len(), 1);
     assert!(views.query("FROM outputs").expect("outputs").rows.is_empty());
+    assert!(views.query("FROM operators").expect("operators").rows.is_empty());
 }
 
 #[test]
@@ -647,6 +648,14 @@ fn exports_can_be_read_by_others() {
     assert_eq!(first["values"], serde_json::json!([0.0, -0.5, null]), "JSON has no infinity");
     assert_eq!(text.lines().count(), 2 * 3 * 2);
 
+    export(writer.folder(), "operators", ExportFormat::Csv, &to("p.csv")).expect("an export");
+    let text = fs::read_to_string(to("p.csv")).expect("a file");
+    let lines: Vec<_> = text.lines().take(3).collect();
+    let case = &spec(0).id;
+    assert_eq!(lines[0], "case_id,name,kind,provider,start_ns,duration_ns");
+    assert_eq!(lines[1], format!("{case},conv,Node,TestProvider,0,70"));
+    assert_eq!(lines[2], format!("{case},softmax,Node,TestProvider,70,10"));
+
     export(writer.folder(), "latency_quantiles", ExportFormat::Parquet, &to("q.parquet"))
         .expect("an export");
     let connection = duckdb::Connection::open_in_memory().expect("a client");
@@ -656,7 +665,9 @@ fn exports_can_be_read_by_others() {
     assert_eq!(rows, read(&views, "latency_quantiles").rows.len());
 
     let error = export(writer.folder(), "nonesuch", ExportFormat::Csv, &to("n.csv"));
-    assert!(error.expect_err("no such view").to_string().contains("samples, outputs, run"));
+    assert!(
+        error.expect_err("no such view").to_string().contains("samples, outputs, operators, run")
+    );
     let error = export(writer.folder(), "samples", ExportFormat::Csv, &to("no/such/folder.csv"));
     assert!(error.is_err());
     let partial = fs::read_dir(folder.path())

@@ -12,9 +12,10 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::glue::{Instance, arguments, guard, handle, run_with, text};
+use super::glue::{Instance, arguments, guard, handle, profile_with, run_with, text};
 use super::{Backend, Model, Result, Session};
 use crate::abi;
+use crate::types::ProfiledOperator;
 
 /// A backend that knows what energy its devices take: `tare/device-energy/1`.
 pub trait DeviceEnergy: Backend {
@@ -72,6 +73,33 @@ pub trait StageTimes: Session {
     ) -> Result<Stages>;
 }
 
+/// A session whose device says by its own events how long it was busy: `tare/device-timer/1`. One that
+/// could only say how long the call took does not offer it.
+pub trait DeviceTimer: Session {
+    /// Does what [`Session::run`] does, and says how many nanoseconds the device was busy with it, from
+    /// when it began until it was done; never more than the call took. It may be slower.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`], or where the device does not tell.
+    fn run_timed(
+        &mut self,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+    ) -> Result<u64>;
+}
+
+/// A session that can say which operators ran where: `tare/profile/1`.
+pub trait Profile: Session {
+    /// Runs once more and says what ran, in order of start. It may be slow, and may run in another
+    /// session, of the same model with the same options, precision and shapes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`], or where the engine does not tell.
+    fn profile(&mut self, inputs: &[&Self::Tensor]) -> Result<Vec<ProfiledOperator>>;
+}
+
 /// The table for [`abi::DEVICE_ENERGY`].
 #[must_use]
 pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
@@ -106,6 +134,36 @@ where
         NonNull::from_ref(&abi::StageTimes {
             struct_size: size_of::<abi::StageTimes>(),
             run: Some(run_in_stages::<B::Model>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::DEVICE_TIMER`].
+#[must_use]
+pub fn device_timer<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: DeviceTimer,
+{
+    const {
+        NonNull::from_ref(&abi::DeviceTimer {
+            struct_size: size_of::<abi::DeviceTimer>(),
+            run: Some(run_timed::<B::Model>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::PROFILE`].
+#[must_use]
+pub fn profile<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: Profile,
+{
+    const {
+        NonNull::from_ref(&abi::Profile {
+            struct_size: size_of::<abi::Profile>(),
+            profile: Some(run_profiled::<B::Model>),
         })
     }
     .cast()
@@ -160,5 +218,34 @@ where
         args.compute_ns = stages.compute_ns;
         args.copy_out_ns = stages.copy_out_ns;
         Ok(())
+    })
+}
+
+unsafe extern "C" fn run_timed<M: Model>(args: *mut abi::DeviceTimerArgs) -> *mut abi::Error
+where
+    M::Session: DeviceTimer,
+{
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let run = unsafe { arguments(args.run) }?;
+        // SAFETY: the contract.
+        args.device_ns = unsafe {
+            run_with::<M, _>(run, |session, inputs, outputs| session.run_timed(inputs, outputs))
+        }?;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn run_profiled<M: Model>(args: *mut abi::ProfileArgs) -> *mut abi::Error
+where
+    M::Session: Profile,
+{
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        unsafe { profile_with::<M>(args, |session, inputs| session.profile(inputs)) }
     })
 }

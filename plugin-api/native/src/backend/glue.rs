@@ -12,13 +12,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
-use super::storage::{StoredDescription, StoredDevices, StoredModelInfo, StoredSessionInfo};
+use super::storage::{
+    StoredDescription, StoredDevices, StoredModelInfo, StoredProfile, StoredSessionInfo,
+};
 use super::{
     Backend, Error, ErrorCode, Host, LoadRequest, Model, Options, PrepareRequest, Result, Session,
     Tensor, View, ViewMut,
 };
 use crate::abi::{self, SizedStruct};
-use crate::types::{Dimension, ModelInfo};
+use crate::types::{Dimension, ModelInfo, ProfiledOperator};
 
 /// What a backend's handle is.
 pub(super) struct Instance<B> {
@@ -40,6 +42,7 @@ struct PreparedSession<S> {
     input_count: usize,
     output_count: usize,
     info: StoredSessionInfo,
+    profile: StoredProfile,
 }
 
 /// What an error's handle is.
@@ -357,6 +360,7 @@ unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi:
             input_count: loaded.info.owned.inputs.len(),
             output_count: loaded.info.owned.outputs.len(),
             info,
+            profile: StoredProfile::default(),
         }));
         args.session = prepared.cast();
         // SAFETY: it was just made.
@@ -433,15 +437,8 @@ pub(super) unsafe fn run_with<M: Model, T>(
     if (args.input_count, args.output_count) != (prepared.input_count, prepared.output_count) {
         return Err(wrong_counts(args, prepared.input_count, prepared.output_count));
     }
-    // SAFETY: the contract; a pointer that may be null is an optional reference.
-    let inputs: &[Option<&M::Tensor>] =
-        unsafe { list(args.inputs.cast(), args.input_count, "the inputs") }?;
-    if inputs.iter().any(Option::is_none) {
-        return Err(invalid("an input is null"));
-    }
-    // SAFETY: none is null, so they are references.
-    let inputs: &[&M::Tensor] =
-        unsafe { std::slice::from_raw_parts(inputs.as_ptr().cast(), inputs.len()) };
+    // SAFETY: the contract.
+    let inputs = unsafe { inputs_of::<M>(args.inputs, args.input_count) }?;
     if args.outputs.is_null() && args.output_count > 0 {
         return Err(invalid("the outputs are null"));
     }
@@ -456,6 +453,46 @@ pub(super) unsafe fn run_with<M: Model, T>(
         return Err(Error::new(ErrorCode::Internal, "the backend left an output empty"));
     }
     Ok(result)
+}
+
+/// # Safety
+///
+/// `raw` is null or points to `count` handles of tensors that are valid during `'a`.
+#[inline]
+unsafe fn inputs_of<'a, M: Model>(
+    raw: *const *mut abi::Tensor,
+    count: usize,
+) -> Result<&'a [&'a M::Tensor]> {
+    // SAFETY: the contract; a pointer that may be null is an optional reference.
+    let inputs: &[Option<&M::Tensor>] = unsafe { list(raw.cast(), count, "the inputs") }?;
+    if inputs.iter().any(Option::is_none) {
+        return Err(invalid("an input is null"));
+    }
+    // SAFETY: none is null, so they are references.
+    Ok(unsafe { std::slice::from_raw_parts(inputs.as_ptr().cast(), inputs.len()) })
+}
+
+/// Profiles with the inputs of a call, and keeps what it says with the session.
+///
+/// # Safety
+///
+/// The arguments are as the contract has them.
+pub(super) unsafe fn profile_with<M: Model>(
+    args: &mut abi::ProfileArgs,
+    profile: impl FnOnce(&mut M::Session, &[&M::Tensor]) -> Result<Vec<ProfiledOperator>>,
+) -> Result<()> {
+    // SAFETY: the contract.
+    let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
+    let (given, wanted) = (args.input_count, prepared.input_count);
+    if given != wanted {
+        return Err(invalid(format!("{given} inputs given, {wanted} wanted")));
+    }
+    // SAFETY: the contract.
+    let inputs = unsafe { inputs_of::<M>(args.inputs, args.input_count) }?;
+    prepared.profile = StoredProfile::new(profile(&mut prepared.session, inputs)?);
+    args.operators = prepared.profile.pointers.as_ptr();
+    args.operator_count = prepared.profile.pointers.len();
+    Ok(())
 }
 
 #[cold]

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use super::{Error, ErrorCode, Result};
+use crate::abi::OPTION_PLACEMENT;
 
 /// Options by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +50,24 @@ impl<'a> Options<'a> {
         self.entries
             .iter()
             .filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, *value)))
+    }
+
+    /// Whether the option [`OPTION_PLACEMENT`] wants every operator to run on the device that was asked
+    /// for. A backend that could run one elsewhere then refuses to; one that could not has nothing to do
+    /// but to know the option. It is a key of its own in the manifest, and not declared in `plugin.toml`.
+    ///
+    /// # Errors
+    ///
+    /// Where it is neither `any`, as without it, nor `strict`.
+    pub fn strict_placement(&self) -> Result<bool> {
+        match self.get(OPTION_PLACEMENT) {
+            None | Some("any") => Ok(false),
+            Some("strict") => Ok(true),
+            Some(other) => Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!("option `{OPTION_PLACEMENT}` cannot be `{other}`: it is any or strict"),
+            )),
+        }
     }
 
     /// The value of an option as a number, a boolean or whatever else can be parsed.

@@ -6,7 +6,7 @@
 use std::ptr;
 
 use crate::abi;
-use crate::types::{Description, Device, Dimension, ModelInfo, TensorInfo};
+use crate::types::{Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo};
 
 fn texts(owned: &[String]) -> Vec<abi::String> {
     owned.iter().map(|text| abi::String::borrow(text)).collect()
@@ -150,5 +150,30 @@ impl StoredSessionInfo {
             used_count: used.len(),
         };
         Self { raw, _used: used, _owned: owned }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct StoredProfile {
+    pub(super) pointers: Vec<*const abi::Operator>,
+    _raw: Vec<abi::Operator>,
+    _owned: Vec<ProfiledOperator>,
+}
+
+impl StoredProfile {
+    pub(super) fn new(owned: Vec<ProfiledOperator>) -> Self {
+        let raw: Vec<_> = owned
+            .iter()
+            .map(|operator| abi::Operator {
+                struct_size: size_of::<abi::Operator>(),
+                name: abi::String::borrow(&operator.name),
+                kind: abi::String::borrow(&operator.kind),
+                provider: abi::String::borrow(&operator.provider),
+                start_ns: operator.start_ns,
+                duration_ns: operator.duration_ns,
+            })
+            .collect();
+        let pointers = raw.iter().map(ptr::from_ref).collect();
+        Self { pointers, _raw: raw, _owned: owned }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Backend, BackendInner, Call, Error, Result, foreign};
 use crate::abi;
+use crate::types::ProfiledOperator;
 
 /// Memory on a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,5 +145,54 @@ impl Call {
         let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
         let abi::StageTimesArgs { copy_in_ns, compute_ns, copy_out_ns, .. } = args;
         Some(called.map(|()| StageTimes { copy_in_ns, compute_ns, copy_out_ns }))
+    }
+
+    /// Runs as [`Call::run`] does, and says how long the device was busy with it, in nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table breaks the rules.
+    #[must_use]
+    pub fn run_timed(&mut self) -> Option<Result<u64>> {
+        let name = abi::DEVICE_TIMER;
+        let backend = std::sync::Arc::clone(&self.session.model.backend);
+        let run = backend.function(name, |table: &abi::DeviceTimer| table.run)?;
+        self.args.flags = 0;
+        let mut args = abi::DeviceTimerArgs {
+            struct_size: size_of::<abi::DeviceTimerArgs>(),
+            run: &raw mut self.args,
+            device_ns: 0,
+        };
+        // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as
+        // the ABI wants.
+        let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
+        Some(called.map(|()| args.device_ns))
+    }
+
+    /// Runs once more, and says what ran where.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table or what it says breaks the rules.
+    #[must_use]
+    pub fn profile(&mut self) -> Option<Result<Vec<ProfiledOperator>>> {
+        let name = abi::PROFILE;
+        let backend = std::sync::Arc::clone(&self.session.model.backend);
+        let profile = backend.function(name, |table: &abi::Profile| table.profile)?;
+        let mut args = abi::ProfileArgs {
+            struct_size: size_of::<abi::ProfileArgs>(),
+            session: self.args.session,
+            inputs: self.args.inputs,
+            input_count: self.args.input_count,
+            operators: std::ptr::null(),
+            operator_count: 0,
+        };
+        // SAFETY: session and inputs are alive and of one model, and laid out as the ABI wants.
+        let called = profile.and_then(|profile| unsafe { invoke(name, profile, &mut args) });
+        Some(called.and_then(|()| {
+            // SAFETY: the call has just handed them out, and the session is alive.
+            unsafe { foreign::operators(args.operators, args.operator_count) }
+                .map_err(|detail| Error::contract(name, detail))
+        }))
     }
 }

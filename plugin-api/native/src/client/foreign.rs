@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use crate::abi;
-use crate::types::{Description, Device, Dimension, ModelInfo, TensorInfo};
+use crate::types::{Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo};
 
 /// No name or value may be longer, in bytes.
 const LONGEST_NAME: usize = 16 << 10;
@@ -299,4 +299,30 @@ unsafe fn dimension(raw: abi::Dimension, of: &str) -> Result<Dimension> {
             .map(Dimension::Fixed)
             .map_err(|_| format!("returned an axis of size {size} for `{of}`")),
     }
+}
+
+/// # Safety
+///
+/// As for [`list`] and [`structure`].
+pub(super) unsafe fn operators(
+    raw: *const *const abi::Operator,
+    count: usize,
+) -> Result<Vec<ProfiledOperator>> {
+    // SAFETY: passed on.
+    let raw = unsafe { list(raw, count, "operators") }?;
+    raw.iter()
+        .map(|raw| {
+            // SAFETY: passed on.
+            unsafe {
+                let raw = structure(*raw, "an operator")?;
+                Ok(ProfiledOperator {
+                    name: text(raw.name, "an operator's name")?,
+                    kind: text(raw.kind, "an operator's kind")?,
+                    provider: filled_text(raw.provider, "an operator's provider")?,
+                    start_ns: raw.start_ns,
+                    duration_ns: raw.duration_ns,
+                })
+            }
+        })
+        .collect()
 }

@@ -33,7 +33,8 @@ pub use extensions::{DeviceMemory, StageTimes};
 pub use tensor::{Tensor, TensorData, TensorView};
 
 pub use crate::types::{
-    DataType, Description, Device, Dimension, ErrorCode, ModelInfo, TensorInfo, element_count,
+    DataType, Description, Device, Dimension, ErrorCode, ModelInfo, ProfiledOperator, TensorInfo,
+    element_count,
 };
 
 use crate::abi;

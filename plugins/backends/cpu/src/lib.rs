@@ -14,10 +14,11 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use engine_onnxruntime::{Cpu, Library, OPTIONS, OrtModel, OrtSession, OrtTensor, runtime_folder};
-use plugin_api::abi::EXTENSION_THREADS;
+use plugin_api::abi::{EXTENSION_THREADS, OPTION_PLACEMENT, PROFILE};
 use plugin_api::backend::{
     Backend, DataType, Description, Device, Error, ErrorCode, Host, LoadRequest, Model, ModelInfo,
-    PrepareRequest, Result, Session, Tensor, View, ViewMut, threads,
+    PrepareRequest, Profile, ProfiledOperator, Result, Session, Tensor, View, ViewMut, profile,
+    threads,
 };
 use rten_engine::{RtenModel, RtenSession};
 use rten_tensor::RtenTensor;
@@ -43,13 +44,17 @@ impl Backend for CpuBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
-            extensions: vec![EXTENSION_THREADS.into()],
+            extensions: vec![EXTENSION_THREADS.into(), PROFILE.into()],
         }
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
-        // Runs of ONNX Runtime's processor provider may go on at the same time, too.
-        (name == EXTENSION_THREADS).then(threads::<Self>)
+        match name {
+            // Runs of ONNX Runtime's processor provider may go on at the same time, too.
+            EXTENSION_THREADS => Some(threads::<Self>()),
+            PROFILE => Some(profile::<Self>()),
+            _ => None,
+        }
     }
 
     fn devices(&self) -> Result<Vec<Device>> {
@@ -76,8 +81,7 @@ impl Backend for CpuBackend {
     fn load(&self, request: &LoadRequest<'_>) -> Result<CpuModel> {
         let engine = request.options.get("engine").unwrap_or("rten");
         let known = match engine {
-            // There is nothing but the processor here, so the placement is strict as it is.
-            "rten" => &["engine", "optimise", "placement", "prepack-weights"][..],
+            "rten" => &["engine", "optimise", "prepack-weights", OPTION_PLACEMENT][..],
             "onnxruntime" => &[OPTIONS, &["engine"]].concat(),
             other => {
                 let message =
@@ -86,6 +90,8 @@ impl Backend for CpuBackend {
             }
         };
         request.options.only(known)?;
+        // There is nothing but the processor here.
+        request.options.strict_placement()?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));
@@ -233,6 +239,18 @@ impl Session for CpuSession {
         match self {
             Self::Rten(session) => session.run(inputs, outputs),
             Self::Ort(session) => session.run_carried(inputs, outputs, true),
+        }
+    }
+}
+
+impl Profile for CpuSession {
+    fn profile(&mut self, inputs: &[&CpuTensor]) -> Result<Vec<ProfiledOperator>> {
+        match self {
+            Self::Rten(_) => {
+                let message = "rten does not say which operators ran; onnxruntime does";
+                Err(Error::new(ErrorCode::Unsupported, message))
+            }
+            Self::Ort(session) => session.profile_carried(inputs),
         }
     }
 }

@@ -19,7 +19,7 @@ use engine_onnxruntime::{GpuRuntime, Library, OPTIONS, OrtModel, RuntimeNames, r
 use plugin_api::abi;
 use plugin_api::backend::{
     Backend, Description, Device, DeviceEnergy, DeviceMemory, Error, ErrorCode, Host, LoadRequest,
-    MemoryUse, Result, device_energy, device_memory,
+    MemoryUse, Result, device_energy, device_memory, device_timer, profile,
 };
 
 use memory::Baseline;
@@ -53,7 +53,9 @@ impl Backend for CudaBackend {
             engine: "onnxruntime".into(),
             // Known when the library is loaded; sessions say it.
             engine_version: String::new(),
-            extensions: vec![abi::DEVICE_ENERGY.into(), abi::DEVICE_MEMORY.into()],
+            extensions: [abi::DEVICE_ENERGY, abi::DEVICE_MEMORY, abi::DEVICE_TIMER, abi::PROFILE]
+                .map(str::to_owned)
+                .into(),
         }
     }
 
@@ -61,6 +63,8 @@ impl Backend for CudaBackend {
         match name {
             abi::DEVICE_ENERGY => Some(device_energy::<Self>()),
             abi::DEVICE_MEMORY => Some(device_memory::<Self>()),
+            abi::DEVICE_TIMER => Some(device_timer::<Self>()),
+            abi::PROFILE => Some(profile::<Self>()),
             _ => None,
         }
     }

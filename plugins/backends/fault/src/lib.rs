@@ -15,7 +15,7 @@ Without options it does its work and does it right. These options of `[backend.o
 | `fault-runs` | how many runs the pace is about, see below | 100 |
 | `fault-bytes` | how much is lost each time, for `leak` | 1048576 |
 | `fault-message` | what the error says, for `error` | that it was asked to fail |
-| `fault-offers` | extensions to offer, joined by commas: `device-energy`, `device-memory`, `stage-times` | none |
+| `fault-offers` | extensions to offer, joined by commas: `device-energy`, `device-memory`, `stage-times`, `device-timer`, `profile` | none |
 | `fault-code` | exit code for `exit`, name of the error's code for `error` | 3, `internal` |
 
 | `fault` | what happens |
@@ -32,7 +32,8 @@ Without options it does its work and does it right. These options of `[backend.o
 | `nan` | `run` only: all outputs are not numbers |
 | `stale` | `run` only: outputs are those of the run before, or 0 |
 | `slow` | `run` only: the device takes its time; `run` waits for it and an enqueued run does not |
-| `impossible` | `run` only, for `stage-times`: stages that take longer than the run in which they were |
+| `impossible` | `run` only, for `stage-times` and `device-timer`: times longer than the run in which they were |
+| `fallback` | `run` only, for `profile`: half of the time goes to an operator on another provider |
 | `lie` | `run` only: like `slow`, but `run` returns before the device is done, unless 16 are under way |
 
 The pace of the device, `run` only, with its time as long as it says above but for what follows:
@@ -46,7 +47,9 @@ The pace of the device, `run` only, with its time as long as it says above but f
 | `stall` | every `fault-runs`-th run takes ten times as long |
 
 What it says through an extension is made up, and always the same: the device takes 40 W from loading
-on, holds 1 MiB and held 3 MiB, and of a run a quarter is for copying in and a quarter for copying out.
+on, holds 1 MiB and held 3 MiB, and of a run a quarter is for copying in and a quarter for copying out. What
+the device's timer says is how long it really was busy. `placement` is taken and not honoured, so that a
+backend that falls back all the same can be had.
 
 Some faults cannot be had from a backend that is written with the SDK: an entry point that refuses or
 is missing, tables and structs that are too small, null pointers, absurd counts, text that is not
@@ -64,14 +67,16 @@ use std::time::{Duration, Instant};
 
 use plugin_api::abi;
 use plugin_api::backend::{
-    Backend, DataType, Description, Device, DeviceEnergy, DeviceMemory, Dimension, Error,
-    ErrorCode, Host, HostTensor, LoadRequest, MemoryUse, Model, ModelInfo, Options, PrepareRequest,
-    Result, Session, StageTimes, Stages, Tensor, TensorInfo, View, ViewMut, device_energy,
-    device_memory, stage_times,
+    Backend, DataType, Description, Device, DeviceEnergy, DeviceMemory, DeviceTimer, Dimension,
+    Error, ErrorCode, Host, HostTensor, LoadRequest, MemoryUse, Model, ModelInfo, Options,
+    PrepareRequest, Profile, ProfiledOperator, Result, Session, StageTimes, Stages, Tensor,
+    TensorInfo, View, ViewMut, device_energy, device_memory, device_timer, profile, stage_times,
 };
 
 const DEVICE: &str = "fault:0";
 const PRECISION: &str = "fp32";
+/// Where its operators run.
+const PROVIDER: &str = "FaultProvider";
 
 macro_rules! choices {
     ($(#[$meta:meta])* $type:ident of $what:literal { $($variant:ident = $name:literal,)+ }) => {
@@ -119,14 +124,15 @@ choices! {
         Throttle = "throttle",
         Stall = "stall",
         Impossible = "impossible",
+        Fallback = "fallback",
     }
 }
 
 impl Fault {
     /// Whether it is a way of running, which no other phase has.
     fn is_of_runs(self) -> bool {
-        matches!(self, Self::Zeros | Self::Nan | Self::Stale | Self::Impossible)
-            || self.takes_time()
+        use Fault::{Fallback, Impossible, Nan, Stale, Zeros};
+        matches!(self, Zeros | Nan | Stale | Impossible | Fallback) || self.takes_time()
     }
 
     fn takes_time(self) -> bool {
@@ -200,6 +206,7 @@ impl Plan {
             "fault-code",
             "fault-message",
             "fault-offers",
+            abi::OPTION_PLACEMENT,
         ])?;
         let invalid = |message| Error::new(ErrorCode::InvalidArgument, message);
         let fault = options.parse("fault")?;
@@ -342,6 +349,8 @@ impl Backend for FaultBackend {
             abi::DEVICE_ENERGY if offered("device-energy") => Some(device_energy::<Self>()),
             abi::DEVICE_MEMORY if offered("device-memory") => Some(device_memory::<Self>()),
             abi::STAGE_TIMES if offered("stage-times") => Some(stage_times::<Self>()),
+            abi::DEVICE_TIMER if offered("device-timer") => Some(device_timer::<Self>()),
+            abi::PROFILE if offered("profile") => Some(profile::<Self>()),
             _ => None,
         }
     }
@@ -373,6 +382,46 @@ impl StageTimes for FaultSession {
             return Ok(Stages { copy_in_ns, compute_ns: 1000 * quarter, copy_out_ns });
         }
         Ok(Stages { copy_in_ns: quarter, compute_ns: 2 * quarter, copy_out_ns: quarter })
+    }
+}
+
+impl DeviceTimer for FaultSession {
+    fn run_timed(
+        &mut self,
+        inputs: &[&FaultTensor],
+        outputs: &mut [Option<Box<FaultTensor>>],
+    ) -> Result<u64> {
+        let start = self.busy_until.max(Instant::now());
+        self.submit(inputs, outputs)?;
+        wait_until(self.busy_until);
+        let busy_ns = self.busy_until.saturating_duration_since(start).as_nanos() as u64;
+        Ok(match self.plan.fault {
+            Some(Fault::Impossible) => 3_600_000_000_000,
+            _ => busy_ns,
+        })
+    }
+}
+
+impl Profile for FaultSession {
+    fn profile(&mut self, inputs: &[&FaultTensor]) -> Result<Vec<ProfiledOperator>> {
+        let start = Instant::now();
+        self.run(inputs, &mut [None])?;
+        let half_ns = start.elapsed().as_nanos() as u64 / 2;
+        let operator = |name: &str, kind: &str, provider: &str, start_ns| ProfiledOperator {
+            name: name.into(),
+            kind: kind.into(),
+            provider: provider.into(),
+            start_ns,
+            duration_ns: half_ns,
+        };
+        let second = match self.plan.fault {
+            Some(Fault::Fallback) => "OtherProvider",
+            _ => PROVIDER,
+        };
+        Ok(vec![
+            operator("copied", "Identity", PROVIDER, 0),
+            operator("sum", "Add", second, half_ns),
+        ])
     }
 }
 
@@ -489,6 +538,7 @@ impl Session for FaultSession {
     fn used(&self) -> Vec<(String, String)> {
         vec![
             ("precision".into(), PRECISION.into()),
+            ("provider".into(), PROVIDER.into()),
             ("simulated".into(), "it goes wrong on request, to test the tool itself".into()),
         ]
     }

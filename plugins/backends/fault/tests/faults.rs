@@ -51,7 +51,7 @@ fn without_a_fault_it_conforms() {
 #[test]
 fn its_extensions_conform() {
     let _turn = alone();
-    let offers = "device-energy,device-memory,stage-times";
+    let offers = "device-energy,device-memory,stage-times,device-timer,profile";
     assert_eq!(failures(&[("fault-offers", offers)]), [""; 0]);
 }
 
@@ -66,6 +66,47 @@ fn the_suite_finds_a_run_that_returns_too_early() {
     let _turn = alone();
     let found = failures(&[("fault", "lie"), ("fault-milliseconds", "2")]);
     assert_eq!(found, ["a run has ended when it returns"]);
+}
+
+#[test]
+fn the_suite_finds_times_that_cannot_be() {
+    let _turn = alone();
+    for extension in ["stage-times", "device-timer"] {
+        let found = failures(&[("fault", "impossible"), ("fault-offers", extension)]);
+        assert_eq!(found, ["what extensions tell can be true"], "{extension}");
+    }
+    let options = [("fault", "lie"), ("fault-milliseconds", "4"), ("fault-offers", "device-timer")];
+    let found = failures(&options);
+    assert!(found.contains(&"what extensions tell can be true"), "{found:?}");
+    let options =
+        [("fault", "slow"), ("fault-milliseconds", "4"), ("fault-offers", "device-timer")];
+    assert_eq!(failures(&options), [""; 0]);
+}
+
+#[test]
+fn the_device_timer_says_how_long_the_device_was_busy() {
+    let _turn = alone();
+    let options = [("fault", "lie"), ("fault-milliseconds", "5"), ("fault-offers", "device-timer")];
+    let mut call = run_with(&options).expect("a liar works");
+    let start = Instant::now();
+    let device_ns = call.run_timed().expect("the extension").expect("a run");
+    assert!(start.elapsed() >= Duration::from_nanos(device_ns));
+    assert!(device_ns >= 5_000_000, "{device_ns}");
+}
+
+#[test]
+fn the_profile_says_where_operators_ran() {
+    let _turn = alone();
+    for (fault, second) in [("slow", "FaultProvider"), ("fallback", "OtherProvider")] {
+        let mut call =
+            run_with(&[("fault", fault), ("fault-offers", "profile")]).expect("it works");
+        let operators = call.profile().expect("the extension").expect("a profile");
+        let ran: Vec<_> = operators
+            .iter()
+            .map(|operator| (operator.kind.as_str(), operator.provider.as_str()))
+            .collect();
+        assert_eq!(ran, [("Identity", "FaultProvider"), ("Add", second)], "{fault}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ It has one device, `null:0`, one precision, `fp32`, and no options. Threads mean
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use plugin_api::abi::EXTENSION_THREADS;
+use plugin_api::abi::{EXTENSION_THREADS, OPTION_PLACEMENT};
 use plugin_api::backend::{
     Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
     LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, View, threads,
@@ -57,7 +57,9 @@ impl Backend for NullBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<NullModel> {
-        request.options.only(&[])?;
+        request.options.only(&[OPTION_PLACEMENT])?;
+        // There is nothing that could run elsewhere.
+        request.options.strict_placement()?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));

@@ -20,11 +20,11 @@ Every backend over this engine has these in `[backend.options]`:
 |---|---|---|
 | `graph-optimisation` | `disable`, `basic`, `extended`, `layout` or `all`: what ONNX Runtime does to the graph | `all` |
 | `allow-spinning` | whether idle threads of its pool wait busily; faster where cores are free, slower and unsteady where they are not | `false` |
-| `placement` | `strict`: a model that the provider cannot run as a whole is refused, instead of running partly on the processor | `default` |
 | `provider.KEY` | an option of the execution provider, by ONNX Runtime's name | |
 | `session.KEY` | a session configuration entry, by ONNX Runtime's name | |
 
-A session records all of them in what it uses.
+A session records all of them in what it uses. With `placement = "strict"` in the manifest, a model
+that the provider cannot run as a whole is refused, instead of running partly on the processor.
 
 # Precision
 
@@ -51,7 +51,6 @@ pub use log::taken as log_taken;
 pub use model::OrtModel;
 pub use options::OPTIONS;
 pub use ort;
-pub use profile::Operator;
-pub use provider::{Cpu, Provider, ProviderOptions};
+pub use provider::{Cpu, Provider, ProviderOptions, append_by_name};
 pub use session::OrtSession;
 pub use tensor::{Carrier, OrtTensor};

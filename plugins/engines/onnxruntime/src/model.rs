@@ -224,7 +224,7 @@ impl Source {
             ("provider", self.provider.name().to_owned()),
             ("graph-optimisation", common.optimisation.name().to_owned()),
             ("allow-spinning", common.spinning.to_string()),
-            ("placement", if common.strict { "strict" } else { "default" }.to_owned()),
+            ("placement", if common.strict { "strict" } else { "any" }.to_owned()),
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .into();

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ort::session::builder::GraphOptimizationLevel;
+use plugin_api::abi::OPTION_PLACEMENT;
 use plugin_api::backend::{Error, ErrorCode, Options, Result};
 
 /// Names of the options, for [`Options::only`].
 pub const OPTIONS: &[&str] =
-    &["allow-spinning", "graph-optimisation", "placement", "provider.*", "session.*"];
+    &["allow-spinning", "graph-optimisation", OPTION_PLACEMENT, "provider.*", "session.*"];
 
 /// The options, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,15 +64,10 @@ impl Common {
                 let known = Optimisation::ALL.map(Optimisation::name).join(", ");
                 unknown("graph-optimisation", optimisation, &known)
             })?;
-        let strict = match options.get("placement") {
-            None | Some("default") => false,
-            Some("strict") => true,
-            Some(other) => return Err(unknown("placement", other, "default, strict")),
-        };
         Ok(Self {
             optimisation,
             spinning: options.parse("allow-spinning")?.unwrap_or(false),
-            strict,
+            strict: options.strict_placement()?,
             provider: (options.under("provider."))
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .collect(),

@@ -7,25 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ort::AsPointer;
 use ort::session::Session;
-use plugin_api::backend::{Error, ErrorCode, Result};
+use plugin_api::backend::{Error, ErrorCode, ProfiledOperator, Result};
 use serde_json::Value;
 
 use crate::tensor::{check, host_allocator};
-
-/// An operator of the graph as it was run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operator {
-    /// Its name in the optimised graph.
-    pub name: String,
-    /// Its type, such as `Conv`.
-    pub kind: String,
-    /// ONNX Runtime's name for what it ran on, such as `CUDAExecutionProvider`.
-    pub provider: String,
-    /// When it began, in nanoseconds from the beginning of the run; the profiler counts microseconds.
-    pub start_ns: u64,
-    /// How long it took. On a device that works on its own this is the time to queue it.
-    pub duration_ns: u64,
-}
 
 /// Where a profile is to be written; ONNX Runtime adds the time and an ending.
 pub(crate) fn path() -> PathBuf {
@@ -50,7 +35,7 @@ pub(crate) fn end(session: &Session) -> Result<PathBuf> {
 }
 
 /// The operators of the last run in a profile, which is removed.
-pub(crate) fn read(path: &Path) -> Result<Vec<Operator>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<ProfiledOperator>> {
     let wrong = |what: String| {
         let message = format!("ONNX Runtime's profile {} cannot be read: {what}", path.display());
         Error::new(ErrorCode::Internal, message)
@@ -61,8 +46,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Operator>> {
     operators(&text).map_err(wrong)
 }
 
-/// The operators of the last run in the text of a profile, in the order in which they began.
-fn operators(text: &str) -> Result<Vec<Operator>, String> {
+/// The operators of the last run in the text of a profile, in the order in which they began. The
+/// profiler counts microseconds. On a device that works on its own, what it sees of an operator is the
+/// time to queue it.
+fn operators(text: &str) -> Result<Vec<ProfiledOperator>, String> {
     let events: Vec<Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let number = |event: &Value, key: &str| event[key].as_u64();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -73,14 +60,14 @@ fn operators(text: &str) -> Result<Vec<Operator>, String> {
         .max()
         .ok_or("there is no run in it")?;
     let (begin, end) = (run.0, run.0 + run.1);
-    let mut operators: Vec<Operator> = events
+    let mut operators: Vec<ProfiledOperator> = events
         .iter()
         .filter(|event| event["cat"] == "Node")
         .filter_map(|event| {
             let name = event["name"].as_str()?.strip_suffix("_kernel_time")?;
             let (start, duration) = (number(event, "ts")?, number(event, "dur")?);
             let arguments = &event["args"];
-            (begin..=end).contains(&start).then(|| Operator {
+            (begin..=end).contains(&start).then(|| ProfiledOperator {
                 name: name.to_owned(),
                 kind: text(&arguments["op_name"]),
                 provider: text(&arguments["provider"]),
@@ -113,7 +100,7 @@ mod tests {
             event("Node", "conv1_fence_before", 204, 0),
             event("Node", "conv1_kernel_time", 205, 20),
         ]);
-        let operator = |name: &str, start_ns, duration_ns| Operator {
+        let operator = |name: &str, start_ns, duration_ns| ProfiledOperator {
             name: name.into(),
             kind: "Conv".into(),
             provider: "CPUExecutionProvider".into(),

@@ -1,8 +1,10 @@
 //! What computes: an execution provider, set up by a plugin.
 
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
+use ort::AsPointer;
 use ort::session::builder::SessionBuilder;
 
 use crate::Accelerator;
@@ -69,6 +71,32 @@ pub trait Provider: Send + Sync + 'static {
         let _ = log;
         Ok(())
     }
+}
+
+/// Adds a provider that is known by its name alone.
+///
+/// # Errors
+///
+/// Where the library has no such provider, or it does not take the options.
+pub fn append_by_name(
+    mut builder: SessionBuilder,
+    name: &CStr,
+    options: &ProviderOptions,
+) -> ort::Result<SessionBuilder> {
+    let strings = |texts: Vec<&String>| {
+        texts.into_iter().map(|text| CString::new(text.as_str())).collect::<Result<Vec<_>, _>>()
+    };
+    let (keys, values) = (strings(options.keys().collect())?, strings(options.values().collect())?);
+    let pointers = |strings: &[CString]| strings.iter().map(|it| it.as_ptr()).collect::<Vec<_>>();
+    let (key_pointers, value_pointers) = (pointers(&keys), pointers(&values));
+    // SAFETY: builder, name, keys and values are valid during the call, which copies them.
+    unsafe {
+        let append = ort::api().SessionOptionsAppendExecutionProvider;
+        let (keys, values) = (key_pointers.as_ptr(), value_pointers.as_ptr());
+        let status = append(builder.ptr_mut(), name.as_ptr(), keys, values, options.len());
+        ort::Error::result_from_status(status)?;
+    }
+    Ok(builder)
 }
 
 /// The processor, which ONNX Runtime computes on where it is told nothing else.

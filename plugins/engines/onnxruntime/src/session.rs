@@ -13,11 +13,12 @@ use std::sync::Arc;
 use ort::AsPointer;
 use ort::sys::{OrtIoBinding, OrtRunOptions, OrtValue};
 use plugin_api::backend::{
-    DataType, Dimension, Error, ErrorCode, Result, Session, Tensor, TensorInfo,
+    DataType, DeviceTimer, Dimension, Error, ErrorCode, Profile, ProfiledOperator, Result, Session,
+    Tensor, TensorInfo,
 };
 
 use crate::model::{Made, Purpose};
-use crate::profile::{self, Operator};
+use crate::profile;
 use crate::tensor::{MemoryInfo, Value, check, host_allocator};
 use crate::{Accelerator, Carrier, OrtTensor};
 
@@ -220,33 +221,13 @@ impl OrtSession {
         }
     }
 
-    /// Runs once and says how many nanoseconds passed on the device from its first piece of work to its
-    /// last, by the device's own clock.
-    ///
-    /// # Errors
-    ///
-    /// As for a run; unsupported where the device has no clock.
-    pub fn run_on_device_clock<T: Carrier>(
-        &mut self,
-        inputs: &[&T],
-        outputs: &mut [Option<Box<T>>],
-    ) -> Result<u64> {
-        let Some(accelerator) = self.accelerator().cloned() else {
-            let message = "the provider has no device of its own to be timed";
-            return Err(Error::new(ErrorCode::Unsupported, message));
-        };
-        accelerator.begin_timing()?;
-        self.run_carried(inputs, outputs, false)?;
-        accelerator.end_timing()
-    }
-
     /// What ran in one run, where, and for how long, as ONNX Runtime's profiler sees it. The profiler
     /// costs time, so a session is made for it that is used for nothing else.
     ///
     /// # Errors
     ///
     /// As for making a session and for a run; and where the profile cannot be read.
-    pub fn profile<T: Carrier>(&self, inputs: &[&T]) -> Result<Vec<Operator>> {
+    pub fn profile_carried<T: Carrier>(&self, inputs: &[&T]) -> Result<Vec<ProfiledOperator>> {
         let source = &self.made.source;
         let made = source.make(&self.purpose, Some(&profile::path()))?;
         let shapes: Vec<&[i64]> = self.inputs.iter().map(|input| &*input.shape).collect();
@@ -420,6 +401,29 @@ impl Session for OrtSession {
 
     fn synchronise(&mut self) -> Result<()> {
         self.accelerator().map_or(Ok(()), |accelerator| accelerator.synchronise())
+    }
+}
+
+impl Profile for OrtSession {
+    fn profile(&mut self, inputs: &[&OrtTensor]) -> Result<Vec<ProfiledOperator>> {
+        self.profile_carried(inputs)
+    }
+}
+
+impl DeviceTimer for OrtSession {
+    /// From the first piece of work of the run to its last, by the device's own clock.
+    fn run_timed(
+        &mut self,
+        inputs: &[&OrtTensor],
+        outputs: &mut [Option<Box<OrtTensor>>],
+    ) -> Result<u64> {
+        let Some(accelerator) = self.accelerator().cloned() else {
+            let message = "the provider has no device of its own to be timed";
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        };
+        accelerator.begin_timing()?;
+        self.run_carried(inputs, outputs, false)?;
+        accelerator.end_timing()
     }
 }
 
