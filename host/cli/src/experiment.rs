@@ -298,16 +298,23 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     }
 }
 
-/// Options that a backend's `plugin.toml` does not list, where it lists any. What it does not tell,
-/// the backend itself does when it loads a model.
+/// Options that a backend's `plugin.toml` does not list, where it lists any: a name there that ends
+/// in `.*` stands for all that begin like it. What it does not tell, the backend itself does when it
+/// loads a model.
 fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<ManifestError> {
     let native = registry.native(&mention.id, &mention.version);
     let Some(known) = native.and_then(|native| native.metadata.options.as_ref()) else {
         return Vec::new();
     };
     let known: Vec<_> = known.keys().map(String::as_str).collect();
+    let is_known = |name: &str| {
+        known.iter().any(|known| match known.strip_suffix('*') {
+            Some(prefix) if prefix.ends_with('.') => name.starts_with(prefix),
+            _ => *known == name,
+        })
+    };
     (mention.option_places.keys())
-        .filter(|name| !known.contains(&name.as_str()))
+        .filter(|name| !is_known(name))
         .filter_map(|name| unknown_option("backend", mention, name, &known))
         .collect()
 }

@@ -62,6 +62,14 @@ fn refused<T>(result: Result<T, Error>, what: &str) -> Result<Error, String> {
     }
 }
 
+/// The answer of an extension; an error that says something is a gap, and no answer.
+fn told<T>(answer: Option<Result<T, Error>>) -> Result<Option<T>, String> {
+    match answer {
+        Some(Err(error)) => refused::<()>(Err(error), "what an extension is asked").map(|_| None),
+        answer => says(answer.transpose()),
+    }
+}
+
 fn names(error: &Error, what: &str) -> Outcome {
     if error.message.contains(what) {
         return Ok(());
@@ -527,7 +535,7 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
         format!("the device's counter of energy went from {before:?} µJ back to {after:?} µJ")
     })?;
     // That the peak is not below what is in use, the host's side sees to.
-    ready.backend.device_memory(&device).map(says).transpose()?;
+    told(ready.backend.device_memory(&device))?;
     stages_can_be_true(&mut ready)?;
     device_time_can_be_true(&mut ready)?;
     profile_can_be_true(&mut ready)?;
@@ -574,9 +582,9 @@ fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
 
 fn profile_can_be_true(ready: &mut Ready) -> Outcome {
     let started = Instant::now();
-    let Some(operators) = ready.call.profile() else { return Ok(()) };
+    let operators = told(ready.call.profile())?;
     let elapsed = started.elapsed();
-    let operators = says(operators)?;
+    let Some(operators) = operators else { return Ok(()) };
     ensure(operators.is_sorted_by_key(|operator| operator.start_ns), || {
         "the operators of a profile are not in order of start".into()
     })?;

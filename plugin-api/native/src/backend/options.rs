@@ -14,13 +14,19 @@ pub struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Refuses every option that is not known. To be called first, since a typo must not silently
-    /// change a benchmark.
+    /// change a benchmark. A known name that ends in `.*` stands for all that begin like it.
     ///
     /// # Errors
     ///
     /// Names the option, and those that exist.
     pub fn only(&self, known: &[&str]) -> Result<()> {
-        match self.entries.iter().find(|(key, _)| !known.contains(key)) {
+        let is_known = |key: &str| {
+            known.iter().any(|known| match known.strip_suffix('*') {
+                Some(prefix) if prefix.ends_with('.') => key.starts_with(prefix),
+                _ => *known == key,
+            })
+        };
+        match self.entries.iter().find(|(key, _)| !is_known(key)) {
             None => Ok(()),
             Some((key, _)) if known.is_empty() => Err(Error::new(
                 ErrorCode::InvalidArgument,
@@ -37,6 +43,13 @@ impl<'a> Options<'a> {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.entries.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
+    }
+
+    /// The options whose names begin with `prefix`, without it.
+    pub fn under(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.entries
+            .iter()
+            .filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, *value)))
     }
 
     /// Whether the option [`OPTION_PLACEMENT`] wants every operator to run on the device that was asked

@@ -1,6 +1,8 @@
 //! Elements in the host's memory, with any strides.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::{Error, ErrorCode, Result, Tensor};
@@ -120,6 +122,10 @@ impl<'a> Layout<'a> {
         }
     }
 
+    fn is_compact(&self) -> bool {
+        self.strides.is_none_or(|strides| is_compact(self.shape, strides))
+    }
+
     fn expect(&self, dtype: DataType) -> Result<()> {
         if self.dtype == dtype {
             return Ok(());
@@ -201,6 +207,17 @@ impl<'a> View<'a> {
         bytes
     }
 
+    /// The elements in C order, as bytes, where they lie if they lie so.
+    #[must_use]
+    pub fn contiguous(&self) -> Cow<'a, [u8]> {
+        if self.layout.count > 0 && self.layout.is_compact() {
+            let length = self.layout.count * self.layout.dtype.size();
+            // SAFETY: the elements may be read during `'a`, and lie one after another.
+            return unsafe { std::slice::from_raw_parts(self.layout.first, length) }.into();
+        }
+        self.bytes().into()
+    }
+
     /// # Safety
     ///
     /// `target` has room for all elements.
@@ -248,6 +265,16 @@ impl<'a> ViewMut<'a> {
     #[must_use]
     pub fn shape(&self) -> &'a [i64] {
         self.layout.shape
+    }
+
+    /// The room itself, as bytes, where elements lie in it one after another in C order.
+    pub fn contiguous(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
+        if self.layout.count == 0 || !self.layout.is_compact() {
+            return None;
+        }
+        let length = self.layout.count * self.layout.dtype.size();
+        // SAFETY: the elements may be written by us alone, and lie one after another.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.layout.first.cast(), length) })
     }
 
     /// Writes elements that are in C order.
@@ -359,6 +386,7 @@ mod tests {
             let view = unsafe { View::new(&raw const raw) }.expect("a valid view");
             let expected: Vec<u16> = places.iter().map(|place| *place as u16).collect();
             prop_assert_eq!(view.values::<u16>().expect("16-bit elements"), expected.clone());
+            prop_assert_eq!(view.contiguous().into_owned(), view.bytes());
 
             let mut distinct = places.clone();
             distinct.sort_unstable();

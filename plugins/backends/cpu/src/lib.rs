@@ -1,42 +1,27 @@
 /*!
-The embedded default: ONNX models on the processor, with the engine `rten`, which is pure Rust and
-linked in, so that nothing has to be installed.
+The processor, with two engines.
 
-It has one device, `cpu:0`, and computes in `fp32`. Threads are those of a pool of the model's own: as
-many as asked for, or as many as this process may use. These options of `[backend.options]` exist:
-
-| option | value | default |
-|---|---|---|
-| `optimise` | whether the graph is optimised when it is loaded | `true` |
-| `prepack-weights` | whether weights are laid out for the processor when they are loaded, instead of in each run; takes memory | `true` |
-
-The engine has no 64-bit elements and no 16-bit floats. What a model has of these is converted: int64
-becomes int32, float64 and float16 become float32. A session says so under `converted` in what it
-uses, since results may differ from those of an engine that does not. An int64 input that does not
-fit is an error, never cut off.
-
-An operator that the engine lacks is an error that names it, when the model is loaded.
+`rten` is the default: pure Rust and linked in, so that nothing has to be installed. `onnxruntime` is
+ONNX Runtime, whose library is found when it is first asked for; `host runtimes install cpu` installs
+it. The README says what each can do, and which options there are.
 */
 
 mod platform;
-mod tensor;
-mod types;
-
-use std::io::ErrorKind;
-use std::sync::Arc;
+mod rten_engine;
+mod rten_tensor;
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use plugin_api::abi::{EXTENSION_THREADS, OPTION_PLACEMENT};
+use engine_onnxruntime::{Cpu, Library, OPTIONS, OrtModel, OrtSession, OrtTensor, runtime_folder};
+use plugin_api::abi::{EXTENSION_THREADS, OPTION_PLACEMENT, PROFILE};
 use plugin_api::backend::{
-    Backend, Description, Device, Dimension, Error, ErrorCode, Host, LoadRequest, Model, ModelInfo,
-    PrepareRequest, Result, Session, TensorInfo, View, threads,
+    Backend, DataType, Description, Device, Error, ErrorCode, Host, LoadRequest, Model, ModelInfo,
+    PrepareRequest, Profile, ProfiledOperator, Result, Session, Tensor, View, ViewMut, profile,
+    threads,
 };
-use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
-
-pub use tensor::CpuTensor;
-use types::ElementTypes;
+use rten_engine::{RtenModel, RtenSession};
+use rten_tensor::RtenTensor;
 
 const DEVICE: &str = "cpu:0";
 const PRECISION: &str = "fp32";
@@ -59,12 +44,17 @@ impl Backend for CpuBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
-            extensions: vec![EXTENSION_THREADS.into()],
+            extensions: vec![EXTENSION_THREADS.into(), PROFILE.into()],
         }
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
-        (name == EXTENSION_THREADS).then(threads::<Self>)
+        match name {
+            // Runs of ONNX Runtime's processor provider may go on at the same time, too.
+            EXTENSION_THREADS => Some(threads::<Self>()),
+            PROFILE => Some(profile::<Self>()),
+            _ => None,
+        }
     }
 
     fn devices(&self) -> Result<Vec<Device>> {
@@ -73,104 +63,69 @@ impl Backend for CpuBackend {
             ("instructions", platform::instructions().join(" ")),
             ("threads", platform::threads().to_string()),
         ];
+        let mut precisions = vec![PRECISION.to_owned()];
+        // Only ONNX Runtime has it, and only where the host has found one.
+        if runtime_folder().is_some() {
+            precisions.push("int8".into());
+        }
         Ok(vec![Device {
             id: DEVICE.into(),
             kind: "cpu".into(),
             name: platform::processor_name(),
             memory_bytes: platform::memory_bytes(),
-            precisions: vec![PRECISION.into()],
+            precisions,
             attributes: attributes.map(|(key, value)| (key.to_owned(), value)).into(),
         }])
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<CpuModel> {
-        request.options.only(&["optimise", "prepack-weights", OPTION_PLACEMENT])?;
-        // Everything runs on the processor.
+        let engine = request.options.get("engine").unwrap_or("rten");
+        let known = match engine {
+            "rten" => &["engine", "optimise", "prepack-weights", OPTION_PLACEMENT][..],
+            "onnxruntime" => &[OPTIONS, &["engine"]].concat(),
+            other => {
+                let message =
+                    format!("option `engine` cannot be `{other}`; it can be: rten, onnxruntime");
+                return Err(Error::new(ErrorCode::InvalidArgument, message));
+            }
+        };
+        request.options.only(known)?;
+        // There is nothing but the processor here.
         request.options.strict_placement()?;
-        let optimise = request.options.parse("optimise")?.unwrap_or(true);
-        let prepack = request.options.parse("prepack-weights")?.unwrap_or(true);
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));
         }
-        let path = request.path.display();
-        let types = ElementTypes::read(request.path).map_err(|error| {
-            let code = match error.kind() {
-                ErrorKind::NotFound => ErrorCode::NotFound,
-                _ => ErrorCode::InvalidModel,
-            };
-            Error::new(code, format!("{path}: {error}"))
-        })?;
-        let model = ModelOptions::with_all_ops()
-            .enable_optimization(optimise)
-            .prepack_weights(prepack)
-            .load_file(request.path)
-            .map_err(|error| Error::new(load_code(&error), format!("{path}: {error}")))?;
-        let threads = request.threads.unwrap_or_else(platform::threads);
-        let pool = Arc::new(thread_pool(threads)?);
-        let loaded = Loaded { model, types, pool, threads, optimise, prepack };
-        Ok(CpuModel { loaded: Arc::new(loaded) })
-    }
-}
-
-fn load_code(error: &rten::LoadError) -> ErrorCode {
-    match error.kind() {
-        LoadErrorKind::OperatorInvalid => ErrorCode::Unsupported,
-        _ => ErrorCode::InvalidModel,
+        check_threads(request.threads)?;
+        if engine == "rten" {
+            return Ok(CpuModel::Rten(RtenModel::load(request)?));
+        }
+        let library = Library::get("cpu")?;
+        let model = OrtModel::load(library, request, Box::new(Cpu), platform::threads())?;
+        Ok(CpuModel::Ort(model))
     }
 }
 
 /// More threads than any processor has are a mistake, and would take the machine down.
 const MOST_THREADS: u32 = 4096;
 
-/// A pool that has as many threads as it should.
-fn thread_pool(threads: u32) -> Result<ThreadPool> {
-    if threads > MOST_THREADS {
-        let message =
-            format!("{threads} threads are more than the {MOST_THREADS} that are allowed");
-        return Err(Error::new(ErrorCode::InvalidArgument, message));
-    }
-    // The engine asks for its own pool in each run, whether it needs it or not, and makes it the
-    // first time; better here than in the first run.
-    rten::thread_pool();
-    let pool = ThreadPool::with_num_threads(threads as usize);
-    // A pool that could not be made computes on the calling thread without saying so.
-    let running = pool.run(|| rayon::current_thread_index().map(|_| rayon::current_num_threads()));
-    if running == Some(threads as usize) {
-        return Ok(pool);
-    }
-    let message = format!("{threads} threads could not be started");
-    Err(Error::new(ErrorCode::OutOfMemory, message))
-}
-
-struct Loaded {
-    model: rten::Model,
-    types: ElementTypes,
-    pool: Arc<ThreadPool>,
-    threads: u32,
-    optimise: bool,
-    prepack: bool,
-}
-
-impl Loaded {
-    fn tensor_info(&self, id: NodeId) -> TensorInfo {
-        let node = self.model.node_info(id);
-        let name = node.as_ref().and_then(rten::NodeInfo::name).unwrap_or_default();
-        let dimensions = node.as_ref().and_then(rten::NodeInfo::shape).map(|axes| {
-            let dimension = |axis| match axis {
-                rten::Dimension::Fixed(size) => Dimension::Fixed(size as u64),
-                rten::Dimension::Symbolic(name) => Dimension::Dynamic(name),
-            };
-            axes.into_iter().map(dimension).collect()
-        });
-        let dtype = node.as_ref().and_then(rten::NodeInfo::dtype).and_then(tensor::dtype_of);
-        TensorInfo { name: name.into(), dtype, dimensions }
+fn check_threads(threads: Option<u32>) -> Result<()> {
+    match threads {
+        Some(threads) if threads > MOST_THREADS => {
+            let message =
+                format!("{threads} threads are more than the {MOST_THREADS} that are allowed");
+            Err(Error::new(ErrorCode::InvalidArgument, message))
+        }
+        _ => Ok(()),
     }
 }
 
 /// A loaded model.
-pub struct CpuModel {
-    loaded: Arc<Loaded>,
+pub enum CpuModel {
+    /// Of the embedded engine.
+    Rten(RtenModel),
+    /// Of ONNX Runtime.
+    Ort(OrtModel),
 }
 
 impl Model for CpuModel {
@@ -178,77 +133,125 @@ impl Model for CpuModel {
     type Session = CpuSession;
 
     fn info(&self) -> ModelInfo {
-        let loaded = &self.loaded;
-        let inputs = loaded.model.input_ids().iter().map(|id| {
-            let info = loaded.tensor_info(*id);
-            // What the model takes, as opposed to what the engine makes of it.
-            TensorInfo { dtype: loaded.types.of_input(&info.name).or(info.dtype), ..info }
-        });
-        let outputs = loaded.model.output_ids().iter().map(|id| loaded.tensor_info(*id));
-        ModelInfo { inputs: inputs.collect(), outputs: outputs.collect() }
+        match self {
+            Self::Rten(model) => model.info(),
+            Self::Ort(model) => model.info(),
+        }
     }
 
     fn prepare(&self, request: &PrepareRequest<'_>) -> Result<CpuSession> {
-        if request.precision != PRECISION {
-            let message = format!("{} is not offered; {PRECISION} is", request.precision);
-            return Err(Error::new(ErrorCode::Unsupported, message));
-        }
-        let loaded = Arc::clone(&self.loaded);
-        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&loaded.pool)));
-        Ok(CpuSession { loaded, options })
+        Ok(match self {
+            Self::Rten(model) => CpuSession::Rten(model.prepare(request)?),
+            Self::Ort(model) => CpuSession::Ort(Box::new(model.prepare(request)?)),
+        })
     }
 
     fn tensor(&self, view: &View<'_>) -> Result<CpuTensor> {
-        CpuTensor::new(view)
+        Ok(match self {
+            Self::Rten(_) => CpuTensor::Rten(RtenTensor::new(view)?),
+            Self::Ort(model) => CpuTensor::Ort(model.tensor(view)?),
+        })
+    }
+}
+
+/// A tensor in the host's memory.
+#[derive(Debug)]
+pub enum CpuTensor {
+    /// Of the embedded engine.
+    Rten(RtenTensor),
+    /// Of ONNX Runtime.
+    Ort(OrtTensor),
+}
+
+/// A tensor is used with the model that made it.
+const OWN_TENSORS: &str = "a tensor of another engine's model";
+
+impl Tensor for CpuTensor {
+    fn dtype(&self) -> DataType {
+        match self {
+            Self::Rten(tensor) => tensor.dtype(),
+            Self::Ort(tensor) => tensor.dtype(),
+        }
+    }
+
+    fn shape(&self) -> &[i64] {
+        match self {
+            Self::Rten(tensor) => tensor.shape(),
+            Self::Ort(tensor) => tensor.shape(),
+        }
+    }
+
+    fn read(&self, into: &mut ViewMut<'_>) -> Result<()> {
+        match self {
+            Self::Rten(tensor) => tensor.read(into),
+            Self::Ort(tensor) => tensor.read(into),
+        }
+    }
+}
+
+impl rten_engine::Carrier for CpuTensor {
+    fn carried(&self) -> &RtenTensor {
+        let Self::Rten(tensor) = self else { panic!("{OWN_TENSORS}") };
+        tensor
+    }
+
+    fn carried_mut(&mut self) -> &mut RtenTensor {
+        let Self::Rten(tensor) = self else { panic!("{OWN_TENSORS}") };
+        tensor
+    }
+
+    fn carry(tensor: RtenTensor) -> Self {
+        Self::Rten(tensor)
+    }
+}
+
+impl engine_onnxruntime::Carrier for CpuTensor {
+    #[inline]
+    fn carried(&self) -> &OrtTensor {
+        let Self::Ort(tensor) = self else { panic!("{OWN_TENSORS}") };
+        tensor
+    }
+
+    fn carry(tensor: OrtTensor) -> Self {
+        Self::Ort(tensor)
     }
 }
 
 /// A model that is ready to run.
-pub struct CpuSession {
-    loaded: Arc<Loaded>,
-    options: RunOptions,
+pub enum CpuSession {
+    /// Of the embedded engine.
+    Rten(RtenSession),
+    /// Of ONNX Runtime.
+    Ort(Box<OrtSession>),
 }
 
 impl Session for CpuSession {
     type Tensor = CpuTensor;
 
     fn used(&self) -> Vec<(String, String)> {
-        let loaded = &self.loaded;
-        let mut used = vec![
-            ("precision", PRECISION.to_owned()),
-            ("threads", loaded.threads.to_string()),
-            ("optimise", loaded.optimise.to_string()),
-            ("prepack-weights", loaded.prepack.to_string()),
-        ];
-        let converted = loaded.types.converted();
-        if !converted.is_empty() {
-            used.push(("converted", converted.join(", ")));
+        match self {
+            Self::Rten(session) => session.used(),
+            Self::Ort(session) => session.used(),
         }
-        used.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     fn run(&mut self, inputs: &[&CpuTensor], outputs: &mut [Option<Box<CpuTensor>>]) -> Result<()> {
-        let model = &self.loaded.model;
-        let values =
-            model.input_ids().iter().zip(inputs).map(|(id, tensor)| (*id, tensor.view())).collect();
-        let results = model
-            .run(values, model.output_ids(), Some(self.options.clone()))
-            .map_err(|error| Error::new(run_code(&error), error.to_string()))?;
-        for (output, result) in outputs.iter_mut().zip(results) {
-            match output {
-                Some(tensor) => tensor.replace(result)?,
-                None => *output = Some(Box::new(CpuTensor::from_value(result)?)),
-            }
+        match self {
+            Self::Rten(session) => session.run(inputs, outputs),
+            Self::Ort(session) => session.run_carried(inputs, outputs, true),
         }
-        Ok(())
     }
 }
 
-fn run_code(error: &rten::RunError) -> ErrorCode {
-    match error.kind() {
-        RunErrorKind::InvalidInput => ErrorCode::InvalidArgument,
-        RunErrorKind::OperatorError => ErrorCode::Unsupported,
-        _ => ErrorCode::InvalidModel,
+impl Profile for CpuSession {
+    fn profile(&mut self, inputs: &[&CpuTensor]) -> Result<Vec<ProfiledOperator>> {
+        match self {
+            Self::Rten(_) => {
+                let message = "rten does not say which operators ran; onnxruntime does";
+                Err(Error::new(ErrorCode::Unsupported, message))
+            }
+            Self::Ort(session) => session.profile_carried(inputs),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tensors as the engine has them: float32, int32, int8 or uint8.
+//! Tensors as `rten` has them: float32, int32, int8 or uint8.
 
 use plugin_api::backend::{DataType, Element, Error, ErrorCode, Result, Tensor, View, ViewMut};
 use rten::{Value, ValueOrView, ValueType};
@@ -17,13 +17,13 @@ pub(crate) fn dtype_of(value: ValueType) -> Option<DataType> {
 
 /// A tensor in the host's memory.
 #[derive(Debug)]
-pub struct CpuTensor {
+pub struct RtenTensor {
     value: Value,
     dtype: DataType,
     shape: Vec<i64>,
 }
 
-impl CpuTensor {
+impl RtenTensor {
     /// Copies what is viewed, converting what the engine has no element type for.
     pub(crate) fn new(view: &View<'_>) -> Result<Self> {
         let value = match view.dtype() {
@@ -95,7 +95,7 @@ fn narrowed(wide: i64) -> Result<i32> {
     })
 }
 
-impl Tensor for CpuTensor {
+impl Tensor for RtenTensor {
     fn dtype(&self) -> DataType {
         self.dtype
     }

@@ -1,0 +1,176 @@
+//! The embedded engine `rten`.
+
+use std::sync::Arc;
+
+use onnx_file::OnnxFile;
+use plugin_api::backend::{
+    DataType, Dimension, Error, ErrorCode, LoadRequest, ModelInfo, PrepareRequest, Result,
+    TensorInfo,
+};
+use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
+
+use crate::rten_tensor::{RtenTensor, dtype_of};
+use crate::{PRECISION, platform};
+
+fn load_code(error: &rten::LoadError) -> ErrorCode {
+    match error.kind() {
+        LoadErrorKind::OperatorInvalid => ErrorCode::Unsupported,
+        _ => ErrorCode::InvalidModel,
+    }
+}
+
+/// A pool that has as many threads as it should.
+fn thread_pool(threads: u32) -> Result<ThreadPool> {
+    // The engine asks for its own pool in each run, whether it needs it or not, and makes it the
+    // first time; better here than in the first run.
+    rten::thread_pool();
+    let pool = ThreadPool::with_num_threads(threads as usize);
+    // A pool that could not be made computes on the calling thread without saying so.
+    let running = pool.run(|| rayon::current_thread_index().map(|_| rayon::current_num_threads()));
+    if running == Some(threads as usize) {
+        return Ok(pool);
+    }
+    let message = format!("{threads} threads could not be started");
+    Err(Error::new(ErrorCode::OutOfMemory, message))
+}
+
+struct Loaded {
+    model: rten::Model,
+    file: OnnxFile,
+    pool: Arc<ThreadPool>,
+    threads: u32,
+    optimise: bool,
+    prepack: bool,
+}
+
+impl Loaded {
+    fn tensor_info(&self, id: NodeId) -> TensorInfo {
+        let node = self.model.node_info(id);
+        let name = node.as_ref().and_then(rten::NodeInfo::name).unwrap_or_default();
+        let dimensions = node.as_ref().and_then(rten::NodeInfo::shape).map(|axes| {
+            let dimension = |axis| match axis {
+                rten::Dimension::Fixed(size) => Dimension::Fixed(size as u64),
+                rten::Dimension::Symbolic(name) => Dimension::Dynamic(name),
+            };
+            axes.into_iter().map(dimension).collect()
+        });
+        let dtype = node.as_ref().and_then(rten::NodeInfo::dtype).and_then(dtype_of);
+        TensorInfo { name: name.into(), dtype, dimensions }
+    }
+}
+
+/// A loaded model.
+pub struct RtenModel {
+    loaded: Arc<Loaded>,
+}
+
+impl RtenModel {
+    pub(crate) fn load(request: &LoadRequest<'_>) -> Result<Self> {
+        let optimise = request.options.parse("optimise")?.unwrap_or(true);
+        let prepack = request.options.parse("prepack-weights")?.unwrap_or(true);
+        let path = request.path.display();
+        let file = OnnxFile::read(request.path)?;
+        let model = ModelOptions::with_all_ops()
+            .enable_optimization(optimise)
+            .prepack_weights(prepack)
+            .load_file(request.path)
+            .map_err(|error| Error::new(load_code(&error), format!("{path}: {error}")))?;
+        let threads = request.threads.unwrap_or_else(platform::threads);
+        let pool = Arc::new(thread_pool(threads)?);
+        let loaded = Loaded { model, file, pool, threads, optimise, prepack };
+        Ok(Self { loaded: Arc::new(loaded) })
+    }
+
+    pub(crate) fn info(&self) -> ModelInfo {
+        let loaded = &self.loaded;
+        let inputs = loaded.model.input_ids().iter().map(|id| {
+            let info = loaded.tensor_info(*id);
+            // What the model takes, as opposed to what the engine makes of it.
+            TensorInfo { dtype: loaded.file.dtype_of_input(&info.name).or(info.dtype), ..info }
+        });
+        let outputs = loaded.model.output_ids().iter().map(|id| loaded.tensor_info(*id));
+        ModelInfo { inputs: inputs.collect(), outputs: outputs.collect() }
+    }
+
+    pub(crate) fn prepare(&self, request: &PrepareRequest<'_>) -> Result<RtenSession> {
+        if request.precision != PRECISION {
+            let message = format!("{} is not offered; {PRECISION} is", request.precision);
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        let loaded = Arc::clone(&self.loaded);
+        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&loaded.pool)));
+        Ok(RtenSession { loaded, options })
+    }
+}
+
+/// A model that is ready to run.
+pub struct RtenSession {
+    loaded: Arc<Loaded>,
+    options: RunOptions,
+}
+
+impl RtenSession {
+    pub(crate) fn used(&self) -> Vec<(String, String)> {
+        let loaded = &self.loaded;
+        let mut used = vec![
+            ("precision", PRECISION.to_owned()),
+            ("threads", loaded.threads.to_string()),
+            ("optimise", loaded.optimise.to_string()),
+            ("prepack-weights", loaded.prepack.to_string()),
+        ];
+        let converted = converted(&loaded.file);
+        if !converted.is_empty() {
+            used.push(("converted", converted.join(", ")));
+        }
+        used.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Runs on tensors that are carried by others.
+    pub(crate) fn run<T: Carrier>(
+        &mut self,
+        inputs: &[&T],
+        outputs: &mut [Option<Box<T>>],
+    ) -> Result<()> {
+        let model = &self.loaded.model;
+        let ids = model.input_ids().iter();
+        let values = ids.zip(inputs).map(|(id, tensor)| (*id, tensor.carried().view())).collect();
+        let results = model
+            .run(values, model.output_ids(), Some(self.options.clone()))
+            .map_err(|error| Error::new(run_code(&error), error.to_string()))?;
+        for (output, result) in outputs.iter_mut().zip(results) {
+            match output {
+                Some(tensor) => tensor.carried_mut().replace(result)?,
+                None => *output = Some(Box::new(T::carry(RtenTensor::from_value(result)?))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What carries a tensor of this engine.
+pub(crate) trait Carrier {
+    fn carried(&self) -> &RtenTensor;
+    fn carried_mut(&mut self) -> &mut RtenTensor;
+    fn carry(tensor: RtenTensor) -> Self;
+}
+
+/// What the engine converts of what the model has.
+fn converted(file: &OnnxFile) -> Vec<&'static str> {
+    [
+        (DataType::I64, "int64 to int32"),
+        (DataType::F64, "float64 to float32"),
+        (DataType::F16, "float16 to float32"),
+    ]
+    .into_iter()
+    .filter(|(dtype, _)| file.has(*dtype))
+    .map(|(_, text)| text)
+    .collect()
+}
+
+fn run_code(error: &rten::RunError) -> ErrorCode {
+    match error.kind() {
+        RunErrorKind::InvalidInput => ErrorCode::InvalidArgument,
+        RunErrorKind::OperatorError => ErrorCode::Unsupported,
+        _ => ErrorCode::InvalidModel,
+    }
+}

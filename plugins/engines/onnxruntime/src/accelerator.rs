@@ -1,0 +1,328 @@
+//! Memory and queue of a device that has its own, and the runtimes of GPUs, which offer both.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::ptr;
+
+use libloading::Library;
+use plugin_api::backend::{Error, ErrorCode, Result};
+
+/// A device with memory of its own, and a queue on which a model's sessions compute.
+pub trait Accelerator: Send + Sync + 'static {
+    /// ONNX Runtime's name for the memory, such as `Cuda`, and the device's number.
+    fn memory(&self) -> (&'static CStr, i32);
+
+    /// Memory on the device: at least as many bytes as asked for.
+    ///
+    /// # Errors
+    ///
+    /// Out of memory, or whatever the device says.
+    fn allocate(&self, bytes: usize) -> Result<*mut c_void>;
+
+    /// Gives memory back.
+    ///
+    /// # Safety
+    ///
+    /// It is from [`Accelerator::allocate`], and is not used again.
+    unsafe fn free(&self, memory: *mut c_void);
+
+    /// Copies to the device, after what is queued, and returns when that is done.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    ///
+    /// # Safety
+    ///
+    /// There is room for the bytes.
+    unsafe fn copy_in(&self, from: &[u8], to: *mut c_void) -> Result<()>;
+
+    /// Copies from the device, after what is queued, and returns when all of `to` is written.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    ///
+    /// # Safety
+    ///
+    /// There are as many bytes.
+    unsafe fn copy_out(&self, from: *const c_void, to: &mut [MaybeUninit<u8>]) -> Result<()>;
+
+    /// Returns when all that is queued is done.
+    ///
+    /// # Errors
+    ///
+    /// The first error among it.
+    fn synchronise(&self) -> Result<()>;
+
+    /// Queues a mark, from which [`Accelerator::end_timing`] counts.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn begin_timing(&self) -> Result<()>;
+
+    /// Queues another mark, waits for it, and says how many nanoseconds passed on the device between
+    /// the two.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the device says.
+    fn end_timing(&self) -> Result<u64>;
+}
+
+/// How a GPU runtime's functions and memory are called. CUDA's and HIP's differ in nothing else as
+/// far as they are used here.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeNames {
+    /// What every function begins with: `cuda`, `hip`.
+    pub prefix: &'static str,
+    /// ONNX Runtime's name for the memory: `Cuda`, `Hip`.
+    pub memory: &'static CStr,
+    /// Names of the library, the preferred one first.
+    pub libraries: &'static [&'static str],
+}
+
+type Status = c_int;
+type Handle = *mut c_void;
+
+/// The functions that are used.
+struct Functions {
+    malloc: unsafe extern "C" fn(*mut *mut c_void, usize) -> Status,
+    free: unsafe extern "C" fn(*mut c_void) -> Status,
+    memcpy_async: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int, Handle) -> Status,
+    set_device: unsafe extern "C" fn(c_int) -> Status,
+    stream_create: unsafe extern "C" fn(*mut Handle, c_uint) -> Status,
+    stream_synchronize: unsafe extern "C" fn(Handle) -> Status,
+    stream_destroy: unsafe extern "C" fn(Handle) -> Status,
+    event_create: unsafe extern "C" fn(*mut Handle) -> Status,
+    event_record: unsafe extern "C" fn(Handle, Handle) -> Status,
+    event_synchronize: unsafe extern "C" fn(Handle) -> Status,
+    event_elapsed: unsafe extern "C" fn(*mut f32, Handle, Handle) -> Status,
+    event_destroy: unsafe extern "C" fn(Handle) -> Status,
+    error_string: unsafe extern "C" fn(Status) -> *const c_char,
+    runtime_version: unsafe extern "C" fn(*mut c_int) -> Status,
+}
+
+const HOST_TO_DEVICE: c_int = 1;
+const DEVICE_TO_HOST: c_int = 2;
+/// A queue that does not wait for the default one.
+const NON_BLOCKING: c_uint = 1;
+/// Both runtimes' number for want of memory.
+const OUT_OF_MEMORY: Status = 2;
+
+/// A queue and two marks on one GPU, over the CUDA or HIP runtime as it is found at run time.
+pub struct GpuRuntime {
+    names: RuntimeNames,
+    device: i32,
+    functions: Functions,
+    stream: Handle,
+    events: [Handle; 2],
+    /// Keeps the functions valid.
+    _library: Library,
+}
+
+// SAFETY: both runtimes may be called from any thread, and a queue used from several.
+unsafe impl Send for GpuRuntime {}
+// SAFETY: as above.
+unsafe impl Sync for GpuRuntime {}
+
+impl GpuRuntime {
+    /// Opens the runtime in `folder`, or where the system finds it, and makes a queue on a device.
+    ///
+    /// # Errors
+    ///
+    /// Not found, with what was looked for; or what the runtime says of the device.
+    pub fn open(names: RuntimeNames, folder: Option<PathBuf>, device: i32) -> Result<Self> {
+        let library = Self::library(names, folder)?;
+        let functions = Functions::of(&library, names.prefix)?;
+        let mut runtime = Self {
+            names,
+            device,
+            functions,
+            stream: ptr::null_mut(),
+            events: [ptr::null_mut(); 2],
+            _library: library,
+        };
+        // SAFETY: the functions are those of the runtime, and what they fill in is ours.
+        unsafe {
+            runtime.check((runtime.functions.set_device)(device), "choosing the device")?;
+            let status = (runtime.functions.stream_create)(&raw mut runtime.stream, NON_BLOCKING);
+            runtime.check(status, "making a stream")?;
+            for event in 0..runtime.events.len() {
+                let status = (runtime.functions.event_create)(&raw mut runtime.events[event]);
+                runtime.check(status, "making an event")?;
+            }
+        }
+        Ok(runtime)
+    }
+
+    fn library(names: RuntimeNames, folder: Option<PathBuf>) -> Result<Library> {
+        let inside = names.libraries.iter().filter_map(|name| Some(folder.as_ref()?.join(name)));
+        let files = inside.chain(names.libraries.iter().map(PathBuf::from));
+        let mut failures = Vec::new();
+        for file in files {
+            // SAFETY: this is the vendor's runtime; loading it runs its own start-up.
+            match unsafe { Library::new(&file) } {
+                Ok(library) => return Ok(library),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        let message = format!("the runtime was not found: {}", failures.join("; "));
+        Err(Error::new(ErrorCode::NotFound, message))
+    }
+
+    /// The queue, which ONNX Runtime is to compute on.
+    #[must_use]
+    pub fn stream(&self) -> *mut c_void {
+        self.stream
+    }
+
+    /// The runtime's version, as it counts: 13020 is 13.2.
+    ///
+    /// # Errors
+    ///
+    /// What the runtime says.
+    pub fn version(&self) -> Result<i32> {
+        let mut version = 0;
+        // SAFETY: the function fills in a number.
+        let status = unsafe { (self.functions.runtime_version)(&raw mut version) };
+        self.check(status, "asking for the runtime's version")?;
+        Ok(version)
+    }
+
+    fn check(&self, status: Status, doing: &str) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: the function gives a constant string for every number.
+        let text = unsafe { CStr::from_ptr((self.functions.error_string)(status)) };
+        let code = if status == OUT_OF_MEMORY { ErrorCode::OutOfMemory } else { ErrorCode::Device };
+        let text = text.to_string_lossy();
+        let message = format!("{doing} on device {} failed: {text} ({status})", self.device);
+        Err(Error::new(code, message))
+    }
+}
+
+impl Functions {
+    fn of(library: &Library, prefix: &str) -> Result<Self> {
+        /// A function, whose type the field that it goes into says.
+        fn find<T: Copy>(library: &Library, prefix: &str, name: &str) -> Result<T> {
+            let name = format!("{prefix}{name}");
+            // SAFETY: the functions have had these types in every version of both runtimes.
+            let found = unsafe { library.get::<T>(name.as_bytes()) };
+            found.map(|symbol| *symbol).map_err(|error| {
+                Error::new(ErrorCode::NotFound, format!("the runtime has no `{name}`: {error}"))
+            })
+        }
+        Ok(Self {
+            malloc: find(library, prefix, "Malloc")?,
+            free: find(library, prefix, "Free")?,
+            memcpy_async: find(library, prefix, "MemcpyAsync")?,
+            set_device: find(library, prefix, "SetDevice")?,
+            stream_create: find(library, prefix, "StreamCreateWithFlags")?,
+            stream_synchronize: find(library, prefix, "StreamSynchronize")?,
+            stream_destroy: find(library, prefix, "StreamDestroy")?,
+            event_create: find(library, prefix, "EventCreate")?,
+            event_record: find(library, prefix, "EventRecord")?,
+            event_synchronize: find(library, prefix, "EventSynchronize")?,
+            event_elapsed: find(library, prefix, "EventElapsedTime")?,
+            event_destroy: find(library, prefix, "EventDestroy")?,
+            error_string: find(library, prefix, "GetErrorString")?,
+            runtime_version: find(library, prefix, "RuntimeGetVersion")?,
+        })
+    }
+}
+
+impl Drop for GpuRuntime {
+    fn drop(&mut self) {
+        // SAFETY: the handles are ours, and are not used again; null ones were never made.
+        unsafe {
+            for event in self.events.into_iter().filter(|event| !event.is_null()) {
+                (self.functions.event_destroy)(event);
+            }
+            if !self.stream.is_null() {
+                (self.functions.stream_destroy)(self.stream);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for GpuRuntime {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("GpuRuntime")
+            .field("names", &self.names)
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Accelerator for GpuRuntime {
+    fn memory(&self) -> (&'static CStr, i32) {
+        (self.names.memory, self.device)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut memory = ptr::null_mut();
+        // SAFETY: the functions are those of the runtime, and what they fill in is ours.
+        unsafe {
+            self.check((self.functions.set_device)(self.device), "choosing the device")?;
+            let status = (self.functions.malloc)(&raw mut memory, bytes.max(1));
+            self.check(status, &format!("allocating {bytes} bytes"))?;
+        }
+        Ok(memory)
+    }
+
+    unsafe fn free(&self, memory: *mut c_void) {
+        // SAFETY: passed on.
+        unsafe { (self.functions.free)(memory) };
+    }
+
+    unsafe fn copy_in(&self, from: &[u8], to: *mut c_void) -> Result<()> {
+        let (functions, stream) = (&self.functions, self.stream);
+        let source = from.as_ptr().cast();
+        // SAFETY: passed on.
+        let status =
+            unsafe { (functions.memcpy_async)(to, source, from.len(), HOST_TO_DEVICE, stream) };
+        self.check(status, "copying to the device")?;
+        self.synchronise()
+    }
+
+    unsafe fn copy_out(&self, from: *const c_void, to: &mut [MaybeUninit<u8>]) -> Result<()> {
+        let (functions, stream) = (&self.functions, self.stream);
+        let target = to.as_mut_ptr().cast();
+        // SAFETY: passed on.
+        let status =
+            unsafe { (functions.memcpy_async)(target, from, to.len(), DEVICE_TO_HOST, stream) };
+        self.check(status, "copying from the device")?;
+        self.synchronise()
+    }
+
+    fn synchronise(&self) -> Result<()> {
+        // SAFETY: the stream is ours.
+        let status = unsafe { (self.functions.stream_synchronize)(self.stream) };
+        self.check(status, "waiting for the device")
+    }
+
+    fn begin_timing(&self) -> Result<()> {
+        // SAFETY: stream and event are ours.
+        let status = unsafe { (self.functions.event_record)(self.events[0], self.stream) };
+        self.check(status, "recording an event")
+    }
+
+    fn end_timing(&self) -> Result<u64> {
+        let [begin, end] = self.events;
+        let mut milliseconds = 0_f32;
+        // SAFETY: stream and events are ours.
+        unsafe {
+            let status = (self.functions.event_record)(end, self.stream);
+            self.check(status, "recording an event")?;
+            self.check((self.functions.event_synchronize)(end), "waiting for an event")?;
+            let status = (self.functions.event_elapsed)(&raw mut milliseconds, begin, end);
+            self.check(status, "reading the time between two events")?;
+        }
+        Ok((f64::from(milliseconds) * 1e6) as u64)
+    }
+}

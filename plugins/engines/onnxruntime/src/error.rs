@@ -1,0 +1,96 @@
+//! ONNX Runtime's errors in the ABI's terms.
+
+use ort::ErrorCode as Code;
+use plugin_api::backend::{Error, ErrorCode};
+
+/// What was being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Making a session of a model's file.
+    Loading,
+    /// Running it, or handling tensors.
+    Running,
+}
+
+/// An error of ONNX Runtime, with what it logged on the way.
+#[must_use]
+pub fn convert<R>(error: &ort::Error<R>, doing: Doing) -> Error {
+    let message = error.message().trim();
+    Error::new(code(error.code(), message, doing), first_line(message)).with_details({
+        let log = crate::log::taken();
+        match message.split_once('\n') {
+            Some((_, rest)) => format!("{rest}\n{log}"),
+            None => log,
+        }
+    })
+}
+
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or("ONNX Runtime failed without a message")
+}
+
+/// Messages that mean memory: allocators have no code of their own.
+const MEMORY: &[&str] = &[
+    "bad_alloc",
+    "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "Failed to allocate memory",
+    "hipErrorOutOfMemory",
+    "out of memory",
+    "Out of memory",
+];
+
+/// Messages that mean an operator, a version or a device that is beyond the engine.
+const UNSUPPORTED: &[&str] = &[
+    "Could not find an implementation for",
+    "NOT_IMPLEMENTED",
+    "fallback to CPU EP has been explicitly disabled",
+    "is not a registered function/op",
+    "is under development and support for this is limited",
+    "Unsupported model IR version",
+];
+
+fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
+    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    if says(MEMORY) {
+        return ErrorCode::OutOfMemory;
+    }
+    if says(UNSUPPORTED) {
+        return ErrorCode::Unsupported;
+    }
+    match (code, doing) {
+        (Code::NoSuchFile | Code::NotFound, _) => ErrorCode::NotFound,
+        (Code::NotImplemented, _) => ErrorCode::Unsupported,
+        (Code::ExecutionProviderFailure | Code::DeviceReset | Code::EngineError, _) => {
+            ErrorCode::Device
+        }
+        (Code::NoModel | Code::InvalidProtobuf | Code::InvalidGraph, _) => ErrorCode::InvalidModel,
+        (Code::InvalidArgument, Doing::Running) => ErrorCode::InvalidArgument,
+        // A provider's library that cannot be loaded, or lacks what it needs.
+        _ if message.contains("Failed to load library")
+            || message.contains("cannot open shared") =>
+        {
+            ErrorCode::NotFound
+        }
+        (_, Doing::Loading) => ErrorCode::InvalidModel,
+        (_, Doing::Running) => ErrorCode::Device,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_tell_what_codes_do_not() {
+        let of = |message| code(Code::GenericFailure, message, Doing::Loading);
+        let cuda = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer";
+        assert_eq!(of(cuda), ErrorCode::OutOfMemory);
+        assert_eq!(of("Frob(-1) is not a registered function/op"), ErrorCode::Unsupported);
+        let library = "Failed to load library libonnxruntime_providers_cuda.so with error: …";
+        assert_eq!(of(library), ErrorCode::NotFound);
+        assert_eq!(of("Type Error: Type parameter (T) is bound twice"), ErrorCode::InvalidModel);
+        let run = code(Code::RuntimeException, "CUDA failure 700", Doing::Running);
+        assert_eq!(run, ErrorCode::Device);
+    }
+}

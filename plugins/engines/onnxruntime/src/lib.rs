@@ -1,0 +1,56 @@
+/*!
+ONNX Runtime as an engine that backends share.
+
+A plugin over it owns what its hardware is about: which devices there are, which execution provider
+computes on them and with which options, how memory is copied and energy read. It says so in a
+[`Provider`], and in an [`Accelerator`] where tensors live on the device. The rest is here: finding and
+loading the library, sessions, tensors, runs, placement, profiles, and errors in the ABI's terms.
+
+The library is loaded when a device is first asked for, once per process, and stays. A plugin links
+nothing of it, so one that lacks its runtime can still be opened, and say so.
+
+Nothing is sent: ONNX Runtime's telemetry is switched off before the library is loaded, since from
+version 1.29 on it is on by default, and switching it off later does not stop it.
+
+# Options
+
+Every backend over this engine has these in `[backend.options]`:
+
+| option | value | default |
+|---|---|---|
+| `graph-optimisation` | `disable`, `basic`, `extended`, `layout` or `all`: what ONNX Runtime does to the graph | `all` |
+| `allow-spinning` | whether idle threads of its pool wait busily; faster where cores are free, slower and unsteady where they are not | `false` |
+| `provider.KEY` | an option of the execution provider, by ONNX Runtime's name | |
+| `session.KEY` | a session configuration entry, by ONNX Runtime's name | |
+
+A session records all of them in what it uses. With `placement = "strict"` in the manifest, a model
+that the provider cannot run as a whole is refused, instead of running partly on the processor.
+
+# Precision
+
+ONNX Runtime computes in the model's own types. Which these are is read from the file, and another
+precision is refused: a model of each precision is a file of its own. A provider that converts by itself
+says which precisions it makes of which.
+*/
+
+mod accelerator;
+mod error;
+mod library;
+mod log;
+mod model;
+mod options;
+mod profile;
+mod provider;
+mod session;
+mod tensor;
+
+pub use accelerator::{Accelerator, GpuRuntime, RuntimeNames};
+pub use error::{Doing, convert};
+pub use library::{Library, runtime_folder};
+pub use log::taken as log_taken;
+pub use model::OrtModel;
+pub use options::OPTIONS;
+pub use ort;
+pub use provider::{Cpu, Provider, ProviderOptions, append_by_name};
+pub use session::OrtSession;
+pub use tensor::{Carrier, OrtTensor};

@@ -1,0 +1,218 @@
+//! Finding and loading the library.
+
+use std::ffi::{CStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+use plugin_api::backend::{Error, ErrorCode, Result};
+
+use crate::error::{Doing, convert};
+use crate::log;
+
+/// Where the host says that a plugin's runtime is: a folder, or the library itself.
+const RUNTIME: &str = "TARE_RUNTIME";
+
+/// Switches telemetry off, if it is set before the library is loaded.
+const NO_TELEMETRY: &str = "ORT_DISABLE_TELEMETRY";
+
+/// ONNX Runtime, loaded.
+#[derive(Debug)]
+pub struct Library {
+    environment: Environment,
+    version: String,
+    path: PathBuf,
+}
+
+impl Library {
+    /// The library, which is loaded at the first call. `plugin` is the id that `host runtimes install`
+    /// takes.
+    ///
+    /// # Errors
+    ///
+    /// Not found, with what was looked for and the command that installs it; or a device error where
+    /// the library is there and cannot be used.
+    pub fn get(plugin: &str) -> Result<&'static Self> {
+        static LOADED: OnceLock<Library> = OnceLock::new();
+        static LOADING: Mutex<()> = Mutex::new(());
+        if let Some(library) = LOADED.get() {
+            return Ok(library);
+        }
+        let _turn = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = LOADED.get() {
+            return Ok(library);
+        }
+        let library = Self::load(plugin)?;
+        Ok(LOADED.get_or_init(|| library))
+    }
+
+    fn load(plugin: &str) -> Result<Self> {
+        let (path, library) = open(std::env::var_os(RUNTIME), plugin)?;
+        let unusable = |what: String| {
+            Error::new(ErrorCode::Device, format!("{} cannot be used: {what}", path.display()))
+        };
+        let version = version(&library).ok_or_else(|| unusable("it is not ONNX Runtime".into()))?;
+        let builder = ort::init_from(&path).map_err(|error| unusable(error.to_string()))?;
+        // The crate holds the library open from here on.
+        drop(library);
+        let environment = builder
+            .with_name("tare")
+            .with_telemetry(false)
+            .with_logger(log::keeper())
+            .build()
+            .map_err(|error| convert(&error, Doing::Loading))?;
+        environment.set_log_level(LogLevel::Warning);
+        Ok(Self { environment, version, path })
+    }
+
+    /// The environment in which sessions are made.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The library's version, such as `1.28.0`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The library's file, or the name under which the system found it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The folder that holds the libraries of the plugin's runtime, where the host names one.
+#[must_use]
+pub fn runtime_folder() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(RUNTIME)?);
+    if path.is_file() {
+        return path.parent().map(Path::to_path_buf);
+    }
+    let inner = path.join("lib");
+    Some(if inner.is_dir() { inner } else { path })
+}
+
+/// Names of the library's file: what they begin with, and what they end with.
+const FILE_NAME: (&str, &str) = if cfg!(target_os = "windows") {
+    ("onnxruntime", ".dll")
+} else if cfg!(target_os = "macos") {
+    ("libonnxruntime.", ".dylib")
+} else {
+    ("libonnxruntime.so", "")
+};
+
+/// Names under which the system may know the library.
+const SYSTEM_NAMES: &[&str] = if cfg!(target_os = "windows") {
+    &["onnxruntime.dll"]
+} else if cfg!(target_os = "macos") {
+    &["libonnxruntime.dylib"]
+} else {
+    &["libonnxruntime.so.1", "libonnxruntime.so"]
+};
+
+/// Opens the library where `runtime` says, or where the system finds it.
+fn open(runtime: Option<OsString>, plugin: &str) -> Result<(PathBuf, libloading::Library)> {
+    if std::env::var_os(NO_TELEMETRY).is_none() {
+        // SAFETY: a worker has no threads of its own yet when it asks for devices, and none of ours
+        // reads the environment.
+        unsafe { std::env::set_var(NO_TELEMETRY, "1") };
+    }
+    let candidates = match runtime.map(PathBuf::from) {
+        Some(path) => match find_in(&path) {
+            Some(file) => vec![file],
+            None => {
+                let what = format!(
+                    "there is no {}*{} in {}, which {RUNTIME} names",
+                    FILE_NAME.0,
+                    FILE_NAME.1,
+                    path.display()
+                );
+                return Err(missing(&what, plugin));
+            }
+        },
+        None => SYSTEM_NAMES.iter().map(PathBuf::from).collect(),
+    };
+    let mut failures = Vec::new();
+    for path in candidates {
+        // SAFETY: this is the library that the user has installed or named, and loading it runs
+        // nothing but its own start-up.
+        match unsafe { libloading::Library::new(&path) } {
+            Ok(library) => return Ok((path, library)),
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    Err(missing(&failures.join("; "), plugin))
+}
+
+fn missing(what: &str, plugin: &str) -> Error {
+    let message =
+        format!("ONNX Runtime was not found: {what}; `host runtimes install {plugin}` installs it");
+    Error::new(ErrorCode::NotFound, message)
+}
+
+/// The library's file: the path itself, or the newest in its folder `lib`, or in itself.
+fn find_in(path: &Path) -> Option<PathBuf> {
+    if path.is_file() {
+        return Some(path.to_path_buf());
+    }
+    [path.join("lib"), path.to_path_buf()].iter().find_map(|folder| {
+        let (prefix, suffix) = FILE_NAME;
+        let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        let named = |file: &PathBuf| {
+            let name = file.file_name().map(|name| name.to_string_lossy().into_owned());
+            name.is_some_and(|name| {
+                name.starts_with(prefix) && name.ends_with(suffix) && !name.contains("_providers_")
+            })
+        };
+        files.filter(named).max()
+    })
+}
+
+/// The version that the library says it has.
+fn version(library: &libloading::Library) -> Option<String> {
+    type Base = unsafe extern "C" fn() -> *const ort::sys::OrtApiBase;
+    // SAFETY: a symbol of this name has this type in every version of the library.
+    let base = unsafe { library.get::<Base>(b"OrtGetApiBase\0") }.ok()?;
+    // SAFETY: it returns a table that stays, or null.
+    let base = unsafe { base().as_ref() }?;
+    // SAFETY: the string is a constant of the library.
+    let version = unsafe { CStr::from_ptr((base.GetVersionString)()) };
+    version.to_str().ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_without_the_library_is_named_with_what_installs_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = open(Some(folder.path().into()), "cuda").expect_err("an empty folder");
+        assert_eq!(error.code, ErrorCode::NotFound);
+        let path = folder.path().display().to_string();
+        assert!(error.message.contains(&path), "{error}");
+        assert!(error.message.ends_with("; `host runtimes install cuda` installs it"), "{error}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_library_is_found_by_file_by_folder_and_by_runtime() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("lib");
+        std::fs::create_dir(&inner).expect("the folder is writable");
+        let file = inner.join("libonnxruntime.so.1.28.0");
+        for name in ["libonnxruntime.so.1.28.0", "libonnxruntime_providers_shared.so"] {
+            std::fs::write(inner.join(name), "").expect("the folder is writable");
+        }
+        for path in [&file, &inner, folder.path()] {
+            assert_eq!(find_in(path), Some(file.clone()), "{}", path.display());
+        }
+        assert_eq!(find_in(&folder.path().join("nowhere")), None);
+        let error = open(Some(folder.path().into()), "cpu").expect_err("an empty library");
+        assert!(error.message.contains("file too short"), "{error}");
+    }
+}

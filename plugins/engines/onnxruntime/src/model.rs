@@ -1,0 +1,240 @@
+//! A model's file, and the sessions that are made of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use onnx_file::OnnxFile;
+use ort::logging::LogLevel;
+use ort::session::Session;
+use plugin_api::backend::{
+    Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result, View,
+};
+
+use crate::error::{Doing, convert};
+use crate::options::Common;
+use crate::provider::ProviderOptions;
+use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
+
+/// A loaded model.
+pub struct OrtModel {
+    source: Arc<Source>,
+    /// The session that all share, where the provider makes none for particular shapes.
+    session: Option<Arc<Made>>,
+}
+
+/// What sessions are made of.
+pub(crate) struct Source {
+    library: &'static Library,
+    path: PathBuf,
+    precision: &'static str,
+    info: ModelInfo,
+    pub(crate) provider: Box<dyn Provider>,
+    accelerator: Option<Arc<dyn Accelerator>>,
+    common: Common,
+    threads: u32,
+}
+
+/// ONNX Runtime's session.
+pub(crate) struct Made {
+    /// Dropped before what it computes on.
+    pub(crate) session: Session,
+    pub(crate) source: Arc<Source>,
+    pub(crate) provider_options: ProviderOptions,
+}
+
+/// What a session is made for.
+#[derive(Debug, Clone)]
+pub(crate) struct Purpose {
+    pub(crate) precision: String,
+    /// Sizes of named axes.
+    pub(crate) sizes: Vec<(String, i64)>,
+}
+
+impl OrtModel {
+    /// Loads a model for a provider's device. `threads` are used where the request names none.
+    ///
+    /// # Errors
+    ///
+    /// Where the file is missing, damaged or no model, an option is wrong, or the provider cannot run
+    /// the model.
+    pub fn load(
+        library: &'static Library,
+        request: &LoadRequest<'_>,
+        provider: Box<dyn Provider>,
+        threads: u32,
+    ) -> Result<Self> {
+        let common = Common::read(&request.options)?;
+        let file = OnnxFile::read(request.path)?;
+        let accelerator = provider.accelerator();
+        let source = Arc::new(Source {
+            library,
+            path: request.path.to_path_buf(),
+            precision: file.precision().unwrap_or("fp32"),
+            info: file.info(),
+            provider,
+            accelerator,
+            common,
+            threads: request.threads.unwrap_or(threads),
+        });
+        let session = if source.provider.specialises() {
+            None
+        } else {
+            let purpose = Purpose { precision: source.precision.into(), sizes: Vec::new() };
+            Some(Arc::new(source.make(&purpose, None)?))
+        };
+        Ok(Self { source, session })
+    }
+}
+
+impl Model for OrtModel {
+    type Tensor = OrtTensor;
+    type Session = OrtSession;
+
+    fn info(&self) -> ModelInfo {
+        self.source.info.clone()
+    }
+
+    fn prepare(&self, request: &PrepareRequest<'_>) -> Result<OrtSession> {
+        let source = &self.source;
+        source.check_precision(request.precision)?;
+        let sizes = source.named_sizes(request.shapes);
+        let purpose = Purpose { precision: request.precision.into(), sizes };
+        let made = match &self.session {
+            Some(session) => Arc::clone(session),
+            None => Arc::new(source.make(&purpose, None)?),
+        };
+        OrtSession::new(made, purpose, request.shapes)
+    }
+
+    fn tensor(&self, view: &View<'_>) -> Result<OrtTensor> {
+        OrtTensor::new(view, self.source.accelerator.as_ref())
+    }
+}
+
+impl Source {
+    pub(crate) fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    pub(crate) fn accelerator(&self) -> Option<&Arc<dyn Accelerator>> {
+        self.accelerator.as_ref()
+    }
+
+    fn check_precision(&self, asked: &str) -> Result<()> {
+        let (own, offered) = (self.precision, self.provider.precisions());
+        if !offered.contains(&asked) {
+            let (provider, offered) = (self.provider.name(), offered.join(", "));
+            let message = format!("{asked} is not offered by {provider}; {offered} is");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        if asked == own || self.provider.converts(own, asked) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is a model in {own}, and {} computes in the model's own types: give it a file in \
+             {asked} with `path = {{ {own} = \"…\", {asked} = \"…\" }}`, or ask for {own}",
+            self.path.display(),
+            self.provider.name(),
+        );
+        Err(Error::new(ErrorCode::Unsupported, message))
+    }
+
+    /// Sizes of the axes that have names.
+    fn named_sizes(&self, shapes: &[&[i64]]) -> Vec<(String, i64)> {
+        let mut sizes = Vec::new();
+        for (input, shape) in self.info.inputs.iter().zip(shapes) {
+            for (dimension, size) in input.dimensions.iter().flatten().zip(*shape) {
+                if let Dimension::Dynamic(name) = dimension
+                    && !name.is_empty()
+                    && sizes.iter().all(|(known, _)| known != name)
+                {
+                    sizes.push((name.clone(), *size));
+                }
+            }
+        }
+        sizes
+    }
+
+    /// Makes a session, which writes a profile where `profile` says.
+    pub(crate) fn make(
+        self: &Arc<Self>,
+        purpose: &Purpose,
+        profile: Option<&Path>,
+    ) -> Result<Made> {
+        let mut provider_options = self.provider.options(&purpose.precision);
+        provider_options.extend(self.common.provider.clone());
+        // What was logged before says nothing about this.
+        drop(log::taken());
+        let made = self.build(purpose, &provider_options, profile);
+        let session = made.map_err(|error| {
+            let error = convert(&error, Doing::Loading);
+            let message = format!("{}: {}", self.path.display(), error.message);
+            Error { message, ..error }
+        })?;
+        let logged = log::taken();
+        self.provider.check_log(&logged).map_err(|what| {
+            let message = format!("{}: {what}", self.path.display());
+            Error::new(ErrorCode::Device, message).with_details(logged)
+        })?;
+        Ok(Made { session, source: Arc::clone(self), provider_options })
+    }
+
+    fn build(
+        &self,
+        purpose: &Purpose,
+        provider_options: &ProviderOptions,
+        profile: Option<&Path>,
+    ) -> ort::Result<Session> {
+        let common = &self.common;
+        let mut builder = Session::builder(self.library.environment())?
+            .with_log_level(LogLevel::Warning)?
+            .with_optimization_level(common.optimisation.level())?
+            .with_intra_threads(self.threads as usize)?
+            .with_intra_op_spinning(common.spinning)?;
+        // The processor is what all others fall back to.
+        if common.strict && self.provider.name() != Cpu::NAME {
+            builder = builder.with_disable_cpu_fallback()?;
+        }
+        if self.provider.specialises() {
+            for (name, size) in &purpose.sizes {
+                builder = builder.with_dimension_override(name, *size)?;
+            }
+        }
+        for (key, value) in &common.session {
+            builder = builder.with_config_entry(key, value)?;
+        }
+        if let Some(path) = profile {
+            builder = builder.with_profiling(path)?;
+        }
+        self.provider.append(builder, provider_options)?.commit_from_file(&self.path)
+    }
+
+    /// What a session uses.
+    pub(crate) fn used(
+        &self,
+        purpose: &Purpose,
+        provider_options: &ProviderOptions,
+    ) -> Vec<(String, String)> {
+        let common = &self.common;
+        let mut used: Vec<(String, String)> = [
+            ("precision", purpose.precision.clone()),
+            ("threads", self.threads.to_string()),
+            ("engine", "onnxruntime".to_owned()),
+            ("engine-version", self.library.version().to_owned()),
+            ("provider", self.provider.name().to_owned()),
+            ("graph-optimisation", common.optimisation.name().to_owned()),
+            ("allow-spinning", common.spinning.to_string()),
+            ("placement", if common.strict { "strict" } else { "any" }.to_owned()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into();
+        if purpose.precision != self.precision {
+            used.push(("converted-from".into(), self.precision.into()));
+        }
+        used.extend(self.provider.used());
+        let provider = provider_options.iter();
+        used.extend(provider.map(|(key, value)| (format!("provider.{key}"), value.clone())));
+        used.extend(common.session.clone());
+        used
+    }
+}

@@ -1,0 +1,125 @@
+//! What computes: an execution provider, set up by a plugin.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+use ort::AsPointer;
+use ort::session::builder::SessionBuilder;
+
+use crate::Accelerator;
+
+/// Options of an execution provider by ONNX Runtime's names.
+pub type ProviderOptions = BTreeMap<String, String>;
+
+/// An execution provider on a device.
+pub trait Provider: Send + Sync + 'static {
+    /// ONNX Runtime's name for it, such as `CUDAExecutionProvider`.
+    fn name(&self) -> &str;
+
+    /// The precisions in which it computes without widening or narrowing anything by itself.
+    fn precisions(&self) -> &[&str];
+
+    /// The options that it gets for sessions of a precision. Those of the manifest replace them.
+    fn options(&self, precision: &str) -> ProviderOptions {
+        let _ = precision;
+        ProviderOptions::new()
+    }
+
+    /// Adds it to a session's builder.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not there, or does not take the options.
+    fn append(
+        &self,
+        builder: SessionBuilder,
+        options: &ProviderOptions,
+    ) -> ort::Result<SessionBuilder>;
+
+    /// Whether it computes in `precision` with a model whose file is of another one. ONNX Runtime
+    /// itself never does.
+    fn converts(&self, file: &str, precision: &str) -> bool {
+        let _ = (file, precision);
+        false
+    }
+
+    /// Whether sessions are made for the shapes and the precision that a model is prepared for. Such a
+    /// session is made when it is prepared; one that is not, when the model is loaded, for all to share.
+    fn specialises(&self) -> bool {
+        false
+    }
+
+    /// The device's memory and queue, where tensors live there. Without it tensors live in the host's
+    /// memory, and ONNX Runtime copies in each run what the provider wants elsewhere.
+    fn accelerator(&self) -> Option<Arc<dyn Accelerator>> {
+        None
+    }
+
+    /// What else a session uses, for the record.
+    fn used(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Looks at what was logged while a session was made, for providers that report there, and
+    /// nowhere else, that they do not work.
+    ///
+    /// # Errors
+    ///
+    /// What does not work, in a sentence.
+    fn check_log(&self, log: &str) -> Result<(), String> {
+        let _ = log;
+        Ok(())
+    }
+}
+
+/// Adds a provider that is known by its name alone.
+///
+/// # Errors
+///
+/// Where the library has no such provider, or it does not take the options.
+pub fn append_by_name(
+    mut builder: SessionBuilder,
+    name: &CStr,
+    options: &ProviderOptions,
+) -> ort::Result<SessionBuilder> {
+    let strings = |texts: Vec<&String>| {
+        texts.into_iter().map(|text| CString::new(text.as_str())).collect::<Result<Vec<_>, _>>()
+    };
+    let (keys, values) = (strings(options.keys().collect())?, strings(options.values().collect())?);
+    let pointers = |strings: &[CString]| strings.iter().map(|it| it.as_ptr()).collect::<Vec<_>>();
+    let (key_pointers, value_pointers) = (pointers(&keys), pointers(&values));
+    // SAFETY: builder, name, keys and values are valid during the call, which copies them.
+    unsafe {
+        let append = ort::api().SessionOptionsAppendExecutionProvider;
+        let (keys, values) = (key_pointers.as_ptr(), value_pointers.as_ptr());
+        let status = append(builder.ptr_mut(), name.as_ptr(), keys, values, options.len());
+        ort::Error::result_from_status(status)?;
+    }
+    Ok(builder)
+}
+
+/// The processor, which ONNX Runtime computes on where it is told nothing else.
+#[derive(Debug)]
+pub struct Cpu;
+
+impl Cpu {
+    /// ONNX Runtime's name.
+    pub const NAME: &'static str = "CPUExecutionProvider";
+}
+
+impl Provider for Cpu {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    /// The processor has few operators in fp16 and bf16. ONNX Runtime puts casts around the others,
+    /// and computes in fp32, so neither is offered.
+    fn precisions(&self) -> &[&str] {
+        &["fp32", "int8"]
+    }
+
+    fn append(&self, builder: SessionBuilder, _: &ProviderOptions) -> ort::Result<SessionBuilder> {
+        Ok(builder)
+    }
+}
