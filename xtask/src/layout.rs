@@ -91,8 +91,11 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
         let plugin = folder.join("plugins").join(id);
         let library = format!("libbackend_{id}.so");
         copy_if_changed(&folder.join(&library), &plugin.join(&library))?;
-        let description = root().join("plugins/backends").join(id).join("plugin.toml");
-        copy_if_changed(&description, &plugin.join("plugin.toml"))?;
+        let source = root().join("plugins/backends").join(id);
+        copy_if_changed(&source.join("plugin.toml"), &plugin.join("plugin.toml"))?;
+        if source.join("runtime.lock").is_file() {
+            copy_if_changed(&source.join("runtime.lock"), &plugin.join("runtime.lock"))?;
+        }
     }
     for (kind, ids) in GUESTS {
         for id in *ids {

@@ -71,6 +71,18 @@ pub struct GlobalArguments {
     /// lists further ones.
     #[arg(long, global = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub plugins: Vec<PathBuf>,
+    /// Runtime that a plugin is to use: its folder, or the library itself. Can be given more than
+    /// once. TARE_RUNTIME_ID, with the plugin's id in capitals, says the same.
+    #[arg(long = "runtime", global = true, value_name = "ID=PATH", value_parser = named_runtime)]
+    pub runtimes: Vec<(String, PathBuf)>,
+}
+
+/// A plugin's id, and the path of its runtime.
+fn named_runtime(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((id, path)) if !id.is_empty() && !path.is_empty() => Ok((id.into(), path.into())),
+        _ => Err("write the plugin's id and the path, such as cuda=/opt/onnxruntime".into()),
+    }
 }
 
 /// How data is written.
@@ -115,6 +127,9 @@ pub enum Command {
     /// List plugins, look into one, or trust one.
     #[command(subcommand)]
     Plugins(PluginsCommand),
+    /// List, install, remove or verify the vendors' runtimes that plugins run on.
+    #[command(subcommand)]
+    Runtimes(RuntimesCommand),
     /// List the devices that every installed backend sees.
     Devices,
     /// List, show, query, export and index what was measured.
@@ -161,6 +176,10 @@ pub struct RunArguments {
     /// Write reports to this folder instead of into the run folder.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
+    /// Install the runtimes that the manifest's backends use and that are missing, before anything
+    /// is measured. Without this nothing is ever downloaded.
+    #[arg(long)]
+    pub install: bool,
 }
 
 const RUN_HELP: &str = "\
@@ -207,6 +226,42 @@ A native plugin can do whatever you can do. One that you put into your plugin fo
 library that has changed since is refused until you trust it. One that only a manifest names is
 refused from the start; to trust it, name its folder with --plugins. Plugins beside the executable
 are as trusted as the executable. WASM plugins run in a sandbox and need no trust.";
+
+/// Commands on runtimes.
+#[derive(Debug, Subcommand)]
+pub enum RuntimesCommand {
+    /// List the runtimes that plugins use, and what else is installed.
+    List,
+    /// Install the runtimes of plugins, or put right what is damaged.
+    #[command(after_long_help = INSTALL_HELP)]
+    Install {
+        /// The plugins' ids.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Remove installed runtimes.
+    Remove {
+        /// Plugins' ids, or names as `list` shows them, such as onnxruntime-1.28.0.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Read every file of installed runtimes again and compare it with what was installed.
+    Verify {
+        /// Plugins' ids, or names as `list` shows them; all that are installed where none is given.
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+const INSTALL_HELP: &str = "\
+A plugin's runtime.lock names the packages that its runtime consists of, with their hashes. They are
+fetched with your own pip (python3 -m pip), so that its settings for index, proxy, certificates and
+cache hold, and unpacked into runtimes/ of your data folder. Nothing of them is run, and no Python
+environment is changed. What has arrived whole is kept when the rest fails; the same command then goes
+on from there.
+
+A runtime that is on this machine already is named instead: with --runtime ID=PATH, with the variable
+TARE_RUNTIME_ID, or with `path` under [runtime] in the plugin's plugin.toml, in this order.";
 
 /// Commands on results.
 #[derive(Debug, Subcommand)]

@@ -9,15 +9,19 @@ use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
-use host_record::{DeviceInfo, Gap, GapKind, Pin, PluginIdentity, list_of_processors};
+use host_record::{
+    DeviceInfo, Gap, GapKind, Pin, PluginIdentity, RuntimeIdentity, list_of_processors,
+};
 use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
 use host_run::{DescribeError, Interrupt, Runner};
+use host_runtime::{Runtimes, Standing};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Findings, unknown_option};
 use crate::platform::{self, Machine};
 use crate::printer::Printer;
+use crate::runtimes;
 use crate::settings::Settings;
 
 /// A manifest that has been read, be it right or wrong.
@@ -50,6 +54,7 @@ pub(crate) struct Checked {
     pub(crate) files: Files,
     pub(crate) backends: Vec<ChosenBackend>,
     pub(crate) guests: Chosen,
+    pub(crate) runtimes: Runtimes,
 }
 
 impl Draft {
@@ -91,6 +96,7 @@ impl Draft {
         let Self { path, shown, base, text, reading: Reading { experiment, mentions } } = self;
         let folders: Vec<_> = mentions.plugin_folders.iter().map(|it| base.join(it)).collect();
         let registry = settings.registry(&folders);
+        let runtimes = settings.runtimes(&registry)?;
 
         let (experiment, mut wrong) = match experiment {
             Ok(experiment) => (Some(experiment), Vec::new()),
@@ -119,12 +125,11 @@ impl Draft {
             Chosen::all(&mentions, &registry, printer)?;
         wrong.extend(unfit);
         let backends = match &experiment {
-            Some(experiment) => {
-                choose_backends(experiment, &registry, printer).unwrap_or_else(|failure| {
+            Some(experiment) => choose_backends(experiment, &registry, &runtimes, printer)
+                .unwrap_or_else(|failure| {
                     others.push(failure);
                     Vec::new()
-                })
-            }
+                }),
             None => {
                 warn_of_missing(&mentions, &registry, printer);
                 Vec::new()
@@ -142,7 +147,7 @@ impl Draft {
         match (Failure::all(placed.into_iter().chain(others)), experiment) {
             (None, Some(experiment)) => {
                 let manifest = Manifest { path, shown, base, text, experiment, mentions };
-                Ok(Checked { manifest, files, backends, guests })
+                Ok(Checked { manifest, files, backends, guests, runtimes })
             }
             (Some(failure), _) => Err(failure),
             (None, None) => Err(Failure::new(Exit::Manifest, "the manifest cannot be read")),
@@ -320,6 +325,33 @@ pub(crate) struct ChosenBackend {
     pub(crate) id: String,
     /// The plugin, or why there is none.
     pub(crate) plugin: std::result::Result<BackendPlugin, RegistryError>,
+    /// How things stand with the plugin's runtime; `None` where it takes none.
+    pub(crate) runtime: Option<Standing>,
+}
+
+impl ChosenBackend {
+    /// Which runtime the plugin is given, as results keep it.
+    pub(crate) fn runtime_identity(&self) -> Result<Option<RuntimeIdentity>> {
+        match (&self.plugin, &self.runtime) {
+            (Ok(plugin), Some(Standing::Ready(ready))) => Ok(Some(ready.identify(&plugin.plugin)?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Installs the runtimes of the chosen plugins that are missing.
+pub(crate) fn install_missing(
+    backends: &mut [ChosenBackend],
+    runtimes: &Runtimes,
+    printer: &Printer,
+) -> Result<()> {
+    for backend in backends {
+        if let (Ok(plugin), Some(Standing::Missing { .. })) = (&backend.plugin, &backend.runtime) {
+            runtimes::install(runtimes, &plugin.plugin, printer)?;
+            backend.runtime = runtimes.find(&plugin.plugin)?;
+        }
+    }
+    Ok(())
 }
 
 /// Chooses the plugin of each backend. One that is missing makes gaps of its cases; one that is
@@ -327,6 +359,7 @@ pub(crate) struct ChosenBackend {
 pub(crate) fn choose_backends(
     experiment: &Experiment,
     registry: &Registry,
+    runtimes: &Runtimes,
     printer: &Printer,
 ) -> Result<Vec<ChosenBackend>> {
     let mut chosen = Vec::new();
@@ -340,7 +373,8 @@ pub(crate) fn choose_backends(
                 | RegistryError::Broken { .. }),
             ) => {
                 printer.warning(&error, error.help().as_deref());
-                chosen.push(ChosenBackend { id: backend.id.clone(), plugin: Err(error) });
+                let id = backend.id.clone();
+                chosen.push(ChosenBackend { id, plugin: Err(error), runtime: None });
             }
             Err(error) => refused.push(Failure::from(error)),
             Ok(plugin) => {
@@ -355,7 +389,13 @@ pub(crate) fn choose_backends(
                         ),
                     );
                 }
-                chosen.push(ChosenBackend { id: backend.id.clone(), plugin: Ok(plugin) });
+                match runtimes.find(&plugin.plugin) {
+                    Ok(runtime) => {
+                        let id = backend.id.clone();
+                        chosen.push(ChosenBackend { id, plugin: Ok(plugin), runtime });
+                    }
+                    Err(error) => refused.push(Failure::from(error)),
+                }
             }
         }
     }
@@ -403,16 +443,36 @@ pub(crate) fn describe_backends(
                     library: plugin.plugin.library.clone(),
                     devices: devices.clone(),
                 },
-                Some(Err(error)) => {
-                    described.failures.insert(backend.id.clone(), error.clone());
-                    missing(error.to_string())
-                }
+                Some(Err(error)) => match lacking(plugin, backend.runtime.as_ref(), error) {
+                    Some(gap) => BackendFacts::Missing(gap),
+                    None => {
+                        described.failures.insert(backend.id.clone(), error.clone());
+                        missing(error.to_string())
+                    }
+                },
                 None => missing(format!("plugin `{}` was not asked", plugin.identity.id)),
             },
         };
         described.facts.insert(backend.id.clone(), facts);
     }
     described
+}
+
+/// That a plugin cannot be described for want of its runtime, and so has not failed. One that finds its
+/// libraries where the system keeps them needs no other.
+fn lacking(
+    plugin: &BackendPlugin,
+    runtime: Option<&Standing>,
+    error: &DescribeError,
+) -> Option<Gap> {
+    use host_record::Failure::{Backend, MissingLibrary};
+    match &error.failure {
+        Backend { code, .. } if code == "not-found" => {}
+        MissingLibrary { .. } => {}
+        _ => return None,
+    }
+    let reason = runtimes::missing(&plugin.plugin, runtime)?;
+    Some(Gap { kind: GapKind::RuntimeMissing, reason })
 }
 
 /// Asks a plugin for its devices. It must be the plugin that its `plugin.toml` says it is, since
@@ -440,6 +500,17 @@ pub(crate) fn describe(
 
 fn missing(reason: String) -> BackendFacts {
     BackendFacts::Missing(Gap { kind: GapKind::PluginMissing, reason })
+}
+
+/// A runner for the chosen backends, with their runtimes.
+pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Result<Runner> {
+    let mut runner = runner(settings)?;
+    for backend in backends {
+        if let (Ok(plugin), Some(Standing::Ready(ready))) = (&backend.plugin, &backend.runtime) {
+            runner.runtimes.insert(plugin.plugin.library.clone(), ready.path.clone());
+        }
+    }
+    Ok(runner)
 }
 
 /// A runner with the worker that lies beside the executable.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use host_manifest::ManifestErrors;
 use host_registry::RegistryError;
+use host_runtime::RuntimeError;
 use host_store::StoreError;
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
@@ -175,6 +176,28 @@ impl From<RegistryError> for Failure {
         let failure = Self::new(Exit::Plugin, error.to_string());
         let failure = match error {
             RegistryError::Read { source, .. } => failure.because(source),
+            _ => failure,
+        };
+        match help {
+            Some(help) => failure.help(help),
+            None => failure,
+        }
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        let help = error.help();
+        // What disk or system refuse is no fault of a plugin's.
+        let exit = match error {
+            RuntimeError::Io { .. } | RuntimeError::Space { .. } | RuntimeError::Nowhere => {
+                Exit::Failure
+            }
+            _ => Exit::Plugin,
+        };
+        let failure = Self::new(exit, error.to_string());
+        let failure = match error {
+            RuntimeError::Io { source, .. } => failure.because(source),
             _ => failure,
         };
         match help {

@@ -125,7 +125,9 @@ impl Chosen {
 
     /// The guests, as the run folder keeps them.
     pub(crate) fn run_plugins(&self) -> impl Iterator<Item = RunPlugin> + '_ {
-        let role = |role| move |guest: &Guest| RunPlugin { role, identity: guest.identity.clone() };
+        let role = |role| {
+            move |guest: &Guest| RunPlugin { role, identity: guest.identity.clone(), runtime: None }
+        };
         self.metrics
             .iter()
             .map(role(PluginRole::Metric))

@@ -26,6 +26,7 @@ mod platform;
 mod printer;
 mod programs;
 mod progress;
+mod runtimes;
 mod settings;
 mod style;
 mod summary;
@@ -85,6 +86,7 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Plan(arguments) => commands::plan::plan(arguments, settings, printer),
         Command::Init(arguments) => commands::init::init(arguments, printer),
         Command::Plugins(command) => commands::plugins::plugins(command, settings, printer),
+        Command::Runtimes(command) => commands::runtimes::runtimes(command, settings, printer),
         Command::Devices => commands::devices::devices(settings, printer),
         Command::Results(command) => commands::results::results(command, settings, printer),
         Command::Doctor => commands::doctor::doctor(settings, printer),
@@ -102,7 +104,7 @@ fn log(global: &GlobalArguments, printer: &Printer) {
         _ => LevelFilter::DEBUG,
     };
     // Events of the libraries below are of no use to a user.
-    let rooms = ["cli", "manifest", "plan", "registry", "run", "store", "wasm"];
+    let rooms = ["cli", "manifest", "plan", "registry", "run", "runtime", "store", "wasm"];
     let filter = Targets::new().with_targets(rooms.map(|room| (format!("host_{room}"), level)));
     let format = tracing_subscriber::fmt::layer()
         .with_writer(printer::Log::of(printer))

@@ -24,6 +24,7 @@ mod processes;
 pub mod protocol;
 mod recorder;
 mod results;
+mod runtime;
 mod sample;
 mod table;
 mod warning;
@@ -49,6 +50,7 @@ pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
+pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
     OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,

@@ -52,6 +52,8 @@ names! {
     GapKind {
         /// No such plugin is installed, or none with a version that fits.
         PluginMissing = "plugin-missing",
+        /// The plugin is there, and the vendor's runtime that it needs is not.
+        RuntimeMissing = "runtime-missing",
         /// The plugin sees no such device on this machine.
         DeviceMissing = "device-missing",
         /// The device does not compute in this precision.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::lock::LockError;
 use crate::search::Origin;
 
-/// A `plugin.toml` that cannot be used.
+/// A `plugin.toml` or `runtime.lock` that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {message}", .file.display(), .line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct MetadataError {

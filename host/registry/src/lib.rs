@@ -40,12 +40,15 @@ mod lock;
 mod metadata;
 mod platform;
 mod registry;
+mod runtime;
 mod search;
+mod strict;
 
 pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
 pub use metadata::{Kind, Metadata};
 pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust, sha256_of_file};
+pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
 pub use search::{Folder, Origin, Places, Search};
 
 /// The native ABI that this host speaks: major and minor version, as `plugin.toml`'s `api` range

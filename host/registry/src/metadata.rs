@@ -8,6 +8,8 @@ use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 
 use crate::error::MetadataError;
+use crate::runtime::RuntimeNeed;
+use crate::strict::Text;
 
 /// The newest `schema` of `plugin.toml` that this host reads.
 const SCHEMA: u32 = 1;
@@ -48,6 +50,9 @@ pub struct Metadata {
     /// Libraries that it expects to find on the system.
     #[serde(default)]
     pub runtime_libraries: Vec<String>,
+    /// The vendor's runtime that it runs on, where that can be installed.
+    #[serde(default)]
+    pub runtime: Option<RuntimeNeed>,
     /// What it wants to do beyond computing, in words for the user; the host cannot hold native
     /// code to them.
     #[serde(default)]
@@ -80,41 +85,9 @@ impl Metadata {
     ///
     /// As [`Metadata::read`].
     pub fn parse(text: &str, file: &Path) -> Result<Self, MetadataError> {
-        let at = |offset: Option<usize>, message: String| MetadataError {
-            file: file.to_owned(),
-            line: offset.map(|offset| line_of(text, offset)),
-            message,
-        };
-        let syntax = |error: toml::de::Error| {
-            let offset = error.span().map(|span| span.start);
-            let offending = error.span().and_then(|span| text.get(span)).unwrap_or_default();
-            let message = error.message();
-            if message.starts_with("missing field") {
-                return at(None, message.replace("missing field", "missing key"));
-            }
-            if message.starts_with("unknown field") {
-                return at(offset, unknown_key(offending));
-            }
-            let key = offset.and_then(|offset| key_at(text, offset));
-            at(offset, key.map_or(message.to_owned(), |key| format!("`{key}`: {message}")))
-        };
-        // The schema first: a newer file may well have keys that this host does not know, and
-        // the reason then is its version.
-        #[derive(Deserialize)]
-        struct Schema {
-            schema: u32,
-        }
-        let Schema { schema } = toml::from_str(text).map_err(syntax)?;
-        let value = |key: &str, message: String| Err(at(offset_of_key(text, key), message));
-        if schema == 0 || schema > SCHEMA {
-            return value(
-                "schema",
-                format!(
-                    "schema {schema} is not known; this host reads up to {SCHEMA}, so it may have to be updated"
-                ),
-            );
-        }
-        let metadata: Self = toml::from_str(text).map_err(syntax)?;
+        let text = Text { text, file };
+        let value = |key: &str, message: String| Err(text.at_key(key, message));
+        let metadata: Self = text.parse(SCHEMA)?;
         if !is_id(&metadata.id) {
             return value(
                 "id",
@@ -160,7 +133,7 @@ impl Metadata {
 
 /// Whether people can read the text in a table: it has no line breaks and no other control
 /// characters.
-fn is_line(text: &str) -> bool {
+pub(crate) fn is_line(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }
 
@@ -176,51 +149,6 @@ pub(crate) fn is_id(id: &str) -> bool {
 fn is_library_name(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-}
-
-/// Names the unknown key and the nearest known one, since a typo is the commonest reason.
-fn unknown_key(key: &str) -> String {
-    const KEYS: &[&str] = &[
-        "schema",
-        "id",
-        "version",
-        "kind",
-        "summary",
-        "license",
-        "library",
-        "api",
-        "hardware",
-        "engine",
-        "runtime-libraries",
-        "permissions",
-        "options",
-    ];
-    let nearest = crate::error::nearest(key, KEYS.iter().copied());
-    let meant = nearest.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
-    format!("unknown key `{key}`{meant}")
-}
-
-/// The key that is assigned on the line of `offset`.
-fn key_at(text: &str, offset: usize) -> Option<&str> {
-    let line = text.lines().nth(line_of(text, offset) - 1)?;
-    Some(line.split_once('=')?.0.trim())
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
-}
-
-/// Where the line that assigns the top-level `key` begins.
-fn offset_of_key(text: &str, key: &str) -> Option<usize> {
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let rest = line.trim_start().strip_prefix(key);
-        if rest.is_some_and(|rest| rest.trim_start().starts_with('=')) {
-            return Some(offset);
-        }
-        offset += line.len();
-    }
-    None
 }
 
 #[cfg(test)]
@@ -264,6 +192,33 @@ engine = "rten"
         let text = format!("{GOOD}options = {{}}\n");
         let metadata = Metadata::parse(&text, Path::new("plugin.toml")).expect("a good file");
         assert_eq!(metadata.options, Some(BTreeMap::new()), "it takes none, and says so");
+    }
+
+    #[test]
+    fn a_runtime_is_named() {
+        let runtime = "[runtime]\nname = \"onnxruntime\"\nversion = \"1.22.2.post3\"\n\
+                       summary = \"ONNX Runtime\"\n";
+        let parse = |text: &str| Metadata::parse(text, Path::new("cpu/plugin.toml"));
+        let metadata = parse(&format!("{GOOD}{runtime}")).expect("a good file");
+        let need = metadata.runtime.expect("it is named");
+        assert_eq!(need.folder_name(), "onnxruntime-1.22.2.post3");
+        assert_eq!((need.optional, need.path), (false, None));
+        let broken = |from: &str, to: &str| {
+            let text = format!("{GOOD}{runtime}").replacen(from, to, 1);
+            parse(&text).expect_err("a broken runtime").to_string()
+        };
+        let cases = [
+            broken("\"onnxruntime\"", "\"../onnxruntime\""),
+            broken("summary = \"ONNX", "sumary = \"ONNX"),
+            broken("ONNX Runtime", "ONNX\\nRuntime"),
+            broken("version = \"1.22.2.post3\"\n", ""),
+        ];
+        insta::assert_snapshot!(cases.join("\n"), @r#"
+    cpu/plugin.toml:12: `name`: "../onnxruntime" is not a name or version of letters, digits, `.`, `-`, `_` and `+`
+    cpu/plugin.toml:14: unknown key `sumary`; did you mean `summary`?
+    cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has characters that cannot be seen
+    cpu/plugin.toml: missing key `version`
+    "#);
     }
 
     #[test]

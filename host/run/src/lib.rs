@@ -18,6 +18,7 @@ Nothing is printed here; whoever wants to show progress passes an [`Observer`].
 */
 
 mod death;
+mod environment;
 mod interrupt;
 pub mod machine;
 mod observer;

@@ -15,6 +15,9 @@ pub(crate) use linux::{
     Memory, System, available_memory, c_library, memory_of, out_of_memory_kills,
 };
 
+/// The variable that lists the folders which the loader looks into first.
+pub(crate) const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 /// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and what
 /// it starts can be ended with it.
 pub(crate) fn separate(command: &mut Command) {

@@ -45,9 +45,20 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts `executable` in a process group of its own and sends it the request.
-    pub(crate) fn start(executable: &Path, request: Vec<u8>) -> io::Result<Self> {
+    /// Starts `executable` in a process group of its own, with the environment that a plugin on this
+    /// runtime finds, and sends it the request.
+    pub(crate) fn start(
+        executable: &Path,
+        runtime: Option<&Path>,
+        request: Vec<u8>,
+    ) -> io::Result<Self> {
         let mut command = Command::new(executable);
+        command.envs(crate::environment::fixed());
+        match runtime {
+            Some(runtime) => command.envs(crate::environment::of_runtime(runtime)),
+            // Whoever started the host is not to choose the runtime of every plugin at once.
+            None => command.env_remove(crate::environment::RUNTIME),
+        };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         platform::separate(&mut command);
         let mut child = command.spawn()?;

@@ -1,6 +1,6 @@
 //! The run itself: one case after another.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use host_record::{
     Recorder, SampleBlock,
 };
 
-use crate::supervise::{Conclusion, Limits, supervise};
+use crate::supervise::{Conclusion, Limits, Program, supervise};
 use crate::{Interrupt, Observer, machine};
 
 /// Runs cases and describes plugins, each in a worker process of its own.
@@ -23,6 +23,8 @@ pub struct Runner {
     pub describe_timeout: Duration,
     /// A folder of the user's, whose git commit is recorded with each case.
     pub repository: Option<PathBuf>,
+    /// The runtimes that plugins are to use, each a folder or a library, by the plugin's library.
+    pub runtimes: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// What a run came to.
@@ -61,12 +63,19 @@ impl Runner {
     /// Samples that are held back while the worker measures may take this many bytes.
     const HELD_LIMIT: usize = 64 << 20;
 
-    /// A runner with this `host-worker`, a time-out of half a minute for describing, and no
-    /// repository.
+    /// A runner with this `host-worker`, a time-out of half a minute for describing, no repository
+    /// and no runtimes.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>) -> Self {
         let describe_timeout = Duration::from_secs(30);
-        Self { worker: worker.into(), describe_timeout, repository: None }
+        let runtimes = BTreeMap::new();
+        Self { worker: worker.into(), describe_timeout, repository: None, runtimes }
+    }
+
+    /// What is started for a plugin.
+    fn program(&self, library: &Path) -> Program<'_> {
+        let runtime = self.runtimes.get(library).map(PathBuf::as_path);
+        Program { executable: &self.worker, runtime }
     }
 
     /// Opens a plugin in a worker, and asks what it is and which devices it sees. A library with
@@ -97,7 +106,7 @@ impl Runner {
             Ok::<_, std::convert::Infallible>(())
         };
         let Ok((conclusion, standard_error)) =
-            supervise(&self.worker, &request, limits, interrupt, ignore);
+            supervise(self.program(library), &request, limits, interrupt, ignore);
         let failure = match conclusion {
             Conclusion::Described(description) => return Ok(*description),
             Conclusion::Failed(failure) => failure,
@@ -213,7 +222,7 @@ impl Runner {
             Ok(())
         };
         let (conclusion, standard_error) =
-            supervise(&self.worker, &request, limits, interrupt, receive)?;
+            supervise(self.program(&case.plugin_library), &request, limits, interrupt, receive)?;
         // What was measured before a failure is kept with the failed case.
         held.release(recorder)?;
 

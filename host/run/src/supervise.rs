@@ -44,6 +44,13 @@ pub(crate) enum Conclusion {
     Interrupted,
 }
 
+/// The program that is started as a worker, and the runtime that its plugin is to use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program<'a> {
+    pub(crate) executable: &'a Path,
+    pub(crate) runtime: Option<&'a Path>,
+}
+
 /// Starts a worker with a request, passes its phases, samples and outputs on to `receive`, and
 /// returns what came of it and its last standard error.
 ///
@@ -51,14 +58,14 @@ pub(crate) enum Conclusion {
 ///
 /// Only what `receive` says; the worker is then ended.
 pub(crate) fn supervise<E>(
-    executable: &Path,
+    program: Program<'_>,
     request: &Request,
     limits: Limits,
     interrupt: &Interrupt,
     mut receive: impl FnMut(Message) -> Result<(), E>,
 ) -> Result<(Conclusion, String), E> {
     let mut watch = Watch::new(limits);
-    let worker = match start(executable, request) {
+    let worker = match start(program, request) {
         Ok(worker) => worker,
         Err(detail) => {
             let failure = Failure::NotStarted { detail };
@@ -133,10 +140,12 @@ pub(crate) fn supervise<E>(
     Ok((conclusion, standard_error))
 }
 
-fn start(executable: &Path, request: &Request) -> Result<Worker, String> {
+fn start(program: Program<'_>, request: &Request) -> Result<Worker, String> {
+    let Program { executable, runtime } = program;
     let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
     line.push(b'\n');
-    Worker::start(executable, line).map_err(|error| format!("{}: {error}", executable.display()))
+    Worker::start(executable, runtime, line)
+        .map_err(|error| format!("{}: {error}", executable.display()))
 }
 
 /// What to do with a frame.

@@ -451,3 +451,41 @@ fn a_daemon_that_keeps_the_pipes_does_not_keep_the_host() {
     assert_eq!(failure, Failure::ExitCode { code: 6, phase: Phase::Start });
     assert_eq!(standard_error, "last words\n");
 }
+
+#[test]
+fn a_worker_is_told_its_runtime_and_to_report_to_nobody() {
+    let seen = |runtime: Option<PathBuf>| {
+        let script =
+            Script::new("env >\"$folder/seen\"; cat \"$folder/frames\"", &[hello(), report()]);
+        let mut runner = runner();
+        runner.runtimes.extend(runtime.map(|runtime| (script.path(), runtime)));
+        run(&runner, vec![script.case()]);
+        let text = fs::read_to_string(script.folder.path().join("seen")).expect("it ran");
+        move |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+            line.map(str::to_owned)
+        }
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flat = folder.path().join("flat");
+    let nested = folder.path().join("nested");
+    let library = flat.join("libonnxruntime.so");
+    fs::create_dir(&flat).expect("a folder");
+    fs::create_dir_all(nested.join("lib")).expect("a folder");
+    fs::write(&library, "").expect("a file");
+    let old = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    for (runtime, libraries) in [(&flat, &flat), (&nested, &nested.join("lib")), (&library, &flat)]
+    {
+        let variable = seen(Some(runtime.clone()));
+        assert_eq!(variable("ORT_DISABLE_TELEMETRY").as_deref(), Some("1"));
+        assert_eq!(variable("TARE_RUNTIME").as_deref(), runtime.to_str());
+        let path = variable("LD_LIBRARY_PATH").expect("it is set");
+        let rest = path.strip_prefix(libraries.to_str().expect("UTF-8")).expect("it comes first");
+        let colon = if old.is_empty() { "" } else { ":" };
+        assert_eq!(rest, format!("{colon}{old}"), "what was there comes after it, and no more");
+    }
+    let variable = seen(None);
+    assert_eq!(variable("ORT_DISABLE_TELEMETRY").as_deref(), Some("1"));
+    assert_eq!(variable("TARE_RUNTIME"), None);
+    assert_eq!(variable("LD_LIBRARY_PATH").unwrap_or_default(), old);
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use host_record::{Cell, DeviceInfo, Table};
 use host_registry::Registry;
 use host_run::{Interrupt, Runner};
+use host_runtime::Runtimes;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -12,7 +13,7 @@ use crate::experiment;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::settings::Settings;
-use crate::{table, units};
+use crate::{runtimes, table, units};
 
 /// What a backend sees, or why that cannot be told.
 pub(crate) struct Seen {
@@ -23,10 +24,13 @@ pub(crate) struct Seen {
 
 pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let registry = settings.registry(&[]);
-    let runner = experiment::runner(settings)?;
+    let runtimes = settings.runtimes(&registry)?;
+    let mut runner = experiment::runner(settings)?;
+    runner.runtimes = runtimes::paths(&runtimes, &registry);
     let ids: BTreeSet<&str> =
         registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
-    let mut seen = see(&ids.into_iter().collect::<Vec<_>>(), &registry, &runner);
+    let ids: Vec<_> = ids.into_iter().collect();
+    let mut seen = see(&ids, &registry, &runtimes, &runner);
     seen.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
         Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
@@ -39,7 +43,12 @@ pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 /// Asks each backend, all at the same time.
-pub(crate) fn see(ids: &[&str], registry: &Registry, runner: &Runner) -> Vec<Seen> {
+pub(crate) fn see(
+    ids: &[&str],
+    registry: &Registry,
+    runtimes: &Runtimes,
+    runner: &Runner,
+) -> Vec<Seen> {
     let ask = |id: &str| {
         let plugin = match registry.backend(id, None) {
             Ok(plugin) => plugin,
@@ -49,8 +58,20 @@ pub(crate) fn see(ids: &[&str], registry: &Registry, runner: &Runner) -> Vec<See
                 return Seen { backend: id.into(), version: None, devices };
             }
         };
-        let devices = experiment::describe(&plugin, runner, &Interrupt::new())
-            .map_err(|error| error.to_string());
+        let devices = experiment::describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
+            let error = error.to_string();
+            let missing = match runtimes.find(&plugin.plugin) {
+                Ok(standing) => runtimes::missing(&plugin.plugin, standing.as_ref()),
+                Err(error) => Some(error.to_string()),
+            };
+            match missing {
+                // A plugin that knows what it lacks may have said so itself.
+                Some(missing) if !error.contains(&runtimes::install_command(id)) => {
+                    format!("{error} ({missing})")
+                }
+                _ => error,
+            }
+        });
         Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
     };
     std::thread::scope(|scope| {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use host_record::{Cell, Table};
+use host_registry::Registry;
+use host_runtime::Standing as RuntimeStanding;
 use serde_json::json;
 
 use crate::doctor::{Check, Standing, examine};
@@ -13,7 +15,7 @@ use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::style::Palette;
 use crate::summary::wrapped;
-use crate::units;
+use crate::{runtimes, units};
 
 const INSTALLATION: &str = "installation";
 
@@ -67,7 +69,49 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     checks.extend(registry.problems().iter().map(|problem| {
         Check::ok(INSTALLATION, "plugin", problem.to_string()).advise(problem.help())
     }));
+    checks.extend(runtimes_of(settings, &registry));
     checks
+}
+
+/// The runtime of each plugin that takes one.
+fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
+    const NAME: &str = "runtime";
+    let known = match settings.runtimes(registry) {
+        Ok(known) => known,
+        Err(failure) => {
+            let check = Check::ok(INSTALLATION, NAME, failure.to_string());
+            return vec![
+                check.advise("correct --runtime; `host runtimes list` shows who takes one"),
+            ];
+        }
+    };
+    let natives = registry.natives().iter();
+    let check = |plugin: &host_registry::NativePlugin| {
+        let need = plugin.metadata.runtime.as_ref()?;
+        let id = &plugin.metadata.id;
+        let title = format!("`{}` {} of `{id}`", need.name, need.version);
+        Some(match known.find(plugin) {
+            Ok(Some(RuntimeStanding::Ready(ready))) => {
+                let evidence = format!("`{}` of `{id}`: {}", ready.name, ready.path.display());
+                Check::ok(INSTALLATION, NAME, evidence)
+            }
+            Ok(Some(RuntimeStanding::Missing { reason })) if need.optional => {
+                let command = runtimes::install_command(id);
+                let evidence = format!("{title} {reason}, and is optional ({command})");
+                Check::ok(INSTALLATION, NAME, evidence)
+            }
+            Ok(Some(RuntimeStanding::Missing { reason })) => {
+                let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
+                check.advise(runtimes::install_command(id))
+            }
+            Ok(None) => return None,
+            Err(error) => {
+                let check = Check::ok(INSTALLATION, NAME, error.to_string());
+                check.advise(error.help().unwrap_or_else(|| runtimes::install_command(id)))
+            }
+        })
+    };
+    natives.filter_map(check).collect()
 }
 
 /// Whether results can be written, by writing to the nearest folder that exists.

@@ -9,4 +9,5 @@ pub(crate) mod plugins;
 pub(crate) mod recompute;
 pub(crate) mod results;
 pub(crate) mod run;
+pub(crate) mod runtimes;
 pub(crate) mod validate;

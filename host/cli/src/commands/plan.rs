@@ -23,7 +23,8 @@ pub(crate) fn plan(
 ) -> Result<Exit> {
     let checked = Draft::read(&arguments.manifest)?.check(settings, printer)?;
     let Checked { manifest, files, backends, .. } = checked;
-    let described = describe_backends(&backends, &experiment::runner(settings)?, &Interrupt::new());
+    let runner = experiment::runner_for(settings, &backends)?;
+    let described = describe_backends(&backends, &runner, &Interrupt::new());
     let plan = manifest.plan(files, described.facts)?;
     match printer.format() {
         Format::Human => human(&plan, printer),

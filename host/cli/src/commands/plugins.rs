@@ -2,6 +2,7 @@
 
 use host_record::{Cell, Table};
 use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
+use host_runtime::{Runtimes, Standing};
 use host_wasm::Sandbox;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::settings::Settings;
-use crate::{experiment, guests, table};
+use crate::{experiment, guests, runtimes, table};
 
 pub(crate) fn plugins(
     command: &PluginsCommand,
@@ -20,8 +21,10 @@ pub(crate) fn plugins(
 ) -> Result<Exit> {
     let registry = settings.registry(&[]);
     match command {
-        PluginsCommand::List => list(&registry, settings, printer),
-        PluginsCommand::Info { id } => info(id, &registry, settings, printer),
+        PluginsCommand::List => list(&registry, &settings.runtimes(&registry)?, settings, printer),
+        PluginsCommand::Info { id } => {
+            info(id, &registry, &settings.runtimes(&registry)?, settings, printer)
+        }
         PluginsCommand::Trust { id } => trust(id, &registry, printer),
     }
 }
@@ -38,12 +41,31 @@ struct Entry {
     shadowed: bool,
 }
 
-fn list(registry: &Registry, settings: &Settings, printer: &Printer) -> Result<Exit> {
+fn list(
+    registry: &Registry,
+    runtimes: &Runtimes,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
     let sandbox = guests::sandbox()?;
     let mut problems: Vec<(String, String)> =
         registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
     let mut entries: Vec<Entry> =
         registry.natives().iter().map(|plugin| native_entry(plugin, registry)).collect();
+    let mut optional = Vec::new();
+    for plugin in registry.natives() {
+        let Some(need) = &plugin.metadata.runtime else { continue };
+        let id = &plugin.metadata.id;
+        match runtimes.find(plugin) {
+            Ok(Some(Standing::Missing { reason })) => {
+                let text = format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
+                let command = runtimes::install_command(id);
+                if need.optional { &mut optional } else { &mut problems }.push((text, command));
+            }
+            Ok(_) => {}
+            Err(error) => problems.push((error.to_string(), error.help().unwrap_or_default())),
+        }
+    }
     for file in registry.guests() {
         match guest_entry(file, &sandbox) {
             Ok(mut entry) => {
@@ -79,8 +101,11 @@ fn list(registry: &Registry, settings: &Settings, printer: &Printer) -> Result<E
             if index == 0 { printer.status("Looked in", text) } else { printer.detail(text) }
         }
     }
+    for (text, command) in &optional {
+        printer.status("Optional", format_args!("{text}: {command}"));
+    }
     for (problem, help) in &problems {
-        printer.warning(problem, Some(help));
+        printer.warning(problem, Some(help).filter(|help| !help.is_empty()).map(String::as_str));
     }
     if entries.is_empty() {
         printer.warning("no plugin is installed", Some("`host doctor` checks the installation"));
@@ -179,13 +204,21 @@ fn rows(entries: &[Entry], with_path: bool) -> Table {
 /// Facts about a plugin, in order.
 type Facts = Vec<(&'static str, Value)>;
 
-fn info(id: &str, registry: &Registry, settings: &Settings, printer: &Printer) -> Result<Exit> {
+fn info(
+    id: &str,
+    registry: &Registry,
+    runtimes: &Runtimes,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
     let natives: Vec<_> =
         registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
     let sandbox = guests::sandbox()?;
     let mut documents = Vec::new();
     for plugin in &natives {
-        documents.push(native_facts(plugin, registry));
+        let mut facts = native_facts(plugin, registry);
+        facts.extend(runtime_facts(plugin, runtimes));
+        documents.push(facts);
     }
     for file in registry.guests() {
         // A file that cannot be loaded may be the one that is asked for, by its name.
@@ -240,8 +273,9 @@ fn info(id: &str, registry: &Registry, settings: &Settings, printer: &Printer) -
         printer.show("\n");
     }
     if !natives.is_empty() {
-        let runner = experiment::runner(settings)?;
-        devices::show(&devices::see(&[id], registry, &runner), printer);
+        let mut runner = experiment::runner(settings)?;
+        runner.runtimes = runtimes::paths(runtimes, registry);
+        devices::show(&devices::see(&[id], registry, runtimes, &runner), printer);
     }
     Ok(Exit::Success)
 }
@@ -276,6 +310,39 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> Facts {
     }
     if let Some(other) = registry.shadowed_by(plugin) {
         facts.push(("shadowed-by", json!(other.folder)));
+    }
+    facts
+}
+
+/// What a plugin runs on, as results would keep it, or what installs it.
+fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> Facts {
+    let Some(need) = &plugin.metadata.runtime else { return Vec::new() };
+    let optional = if need.optional { ", optional" } else { "" };
+    let mut facts: Facts = vec![(
+        "runtime",
+        json!(format!("{} ({} {}{optional})", need.summary, need.name, need.version)),
+    )];
+    match runtimes.find(plugin) {
+        Ok(Some(Standing::Ready(ready))) => match ready.identify(plugin) {
+            Ok(identity) => {
+                facts.push(("runtime-path", json!(identity.path)));
+                facts.push(("runtime-origin", json!(identity.origin)));
+                facts.push((
+                    "runtime-version",
+                    json!(identity.version.as_deref().unwrap_or("not told")),
+                ));
+                facts.push((
+                    "runtime-sha256",
+                    json!(identity.sha256.as_deref().unwrap_or("not told")),
+                ));
+            }
+            Err(error) => facts.push(("runtime-path", json!(error.to_string()))),
+        },
+        Ok(standing) => {
+            let missing = runtimes::missing(plugin, standing.as_ref());
+            facts.extend(missing.map(|missing| ("runtime-missing", json!(missing))));
+        }
+        Err(error) => facts.push(("runtime-missing", json!(error.to_string()))),
     }
     facts
 }

@@ -27,7 +27,7 @@ use crate::commands::plan::summarise;
 use crate::commands::results::{PATIENCE, warn_of_flaws};
 use crate::exit::Exit;
 use crate::experiment::{
-    self, Checked, ChosenBackend, Described, Draft, Manifest, describe_backends,
+    self, Checked, ChosenBackend, Described, Draft, Manifest, describe_backends, install_missing,
 };
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Guest};
@@ -47,8 +47,8 @@ pub(crate) fn run(
     let interrupt = Interrupt::new();
     listen(&interrupt, printer)?;
     let begun = match (&arguments.resume, &arguments.manifest) {
-        (Some(run), _) => resume(run, settings, &interrupt, printer)?,
-        (None, Some(manifest)) => begin(manifest, settings, &interrupt, printer)?,
+        (Some(run), _) => resume(run, arguments, settings, &interrupt, printer)?,
+        (None, Some(manifest)) => begin(manifest, arguments, settings, &interrupt, printer)?,
         (None, None) => return Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
     };
     let Some(begun) = begun else { return Ok(Exit::Success) };
@@ -84,6 +84,7 @@ struct Begun {
 /// Starts a new run.
 fn begin(
     path: &Path,
+    arguments: &RunArguments,
     settings: &Settings,
     interrupt: &Interrupt,
     printer: &Printer,
@@ -97,7 +98,7 @@ fn begin(
             "models and data are found from there, and recorded as text: put them elsewhere",
         ));
     }
-    let (manifest, ready) = prepare(checked, settings, interrupt)?;
+    let (manifest, ready) = prepare(checked, arguments, settings, interrupt, printer)?;
     let results = ResultsFolder::new(settings.results(manifest.results()));
     summarise(&ready.plan, printer);
     for line in gap_reasons(&ready.plan) {
@@ -111,7 +112,7 @@ fn begin(
             host_version: env!("CARGO_PKG_VERSION").into(),
             manifest_path: manifest.path.clone(),
             manifest_text: manifest.text.clone(),
-            plugins: ready.plugins(),
+            plugins: ready.plugins.clone(),
             programs: programs.finish(),
             environment: machine::environment(Some(&manifest.base)),
         },
@@ -140,6 +141,7 @@ fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
 /// Goes on with an interrupted run, with the manifest as it was and everything else unchanged.
 fn resume(
     run: &str,
+    arguments: &RunArguments,
     settings: &Settings,
     interrupt: &Interrupt,
     printer: &Printer,
@@ -164,7 +166,8 @@ fn resume(
     }
     let original = folder.header().manifest_path.clone();
     let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
-    let (_, ready) = prepare(draft.check(settings, printer)?, settings, interrupt)?;
+    let checked = draft.check(settings, printer)?;
+    let (_, ready) = prepare(checked, arguments, settings, interrupt, printer)?;
     refuse_changes(folder, &ready)?;
     for lost in writer.forget_lost()? {
         printer.warning(format_args!("{lost}; the case is measured again"), None);
@@ -186,7 +189,8 @@ fn resume(
 /// What is known before the first case.
 struct Ready {
     plan: Plan,
-    backends: Vec<ChosenBackend>,
+    /// Every plugin that takes part.
+    plugins: Vec<RunPlugin>,
     guests: Chosen,
     runner: Runner,
     failures: BTreeMap<String, DescribeError>,
@@ -194,36 +198,50 @@ struct Ready {
 
 fn prepare(
     checked: Checked,
+    arguments: &RunArguments,
     settings: &Settings,
     interrupt: &Interrupt,
+    printer: &Printer,
 ) -> Result<(Manifest, Ready)> {
-    let Checked { manifest, files, backends, guests } = checked;
-    let mut runner = experiment::runner(settings)?;
+    let Checked { manifest, files, mut backends, guests, runtimes } = checked;
+    if arguments.install {
+        install_missing(&mut backends, &runtimes, printer).map_err(|mut failure| {
+            if interrupt.is_interrupted() {
+                failure.exit = Exit::Interrupted;
+            }
+            failure
+        })?;
+    }
+    let mut runner = experiment::runner_for(settings, &backends)?;
     runner.repository = Some(manifest.base.clone());
     let Described { facts, failures } = describe_backends(&backends, &runner, interrupt);
     if interrupt.is_interrupted() {
         return Err(Failure::new(Exit::Interrupted, "interrupted before anything was measured"));
     }
     let plan = manifest.plan(files, facts)?;
-    Ok((manifest, Ready { plan, backends, guests, runner, failures }))
+    let plugins = plugins(&backends, &guests)?;
+    Ok((manifest, Ready { plan, plugins, guests, runner, failures }))
+}
+
+/// Every plugin that takes part, each once.
+fn plugins(backends: &[ChosenBackend], guests: &Chosen) -> Result<Vec<RunPlugin>> {
+    let mut plugins: Vec<RunPlugin> = Vec::new();
+    let mut add = |plugin| {
+        if !plugins.contains(&plugin) {
+            plugins.push(plugin);
+        }
+    };
+    for backend in backends {
+        if let Ok(plugin) = &backend.plugin {
+            let (identity, runtime) = (plugin.identity.clone(), backend.runtime_identity()?);
+            add(RunPlugin { role: PluginRole::Backend, identity, runtime });
+        }
+    }
+    guests.run_plugins().for_each(add);
+    Ok(plugins)
 }
 
 impl Ready {
-    /// Every plugin that takes part.
-    fn plugins(&self) -> Vec<RunPlugin> {
-        let backends = self.backends.iter().filter_map(|backend| {
-            let identity = backend.plugin.as_ref().ok()?.identity.clone();
-            Some(RunPlugin { role: PluginRole::Backend, identity })
-        });
-        let mut plugins: Vec<RunPlugin> = Vec::new();
-        for plugin in backends.chain(self.guests.run_plugins()) {
-            if !plugins.contains(&plugin) {
-                plugins.push(plugin);
-            }
-        }
-        plugins
-    }
-
     fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
         let Self { plan, guests, runner, failures, .. } = self;
         Begun { plan, guests, writer, runner, results, failures, guest_failed: None }
@@ -254,7 +272,7 @@ fn gap_reasons(plan: &Plan) -> Vec<String> {
 /// backend or its devices have changed, the rest of a run would be another experiment.
 fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
     let mut changes = Vec::new();
-    let now = ready.plugins();
+    let now = &ready.plugins;
     for then in folder.header().plugins.iter() {
         let same = now
             .iter()
@@ -268,6 +286,9 @@ fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
                     described(&then.identity),
                     described(&plugin.identity)
                 ))
+            }
+            Some(plugin) if plugin.runtime != then.runtime => {
+                changes.push(format!("the plugin `{}` ran on another runtime", then.identity.id));
             }
             Some(_) => {}
         }

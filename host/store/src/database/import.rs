@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection, params};
 use host_record::{
-    CaseRecord, Environment, Lateness, Outcome, Pace, PluginIdentity, Rate, Verdict,
+    CaseRecord, Environment, Lateness, Outcome, Pace, PluginIdentity, Rate, RuntimeIdentity,
+    Verdict,
 };
 
 use crate::error::StoreError;
@@ -208,14 +209,20 @@ pub(crate) fn import(
         // What was computed later came from plugins that the run did not know.
         let mut plugins = folder.header().plugins.clone();
         for record in &results {
-            let later = RunPlugin { role: PluginRole::Metric, identity: record.plugin.clone() };
+            let identity = record.plugin.clone();
+            let later = RunPlugin { role: PluginRole::Metric, identity, runtime: None };
             if !plugins.contains(&later) {
                 plugins.push(later);
             }
         }
-        for RunPlugin { role, identity } in &plugins {
+        for RunPlugin { role, identity, runtime } in &plugins {
             let PluginIdentity { id, version, sha256 } = identity;
             rows.append_row(params![run_id, role.name(), id, version, sha256]).map_err(failed())?;
+            if let Some(RuntimeIdentity { name, version, sha256, .. }) = runtime {
+                let told = |text: &Option<String>| text.clone().unwrap_or("not told".into());
+                let row = params![run_id, "runtime", name, told(version), told(sha256)];
+                rows.append_row(row).map_err(failed())?;
+            }
         }
         for Program { name, version, sha256 } in &folder.header().programs {
             rows.append_row(params![run_id, "program", name, version, sha256]).map_err(failed())?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use host_record::{
     CaseKey, CaseSpec, Environment, Gap, MetricValue, PluginIdentity, RECORD_VERSION,
-    Recommendation,
+    Recommendation, RuntimeIdentity,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,10 @@ pub struct RunPlugin {
     /// Which it is.
     #[serde(flatten)]
     pub identity: PluginIdentity,
+    /// The vendor's runtime that a backend was given; `None` where it takes none, or finds one by
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<RuntimeIdentity>,
 }
 
 /// `run.json`: what was known when the run began. Written once.

@@ -38,7 +38,11 @@ pub(crate) fn new_run() -> NewRun {
         host_version: "0.1.0".into(),
         manifest_path: PathBuf::from("manifests/quickstart.toml"),
         manifest_text: "schema = 1\n".into(),
-        plugins: vec![RunPlugin { role: PluginRole::Backend, identity: plugin("cpu") }],
+        plugins: vec![RunPlugin {
+            role: PluginRole::Backend,
+            identity: plugin("cpu"),
+            runtime: None,
+        }],
         programs: vec![Program {
             name: "host-worker".into(),
             version: "0.1.0".into(),

@@ -1,0 +1,188 @@
+//! `host runtimes` with the user's own pip, which gets its packages from a local folder: by the user's
+//! settings, as it would from a mirror.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use host_registry::sha256_of_file;
+use snapbox::cmd::{Command, cargo_bin};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// A user with a plugin `demo`, whose runtime consists of the packages `one` and `two`.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().expect("a temporary folder"));
+        for folder in ["index", "plugins/demo"] {
+            fs::create_dir_all(place.path(folder)).expect("a folder");
+        }
+        place.write(
+            "plugins/demo/plugin.toml",
+            "schema = 1\nid = \"demo\"\nversion = \"0.1.0\"\nkind = \"backend\"\n\
+             summary = \"A test.\"\nlicense = \"MIT\"\nlibrary = \"backend_demo\"\n\
+             api = \">=1.0\"\nhardware = [\"none\"]\nengine = \"none\"\n[runtime]\nname = \"demo\"\n\
+             version = \"1.0\"\nsummary = \"A demo.\"\n",
+        );
+        let library =
+            format!("{}backend_demo{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        place.write(&format!("plugins/demo/{library}"), "no library");
+        let mut lock = String::from("schema = 1\n");
+        for name in ["one", "two"] {
+            let wheel = place.wheel(name);
+            make_wheel(&wheel, name);
+            lock.push_str(&format!(
+                "[[package]]\nplatform = \"{}-{}\"\nname = \"{name}\"\nversion = \"1.0\"\n\
+                 file = \"{}\"\nsha256 = \"{}\"\nbytes = {}\nunpack = [\"{name}/*.so\"]\n",
+                std::env::consts::OS,
+                std::env::consts::ARCH,
+                wheel.file_name().expect("a name").to_string_lossy(),
+                sha256_of_file(&wheel).expect("a wheel"),
+                fs::metadata(&wheel).expect("a wheel").len(),
+            ));
+        }
+        place.write("plugins/demo/runtime.lock", &lock);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("writing a file");
+    }
+
+    fn wheel(&self, name: &str) -> PathBuf {
+        // For a Python and a system that need not be this machine's.
+        self.path("index").join(format!("{name}-1.0-cp39-cp39-manylinux_2_17_s390x.whl"))
+    }
+
+    fn installed(&self, file: &str) -> PathBuf {
+        self.path("data/tare/runtimes/demo-1.0/lib").join(file)
+    }
+
+    fn host(&self, arguments: &[&str]) -> Command {
+        Command::new(cargo_bin!("host"))
+            .args(arguments)
+            .arg("--plugins")
+            .arg(self.path("plugins"))
+            .current_dir(self.0.path())
+            .env("NO_COLOR", "1")
+            .env("HOME", self.path("home"))
+            .env("XDG_CONFIG_HOME", self.path("configuration"))
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env_remove("TARE_PLUGINS")
+            .env("PIP_NO_INDEX", "1")
+            .env("PIP_FIND_LINKS", self.path("index"))
+    }
+
+    /// What the command says of its failure, without the place.
+    #[track_caller]
+    fn failure(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.host(arguments).output().expect("starting host");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said.replace(&self.0.path().display().to_string(), "")
+    }
+}
+
+fn make_wheel(path: &Path, name: &str) {
+    let mut writer = ZipWriter::new(File::create(path).expect("a file"));
+    let tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\n\
+                Tag: cp39-cp39-manylinux_2_17_s390x\n";
+    for (file, text) in [
+        (format!("{name}/lib{name}.so"), name.repeat(1000)),
+        (format!("{name}/__init__.py"), "raise SystemExit('this must not run')".into()),
+        (format!("{name}-1.0.dist-info/WHEEL"), tags.into()),
+        (
+            format!("{name}-1.0.dist-info/METADATA"),
+            format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: <3.10\n"),
+        ),
+        (format!("{name}-1.0.dist-info/RECORD"), String::new()),
+    ] {
+        writer.start_file(file, SimpleFileOptions::default()).expect("an entry");
+        writer.write_all(text.as_bytes()).expect("an entry");
+    }
+    writer.finish().expect("a wheel");
+}
+
+#[test]
+fn a_runtime_is_installed_by_the_users_pip_and_removed() {
+    let place = Place::new();
+    let list = |place: &Place| {
+        let output = place.host(&["runtimes", "list", "--format", "json"]).output();
+        let output = output.expect("starting host");
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let all = all.as_array().expect("a list").clone();
+        all.into_iter().find(|it| it["name"] == "demo").expect("the plugin's runtime")
+    };
+    let missing = list(&place);
+    assert_eq!(missing["standing"], "missing");
+    assert_eq!(missing["command"], "host runtimes install demo");
+    assert!(missing["download-bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    assert_eq!(fs::read_to_string(place.installed("libtwo.so")).expect("two"), "two".repeat(1000));
+    let installed = list(&place);
+    assert_eq!((&installed["standing"], &installed["bytes"]), (&"installed".into(), &6000.into()));
+    place.host(&["runtimes", "verify"]).assert().success();
+
+    fs::write(place.installed("libone.so"), "one").expect("writing");
+    let said = place.failure(&["runtimes", "verify", "demo"], 4);
+    assert!(said.contains("lib/libone.so has changed"), "{said}");
+    assert!(said.contains("host runtimes install demo puts it right"), "{said}");
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    place.host(&["runtimes", "verify", "demo"]).assert().success();
+
+    place.host(&["runtimes", "remove", "demo"]).assert().success();
+    assert!(!place.installed("").exists());
+    place.failure(&["runtimes", "remove", "demo"], 4);
+}
+
+#[test]
+fn what_has_arrived_is_not_fetched_again() {
+    let place = Place::new();
+    let aside = place.path("two.whl");
+    fs::rename(place.wheel("two"), &aside).expect("renaming");
+    let said = place.failure(&["runtimes", "install", "demo"], 4);
+    assert!(said.contains("pip could not fetch two 1.0"), "{said}");
+    assert!(said.contains("does not have this file"), "{said}");
+    assert!(!place.path("data/tare/runtimes/demo-1.0").exists(), "all of it or nothing");
+
+    fs::rename(&aside, place.wheel("two")).expect("renaming");
+    fs::remove_file(place.wheel("one")).expect("removing");
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    assert!(place.installed("libone.so").is_file() && place.installed("libtwo.so").is_file());
+}
+
+#[test]
+fn another_file_than_the_lock_names_is_refused() {
+    let place = Place::new();
+    make_wheel(&place.wheel("two"), "two");
+    let mut writer = fs::OpenOptions::new().append(true).open(place.wheel("two")).expect("a file");
+    writer.write_all(b" ").expect("writing");
+    let said = place.failure(&["runtimes", "install", "demo"], 4);
+    assert!(said.contains("DO NOT MATCH THE HASHES"), "{said}");
+    assert!(said.contains("do not work around it before you know why"), "{said}");
+    assert!(!place.path("data/tare/runtimes/demo-1.0").exists());
+}
+
+#[test]
+fn without_python_or_a_known_plugin_it_says_what_to_do() {
+    let place = Place::new();
+    let output = place.host(&["runtimes", "install", "demo"]).env("PATH", "").output();
+    let output = output.expect("starting host");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("install Python 3 with pip"), "{said}");
+    let said = place.failure(&["runtimes", "install", "dem"], 4);
+    assert!(said.contains("did you mean `demo`?"), "{said}");
+    let said = place.failure(&["runtimes", "list", "--runtime", "nobody=/x"], 2);
+    assert!(said.contains("no plugin of that id takes a runtime"), "{said}");
+    let said = place.failure(&["plugins", "list"], 0);
+    assert!(said.contains("runtime `demo` 1.0 of `demo` is not installed"), "{said}");
+    assert!(said.contains("host runtimes install demo"), "{said}");
+}

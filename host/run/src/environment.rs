@@ -1,0 +1,43 @@
+/*!
+What a worker's environment says to the plugin that it opens.
+
+Loaders and many runtimes read their settings from the environment when they are loaded, which is
+too early for a plugin to set them; so the host does, before the worker starts.
+*/
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::platform;
+
+/// Names the runtime that the plugin is to use: its folder, or the library itself.
+pub(crate) const RUNTIME: &str = "TARE_RUNTIME";
+
+/// What holds for every worker: nothing that is measured here reports to anybody. Runtimes that
+/// do so by default are told not to in the way that each of them listens to.
+pub(crate) fn fixed() -> [(&'static str, &'static str); 1] {
+    // ONNX Runtime from 1.29 on. Its API to switch it off comes too late.
+    [("ORT_DISABLE_TELEMETRY", "1")]
+}
+
+/// What holds for the worker of a plugin that uses this runtime.
+pub(crate) fn of_runtime(runtime: &Path) -> [(&'static str, OsString); 2] {
+    let old = env::var_os(platform::LIBRARY_PATH).unwrap_or_default();
+    // An empty entry would be the current folder.
+    let others = env::split_paths(&old).filter(|folder| !folder.as_os_str().is_empty());
+    let folders = std::iter::once(library_folder(runtime)).chain(others);
+    // A folder whose name has the separator in it cannot be listed; the plugin still has its path.
+    let libraries = env::join_paths(folders).unwrap_or_else(|_| old.clone());
+    [(RUNTIME, runtime.into()), (platform::LIBRARY_PATH, libraries)]
+}
+
+/// The folder with a runtime's libraries.
+fn library_folder(runtime: &Path) -> PathBuf {
+    let inner = runtime.join("lib");
+    match runtime.parent() {
+        Some(parent) if runtime.is_file() => parent.to_owned(),
+        _ if inner.is_dir() => inner,
+        _ => runtime.to_owned(),
+    }
+}

@@ -1,0 +1,242 @@
+//! What can go wrong with runtimes, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use host_record::RuntimeOrigin;
+use host_registry::MetadataError;
+
+/// Why pip did not bring a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PipFault {
+    /// It could not reach the index.
+    Network,
+    /// The index does not have the file.
+    NotFound,
+    /// The index has another file under this name.
+    Hash,
+    /// There was no space for it.
+    Space,
+    /// Something else, which its words tell.
+    Other,
+}
+
+/// Why a runtime cannot be installed, used, verified or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// There is nowhere to keep runtimes.
+    #[error("there is no data folder in which to install runtimes")]
+    Nowhere,
+    /// The plugin has no `[runtime]`.
+    #[error("plugin `{id}` takes no runtime")]
+    NotTaken {
+        /// The plugin.
+        id: String,
+    },
+    /// The plugin has no `runtime.lock`.
+    #[error("runtime `{runtime}` of plugin `{id}` cannot be installed: there is no {}", .file.display())]
+    NoLock {
+        /// The plugin.
+        id: String,
+        /// Name and version of its runtime.
+        runtime: String,
+        /// Where the lock would be.
+        file: PathBuf,
+    },
+    /// The lock has nothing for this machine.
+    #[error("runtime `{runtime}` of plugin `{id}` cannot be installed: its runtime.lock has no package for {platform}, only for {}", .available.join(", "))]
+    NoPackage {
+        /// The plugin.
+        id: String,
+        /// Name and version of its runtime.
+        runtime: String,
+        /// This machine.
+        platform: String,
+        /// What there are packages for.
+        available: Vec<String>,
+    },
+    /// The `runtime.lock` cannot be used.
+    #[error(transparent)]
+    Lock(#[from] MetadataError),
+    /// What the user named is not there.
+    #[error("the runtime that {} names for plugin `{id}` is not there: {}", naming(*.origin, .id), .path.display())]
+    NamedMissing {
+        /// The plugin.
+        id: String,
+        /// Who named it.
+        origin: RuntimeOrigin,
+        /// The folder or library.
+        path: PathBuf,
+    },
+    /// A path that cannot be recorded.
+    #[error("the runtime's path {} is not UTF-8, and results record it as text", .path.display())]
+    NotUnicode {
+        /// The folder or library.
+        path: PathBuf,
+    },
+    /// There is no Python.
+    #[error("packages are fetched with pip, and there is no Python on the path: neither {tried}")]
+    NoPython {
+        /// What was looked for.
+        tried: String,
+    },
+    /// There is Python, without pip.
+    #[error("packages are fetched with pip, which {python} does not have: {said}")]
+    NoPip {
+        /// The Python.
+        python: String,
+        /// What it said.
+        said: String,
+    },
+    /// pip failed.
+    #[error("pip could not fetch {package}: {said}")]
+    Pip {
+        /// Name and version.
+        package: String,
+        /// Why, as far as its words tell.
+        fault: PipFault,
+        /// What it said.
+        said: String,
+    },
+    /// A file is not the one that the lock names.
+    #[error("{} is not the file that runtime.lock names: {detail}", .file.display())]
+    WrongFile {
+        /// The file.
+        file: PathBuf,
+        /// What was expected and what there is.
+        detail: String,
+    },
+    /// A wheel that cannot be unpacked.
+    #[error("{} cannot be unpacked: {detail}", .file.display())]
+    BadWheel {
+        /// The wheel.
+        file: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// There is too little space.
+    #[error("there is not enough space in {}: {needed} bytes are needed, and {available} are free", .folder.display())]
+    Space {
+        /// The folder.
+        folder: PathBuf,
+        /// Bytes that are needed.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
+    },
+    /// The runtime is not installed.
+    #[error("runtime `{name}` is not installed")]
+    NotInstalled {
+        /// What was asked for.
+        name: String,
+    },
+    /// `installed.json` cannot be used.
+    #[error("{} cannot be used: {message}", .file.display())]
+    Record {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The system refused.
+    #[error("cannot {action} {}", .path.display())]
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl RuntimeError {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        let elsewhere = |id: &str| {
+            format!(
+                "install it by the vendor's instructions and name its folder or library with \
+                 --runtime {id}=PATH or {}",
+                variable(id)
+            )
+        };
+        Some(match self {
+            Self::Nowhere => "set HOME, or XDG_DATA_HOME to an absolute path".into(),
+            Self::NotTaken { .. } => "`host runtimes list` shows the plugins that do".into(),
+            Self::NoLock { id, .. } | Self::NoPackage { id, .. } => elsewhere(id),
+            Self::Lock(error) => {
+                format!("correct {}, or reinstall the plugin", error.file.display())
+            }
+            Self::NamedMissing { .. } => {
+                "name a folder with the runtime's libraries, or the library itself".into()
+            }
+            Self::NotUnicode { .. } => "give it a name in UTF-8".into(),
+            Self::NoPython { .. } => {
+                "install Python 3 with pip; it only fetches, and takes no part in measuring".into()
+            }
+            Self::NoPip { python, .. } => format!(
+                "install pip, by your distribution's package python3-pip or with {python} -m ensurepip"
+            ),
+            Self::Pip { fault, .. } => match fault {
+                PipFault::Network => {
+                    "see that `pip download` works here: pip's own settings (`pip config \
+                     list`) name index, proxy and certificates; what has arrived is kept, so the \
+                     same command goes on from there"
+                        .into()
+                }
+                PipFault::NotFound => {
+                    "the index that pip uses does not have this file: see `pip config list`, or \
+                     use one that mirrors PyPI completely"
+                        .into()
+                }
+                PipFault::Hash => {
+                    "the index serves another file under this name, which is not used: do not \
+                     work around it before you know why"
+                        .into()
+                }
+                PipFault::Space => "free some space, and run the same command again".into(),
+                PipFault::Other => "run the same command again when that is mended; what has \
+                                    arrived is kept"
+                    .into(),
+            },
+            Self::WrongFile { file, .. } => {
+                format!("delete {} and install again", file.display())
+            }
+            Self::BadWheel { .. } => "nothing of it was installed; tell whoever made the plugin's \
+                                      runtime.lock"
+                .into(),
+            Self::Space { .. } => {
+                "free some space, or set XDG_DATA_HOME to a folder on another disk".into()
+            }
+            Self::NotInstalled { .. } => "`host runtimes list` shows what is".into(),
+            Self::Record { .. } => "`host runtimes install` puts it right".into(),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free some space, or set XDG_DATA_HOME to a folder on another disk".into()
+            }
+            Self::Io { .. } => return None,
+        })
+    }
+}
+
+/// The environment variable that names a plugin's runtime.
+pub(crate) fn variable(id: &str) -> String {
+    format!("TARE_RUNTIME_{}", id.to_ascii_uppercase().replace('-', "_"))
+}
+
+fn naming(origin: RuntimeOrigin, id: &str) -> String {
+    match origin {
+        RuntimeOrigin::Flag => "--runtime".into(),
+        RuntimeOrigin::Environment => variable(id),
+        RuntimeOrigin::Plugin => "its plugin.toml".into(),
+        RuntimeOrigin::Installed => "nobody".into(),
+    }
+}

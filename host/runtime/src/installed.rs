@@ -1,0 +1,215 @@
+//! `installed.json`: what an installed runtime consists of.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use host_registry::{LockedPackage, sha256_of_file};
+use serde::{Deserialize, Serialize};
+
+use crate::error::RuntimeError;
+
+/// The newest `schema` of `installed.json` that this host reads.
+const SCHEMA: u32 = 1;
+
+/// The file's name.
+pub(crate) const FILE: &str = "installed.json";
+
+/// A package that a runtime was unpacked from, as the lock named it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct InstalledPackage {
+    /// Its name in the Python package index.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The wheel.
+    pub file: String,
+    /// SHA-256 of the wheel.
+    pub sha256: String,
+    /// What of it was unpacked.
+    pub unpack: Vec<String>,
+    /// Into which folder.
+    pub to: String,
+}
+
+impl From<&LockedPackage> for InstalledPackage {
+    fn from(package: &LockedPackage) -> Self {
+        Self {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            file: package.file.clone(),
+            sha256: package.sha256.clone(),
+            unpack: package.unpack.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            to: package.to.clone(),
+        }
+    }
+}
+
+/// A file of an installed runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct InstalledFile {
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// What an installed runtime consists of. It says nothing of when or where, so that the same runtime
+/// has the same record, and so the same hash, on every machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Installed {
+    /// The format's version.
+    pub schema: u32,
+    /// The runtime's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Operating system and architecture.
+    pub platform: String,
+    /// What it was unpacked from.
+    pub packages: Vec<InstalledPackage>,
+    /// Its files, by their paths in the runtime's folder.
+    pub files: BTreeMap<String, InstalledFile>,
+}
+
+/// What is wrong with an installed runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "flaw", rename_all = "kebab-case")]
+pub enum Flaw {
+    /// A file is not there.
+    #[error("{file} is missing")]
+    Missing {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+    /// A file is not what was installed.
+    #[error("{file} has changed")]
+    Changed {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+    /// A file was not installed, and the loader may find it.
+    #[error("{file} does not belong to it")]
+    Foreign {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+}
+
+impl Installed {
+    pub(crate) fn new(
+        name: &str,
+        version: &str,
+        platform: &str,
+        packages: &[&LockedPackage],
+        files: BTreeMap<String, InstalledFile>,
+    ) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: name.into(),
+            version: version.into(),
+            platform: platform.into(),
+            packages: packages.iter().map(|package| (*package).into()).collect(),
+            files,
+        }
+    }
+
+    /// Reads the record of the runtime in a folder; `None` where there is no such runtime.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, RuntimeError> {
+        let file = folder.join(FILE);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(RuntimeError::io("read", &file)(error)),
+        };
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: u32,
+        }
+        let wrong = |message: String| RuntimeError::Record { file: file.clone(), message };
+        let Schema { schema } =
+            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if schema != SCHEMA {
+            return Err(wrong(format!("it has schema {schema}, and this host reads {SCHEMA}")));
+        }
+        serde_json::from_str(&text).map(Some).map_err(|error| wrong(error.to_string()))
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), RuntimeError> {
+        let file = folder.join(FILE);
+        let text = serde_json::to_string_pretty(self).map_err(|error| RuntimeError::Record {
+            file: file.clone(),
+            message: error.to_string(),
+        })?;
+        fs::write(&file, text + "\n").map_err(RuntimeError::io("write", file))
+    }
+
+    /// Size of all files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.values().map(|file| file.bytes).sum()
+    }
+
+    /// Whether it was made from these packages, unpacked in the same way.
+    pub(crate) fn is_of(&self, packages: &[&LockedPackage]) -> bool {
+        self.packages.iter().eq(&packages.iter().map(|it| (*it).into()).collect::<Vec<_>>())
+    }
+
+    /// The first file that is not there, or of another size. Nothing is read.
+    pub(crate) fn glance(&self, folder: &Path) -> Option<Flaw> {
+        self.files.iter().find_map(|(file, InstalledFile { bytes, .. })| {
+            match fs::metadata(folder.join(file)) {
+                Ok(found) if found.len() == *bytes => None,
+                Ok(_) => Some(Flaw::Changed { file: file.clone() }),
+                Err(_) => Some(Flaw::Missing { file: file.clone() }),
+            }
+        })
+    }
+
+    /// Everything that is wrong: each file is read, and the folder is searched for others.
+    pub(crate) fn verify(
+        &self,
+        folder: &Path,
+        mut advanced: impl FnMut(u64),
+    ) -> Result<Vec<Flaw>, RuntimeError> {
+        let mut flaws = Vec::new();
+        for (file, InstalledFile { sha256, bytes }) in &self.files {
+            let path = folder.join(file);
+            if !path.is_file() {
+                flaws.push(Flaw::Missing { file: file.clone() });
+                continue;
+            }
+            let found = sha256_of_file(&path).map_err(RuntimeError::io("read", &path))?;
+            if found != *sha256 {
+                flaws.push(Flaw::Changed { file: file.clone() });
+            }
+            advanced(*bytes);
+        }
+        for path in files_beneath(folder)? {
+            let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy();
+            if name != FILE && !self.files.contains_key(&*name) {
+                flaws.push(Flaw::Foreign { file: name.into_owned() });
+            }
+        }
+        Ok(flaws)
+    }
+}
+
+/// Everything in a folder that is no folder, in order.
+fn files_beneath(folder: &Path) -> Result<Vec<PathBuf>, RuntimeError> {
+    let mut files = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let read = |error| RuntimeError::io("read", &folder)(error);
+        for entry in fs::read_dir(&folder).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder { open.push(entry.path()) } else { files.push(entry.path()) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

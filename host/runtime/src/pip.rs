@@ -1,0 +1,181 @@
+/*!
+Fetching a wheel with the user's pip.
+
+pip knows what this tool must not guess: the index or mirror, the proxy, certificates, credentials
+and the cache. It is asked for one exact file: its name, version and hash, and the tags of Python and
+system that stand in the file's name, whichever Python pip itself runs on.
+*/
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use host_registry::LockedPackage;
+
+use crate::error::{PipFault, RuntimeError};
+use crate::platform;
+
+/// pip, of the first Python that there is.
+pub(crate) struct Pip {
+    python: &'static str,
+}
+
+impl Pip {
+    /// Looks for it.
+    pub(crate) fn find() -> Result<Self, RuntimeError> {
+        for python in platform::PYTHONS {
+            let answer = Command::new(python).args(["-m", "pip", "--version"]).output();
+            match answer {
+                Ok(answer) if answer.status.success() => return Ok(Self { python }),
+                Ok(answer) => {
+                    let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
+                    return Err(RuntimeError::NoPip { python: (*python).into(), said });
+                }
+                Err(_) => {}
+            }
+        }
+        Err(RuntimeError::NoPython { tried: platform::PYTHONS.join(" nor ") })
+    }
+
+    /// Fetches a package's wheel into a folder. `work` is an empty folder on the same disk, for pip's
+    /// own files. Where `shown`, pip writes to standard error and may ask for credentials.
+    pub(crate) fn download(
+        &self,
+        package: &LockedPackage,
+        to: &Path,
+        work: &Path,
+        shown: bool,
+    ) -> Result<(), RuntimeError> {
+        let LockedPackage { name, version, sha256, .. } = package;
+        let failed =
+            |fault, said| RuntimeError::Pip { package: format!("{name} {version}"), fault, said };
+        let requirement = work.join("requirement.txt");
+        let line = format!("{name}=={version} --hash=sha256:{sha256}\n");
+        fs::write(&requirement, line).map_err(RuntimeError::io("write", &requirement))?;
+        let log = work.join("pip.log");
+
+        let mut command = Command::new(self.python);
+        command
+            .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"])
+            .arg(to)
+            // What the wheel needs of Python is nothing to a program that only takes libraries out.
+            .args(["--ignore-requires-python", "--disable-pip-version-check"])
+            .args(tags(&package.file))
+            .arg("--log")
+            .arg(&log)
+            .arg("--requirement")
+            .arg(&requirement)
+            // Hundreds of megabytes: where they go, space has been looked for.
+            .env("TMPDIR", work);
+        if shown {
+            let error = RuntimeError::io("use", "standard error");
+            command.stdout(platform::standard_error().map_err(error)?);
+        } else {
+            command.args(["--no-input", "--quiet"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        tracing::debug!(?command, "fetching");
+        let status = command.status().map_err(RuntimeError::io("start", self.python))?;
+        if status.success() {
+            return Ok(());
+        }
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        let said = errors(&log);
+        let said = if said.is_empty() { format!("it ended with {status}") } else { said };
+        Err(failed(fault(&log), said))
+    }
+}
+
+/// What makes pip take the wheel of this name, whatever Python and system it runs on. The name was
+/// checked to have these parts: `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl`, of which the last three
+/// may be several joined by dots.
+fn tags(file: &str) -> Vec<String> {
+    let stem = file.strip_suffix(".whl").unwrap_or(file);
+    let mut parts = stem.rsplit('-');
+    let mut next = || parts.next().unwrap_or_default();
+    let (platforms, abis, pythons) = (next(), next(), next());
+    // The last is the newest: `py2.py3`.
+    let python = pythons.rsplit('.').next().unwrap_or_default();
+    let split = python.find(|letter: char| letter.is_ascii_digit()).unwrap_or(python.len());
+    let (implementation, version) = python.split_at(split);
+    let mut tags =
+        vec![format!("--implementation={implementation}"), format!("--python-version={version}")];
+    tags.extend(abis.split('.').map(|abi| format!("--abi={abi}")));
+    tags.extend(platforms.split('.').map(|platform| format!("--platform={platform}")));
+    tags
+}
+
+/// Why pip failed, by its own words: it has no other way to tell.
+fn fault(log: &str) -> PipFault {
+    const FAULTS: &[(&str, PipFault)] = &[
+        ("DO NOT MATCH THE HASHES", PipFault::Hash),
+        ("No space left on device", PipFault::Space),
+        ("connection broken by", PipFault::Network),
+        ("Connection timed out", PipFault::Network),
+        ("Read timed out", PipFault::Network),
+        ("Max retries exceeded", PipFault::Network),
+        ("Could not fetch URL", PipFault::Network),
+        ("There was a problem confirming the ssl certificate", PipFault::Network),
+        ("No matching distribution found", PipFault::NotFound),
+    ];
+    let found = FAULTS.iter().find(|(words, _)| log.contains(words));
+    found.map_or(PipFault::Other, |(_, fault)| *fault)
+}
+
+/// The errors of a log, without its times.
+fn errors(log: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    let mut within = false;
+    for line in log.lines() {
+        // A line without a time goes on with the one before it.
+        let (time, text) = line.split_once(' ').unwrap_or((line, ""));
+        let stamped = time.len() > 10 && time.as_bytes()[4] == b'-' && time.contains('T');
+        if stamped {
+            within = text.trim_start().starts_with("ERROR: ");
+        }
+        let text = if stamped { text } else { line };
+        let text = text.trim().trim_start_matches("ERROR: ");
+        if within && !text.is_empty() && !lines.contains(&text) {
+            lines.push(text);
+        }
+    }
+    lines.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wheel_is_asked_for_by_the_tags_in_its_name() {
+        let shown = |file: &str| tags(file).join(" ");
+        insta::assert_snapshot!(
+            [
+                shown("onnxruntime-1.28.0-cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl"),
+                shown("openvino-2026.4.1-22982-cp312-cp312-manylinux_2_28_x86_64.whl"),
+                shown("nvidia_cudnn_cu13-9.1-py3-none-manylinux_2_27_x86_64.whl"),
+                shown("any-1.0-py2.py3-none-any.whl"),
+            ]
+            .join("\n"),
+            @""
+        );
+    }
+
+    #[test]
+    fn what_pip_says_is_understood() {
+        let log = "2026-11-28T13:00:00,001 Looking in links: /wheels\n\
+                   2026-11-28T13:00:01,002 ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE \
+                   REQUIREMENTS FILE.\n    x from file:\n2026-11-28T13:00:01,003         Got 00\n\
+                   2026-11-28T13:00:02,001 Exception information:\n";
+        assert_eq!(fault(log), PipFault::Hash);
+        assert_eq!(
+            errors(log),
+            "THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.; x from file:"
+        );
+        let log = "2026-11-28T13:00:00,001 WARNING: Retrying (Retry(total=4)) after connection broken \
+                   by 'NewConnectionError()': /simple/x/\n\
+                   2026-11-28T13:00:01,002 ERROR: No matching distribution found for x==1\n";
+        assert_eq!(fault(log), PipFault::Network, "the first cause is told");
+        assert_eq!(errors(log), "No matching distribution found for x==1");
+    }
+}

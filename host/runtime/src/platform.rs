@@ -1,0 +1,28 @@
+//! What depends on the operating system.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::Stdio;
+
+/// The programs that may be Python 3.
+pub(crate) const PYTHONS: &[&str] = &["python3", "python"];
+
+/// Bytes that this user can still write to a folder's file system.
+pub(crate) fn free_space(folder: &Path) -> io::Result<u64> {
+    let system = rustix::fs::statvfs(folder)?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// This process's standard error, for another to write to.
+pub(crate) fn standard_error() -> io::Result<Stdio> {
+    Ok(io::stderr().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Lets everybody run a file that its package says can be run.
+pub(crate) fn make_executable(file: &std::fs::File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut permissions = file.metadata()?.permissions();
+    permissions.set_mode(permissions.mode() | 0o111);
+    file.set_permissions(permissions)
+}

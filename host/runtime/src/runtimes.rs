@@ -1,0 +1,266 @@
+//! Which runtime a plugin uses, and what is installed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use glob::Pattern;
+use host_record::{RuntimeIdentity, RuntimeOrigin};
+use host_registry::{NativePlugin, RuntimeLock, sha256_of_file};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{RuntimeError, variable};
+use crate::install::Observer;
+use crate::installed::{self, Flaw, Installed};
+
+/// Operating system and architecture, as locks name them.
+#[must_use]
+pub fn platform_name() -> String {
+    format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// Runtimes that the user has named, which go before installed ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Named {
+    /// By the flag `--runtime`: a folder or library for each plugin's id.
+    pub flags: BTreeMap<String, PathBuf>,
+    /// By the environment: variable and path.
+    pub environment: BTreeMap<OsString, PathBuf>,
+}
+
+impl Named {
+    /// What the flag and this process's environment name.
+    #[must_use]
+    pub fn of_this_process(flags: BTreeMap<String, PathBuf>) -> Self {
+        let ours = |name: &OsString| name.to_string_lossy().starts_with(&variable(""));
+        let named = std::env::vars_os().filter(|(name, path)| ours(name) && !path.is_empty());
+        Self { flags, environment: named.map(|(name, path)| (name, path.into())).collect() }
+    }
+}
+
+/// A runtime that a plugin can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// The name that the plugin gives it.
+    pub name: String,
+    /// Its version, where it is an installed one.
+    pub version: Option<String>,
+    /// Its folder, or the library itself; absolute.
+    pub path: PathBuf,
+    /// Who said so.
+    pub origin: RuntimeOrigin,
+}
+
+/// How things stand with the runtime of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// There is one.
+    Ready(Ready),
+    /// Nobody has named one and none is installed, or what is installed is not what the plugin's lock
+    /// asks for.
+    Missing {
+        /// What is the matter, in a few words that follow the runtime's name.
+        reason: String,
+    },
+}
+
+/// The runtimes of a user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Runtimes {
+    folder: Option<PathBuf>,
+    named: Named,
+}
+
+impl Runtimes {
+    /// Those that are named, and those that are installed in the user's data folder of this program.
+    #[must_use]
+    pub fn new(user_data: Option<&Path>, named: Named) -> Self {
+        Self { folder: user_data.map(|data| data.join("runtimes")), named }
+    }
+
+    /// The folder in which runtimes are installed.
+    ///
+    /// # Errors
+    ///
+    /// Where the user has no data folder.
+    pub fn folder(&self) -> Result<&Path, RuntimeError> {
+        self.folder.as_deref().ok_or(RuntimeError::Nowhere)
+    }
+
+    /// Which runtime a plugin uses; `None` where it takes none. Nothing is hashed.
+    ///
+    /// # Errors
+    ///
+    /// Where what the user names is not there, or its lock or what is installed cannot be read.
+    pub fn find(&self, plugin: &NativePlugin) -> Result<Option<Standing>, RuntimeError> {
+        let id = &plugin.metadata.id;
+        let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
+        let flag = self.named.flags.get(id).map(|path| (path.clone(), RuntimeOrigin::Flag));
+        let variable = || {
+            let path = self.named.environment.get(&OsString::from(variable(id)))?;
+            Some((path.clone(), RuntimeOrigin::Environment))
+        };
+        let in_plugin =
+            || need.path.as_ref().map(|it| (plugin.folder.join(it), RuntimeOrigin::Plugin));
+        if let Some((path, origin)) = flag.or_else(variable).or_else(in_plugin) {
+            let path = std::path::absolute(&path).map_err(RuntimeError::io("find", &path))?;
+            if !path.exists() {
+                return Err(RuntimeError::NamedMissing { id: id.clone(), origin, path });
+            }
+            return ready(Ready { name: need.name.clone(), version: None, path, origin }).map(Some);
+        }
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join(need.folder_name())) else {
+            return Ok(Some(Standing::Missing { reason: "is not installed".into() }));
+        };
+        let missing = |reason: String| Ok(Some(Standing::Missing { reason }));
+        let Some(installed) = Installed::read(&path)? else {
+            return missing("is not installed".into());
+        };
+        let lock = RuntimeLock::read(&plugin.folder)?;
+        if lock.is_some_and(|lock| !installed.is_of(&lock.packages_for(&platform_name()))) {
+            return missing("is installed from other packages than the plugin's lock names".into());
+        }
+        if let Some(flaw) = installed.glance(&path) {
+            return missing(format!("is installed and damaged ({flaw})"));
+        }
+        let (name, version) = (need.name.clone(), Some(need.version.clone()));
+        ready(Ready { name, version, path, origin: RuntimeOrigin::Installed }).map(Some)
+    }
+
+    /// Everything that is installed, by the folder's name.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be read.
+    pub fn installed(
+        &self,
+    ) -> Result<BTreeMap<String, Result<Installed, RuntimeError>>, RuntimeError> {
+        let Some(folder) = &self.folder else { return Ok(BTreeMap::new()) };
+        let read = |error| RuntimeError::io("read", folder)(error);
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            other => other.map_err(read)?,
+        };
+        let mut installed = BTreeMap::new();
+        for entry in entries {
+            let entry = entry.map_err(read)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                continue;
+            }
+            if let Some(record) = Installed::read(&entry.path()).transpose() {
+                installed.insert(name, record);
+            }
+        }
+        Ok(installed)
+    }
+
+    /// Removes the installed runtime of this name and version, in one step, with what was fetched of
+    /// it and not installed. Gives its folder.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not installed, or the system refuses.
+    pub fn remove(&self, name: &str, observer: &mut dyn Observer) -> Result<PathBuf, RuntimeError> {
+        let not_installed = || RuntimeError::NotInstalled { name: name.into() };
+        let runtimes = self.folder()?;
+        let is_plain = !name.starts_with('.') && !name.is_empty() && !name.contains(['/', '\\']);
+        let folder = runtimes.join(name);
+        let downloads = runtimes.join(".downloads").join(name);
+        if !is_plain || !(folder.exists() || downloads.exists()) {
+            return Err(not_installed());
+        }
+        let _turn = self.take_turn(name, observer)?;
+        drop(fs::remove_dir_all(&downloads));
+        if let Some(aside) = self.set_aside(&folder)? {
+            let path = aside.path().to_owned();
+            aside.close().map_err(RuntimeError::io("remove", path))?;
+        }
+        Ok(folder)
+    }
+
+    /// Reads every file of an installed runtime again, and says what is wrong with it.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not installed, or cannot be read.
+    pub fn verify(
+        &self,
+        name: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<(Installed, Vec<Flaw>), RuntimeError> {
+        let folder = self.folder()?.join(name);
+        let installed = Installed::read(&folder)?
+            .ok_or_else(|| RuntimeError::NotInstalled { name: name.into() })?;
+        observer.step(crate::Step::Verifying { bytes: installed.bytes() });
+        let flaws = installed.verify(&folder, |bytes| observer.advanced(bytes))?;
+        Ok((installed, flaws))
+    }
+}
+
+impl Ready {
+    /// What results keep of it. A library is read; of a folder, `installed.json`, or else the libraries
+    /// that have names as in the plugin's lock.
+    ///
+    /// # Errors
+    ///
+    /// Where something cannot be read.
+    pub fn identify(&self, plugin: &NativePlugin) -> Result<RuntimeIdentity, RuntimeError> {
+        let hash = |path: &Path| sha256_of_file(path).map_err(RuntimeError::io("read", path));
+        let record = self.path.join(installed::FILE);
+        let sha256 = if self.path.is_file() {
+            Some(hash(&self.path)?)
+        } else if record.is_file() {
+            Some(hash(&record)?)
+        } else {
+            let mut lines = String::new();
+            for library in self.libraries(plugin)? {
+                let name = library.file_name().unwrap_or_default().to_string_lossy();
+                let _ = writeln!(lines, "{}  {name}", hash(&library)?);
+            }
+            let hash = Sha256::digest(lines.as_bytes());
+            (!lines.is_empty()).then(|| hash.iter().map(|byte| format!("{byte:02x}")).collect())
+        };
+        Ok(RuntimeIdentity {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            path: self.path.clone(),
+            origin: self.origin,
+            sha256,
+        })
+    }
+
+    /// Files of a named folder that are called as files that the lock would have had installed.
+    fn libraries(&self, plugin: &NativePlugin) -> Result<Vec<PathBuf>, RuntimeError> {
+        let Some(lock) = RuntimeLock::read(&plugin.folder)? else { return Ok(Vec::new()) };
+        let packages = lock.packages_for(&platform_name());
+        let names = packages.iter().flat_map(|package| &package.unpack).filter_map(|pattern| {
+            Pattern::new(pattern.as_str().rsplit('/').next().unwrap_or_default()).ok()
+        });
+        let names: Vec<_> = names.collect();
+        let inner = self.path.join("lib");
+        let folder = if inner.is_dir() { &inner } else { &self.path };
+        let read = |error| RuntimeError::io("read", folder)(error);
+        let mut libraries = Vec::new();
+        for entry in fs::read_dir(folder).map_err(read)? {
+            let path = entry.map_err(read)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_file() && names.iter().any(|pattern| pattern.matches(&name)) {
+                libraries.push(path);
+            }
+        }
+        libraries.sort();
+        Ok(libraries)
+    }
+}
+
+/// Results are text, so that a path must be.
+fn ready(ready: Ready) -> Result<Standing, RuntimeError> {
+    if ready.path.to_str().is_none() {
+        return Err(RuntimeError::NotUnicode { path: ready.path });
+    }
+    Ok(Standing::Ready(ready))
+}

@@ -1,0 +1,142 @@
+//! Taking files out of a wheel.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Component, Path};
+
+use host_registry::LockedPackage;
+use sha2::{Digest as _, Sha256};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use crate::error::RuntimeError;
+use crate::installed::InstalledFile;
+
+/// A wheel whose table of contents has been read.
+pub(crate) struct Wheel<'a> {
+    package: &'a LockedPackage,
+    path: &'a Path,
+    archive: ZipArchive<BufReader<File>>,
+    /// What is unpacked: index in the archive, and path in the runtime's folder.
+    wanted: Vec<(usize, String)>,
+    /// How large that is.
+    pub(crate) bytes: u64,
+}
+
+/// Copies and hashes in one go.
+pub(crate) fn copy(
+    reader: &mut impl Read,
+    writer: &mut impl Write,
+    advanced: &mut dyn FnMut(u64),
+) -> io::Result<InstalledFile> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = 0;
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&buffer[..count]);
+        writer.write_all(&buffer[..count])?;
+        bytes += count as u64;
+        advanced(count as u64);
+    }
+    let mut sha256 = String::with_capacity(64);
+    for byte in hasher.finalize() {
+        let _ = write!(sha256, "{byte:02x}");
+    }
+    Ok(InstalledFile { sha256, bytes })
+}
+
+impl<'a> Wheel<'a> {
+    /// Opens a wheel and looks for what the lock names. A wheel with names that lead out of a folder
+    /// is refused whole: whoever makes one means harm.
+    pub(crate) fn open(package: &'a LockedPackage, path: &'a Path) -> Result<Self, RuntimeError> {
+        let bad = |detail: String| RuntimeError::BadWheel { file: path.to_owned(), detail };
+        let file = File::open(path).map_err(RuntimeError::io("open", path))?;
+        let mut archive =
+            ZipArchive::new(BufReader::new(file)).map_err(|error| bad(error.to_string()))?;
+        let mut wanted: Vec<(usize, String)> = Vec::new();
+        let mut used = vec![false; package.unpack.len()];
+        let mut bytes = 0_u64;
+        for index in 0..archive.len() {
+            let entry = archive.by_index_raw(index).map_err(|error| bad(error.to_string()))?;
+            let name = entry.name();
+            if !stays_inside(name) {
+                return Err(bad(format!("{name:?} would be written outside of its folder")));
+            }
+            if entry.is_dir() || !package.unpacks(name) {
+                continue;
+            }
+            if entry.is_symlink() {
+                return Err(bad(format!("{name:?} is a link")));
+            }
+            for (used, pattern) in used.iter_mut().zip(&package.unpack) {
+                *used |= pattern.matches(name);
+            }
+            let base = name.rsplit('/').next().unwrap_or(name);
+            let target = format!("{}/{base}", package.to);
+            if wanted.iter().any(|(_, other)| *other == target) {
+                return Err(bad(format!("two of its files would become {target}")));
+            }
+            bytes = bytes.saturating_add(entry.size());
+            wanted.push((index, target));
+        }
+        if let Some((_, pattern)) = used.iter().zip(&package.unpack).find(|(used, _)| !**used) {
+            return Err(bad(format!("nothing in it fits `{pattern}`")));
+        }
+        Ok(Self { package, path, archive, wanted, bytes })
+    }
+
+    /// Unpacks into a runtime's folder, and says what has been added to it.
+    pub(crate) fn unpack(
+        mut self,
+        folder: &Path,
+        files: &mut BTreeMap<String, InstalledFile>,
+        advanced: &mut dyn FnMut(u64),
+    ) -> Result<(), RuntimeError> {
+        let bad = |detail: String| RuntimeError::BadWheel { file: self.path.to_owned(), detail };
+        let into = folder.join(&self.package.to);
+        fs::create_dir_all(&into).map_err(RuntimeError::io("create", into))?;
+        for (index, target) in &self.wanted {
+            if files.contains_key(target) {
+                return Err(bad(format!("another package has a file {target} as well")));
+            }
+            let path = folder.join(target);
+            let write = |error| RuntimeError::io("write", &path)(error);
+            let mut entry = self.archive.by_index(*index).map_err(|error| match error {
+                ZipError::Io(error) => RuntimeError::io("read", self.path)(error),
+                other => bad(other.to_string()),
+            })?;
+            let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+            let mut file = File::create_new(&path).map_err(write)?;
+            let written = match copy(&mut entry, &mut file, advanced) {
+                Ok(written) => written,
+                // What the archive says of itself does not hold, such as a checksum.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(bad(format!("{target}: {error}")));
+                }
+                Err(error) => return Err(write(error)),
+            };
+            if executable {
+                crate::platform::make_executable(&file).map_err(write)?;
+            }
+            // The folder is only renamed into its place when all of it is on stable storage.
+            file.sync_all().map_err(write)?;
+            files.insert(target.clone(), written);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a name in an archive is that of a file beneath the folder it is unpacked in.
+fn stays_inside(name: &str) -> bool {
+    !name.is_empty()
+        && !name.contains(['\\', '\0'])
+        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+}

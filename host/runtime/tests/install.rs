@@ -1,0 +1,290 @@
+//! Installing from wheels that have arrived already, as they have where an installation was cut short:
+//! none of this needs pip. What does is tested with the command line.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use host_record::RuntimeOrigin;
+use host_registry::{Metadata, NativePlugin, Origin, sha256_of_file};
+use host_runtime::{
+    Flaw, Named, Observer, RuntimeError, Runtimes, Silent, Standing, Step, platform_name,
+};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+const NAME: &str = "demo-1.0";
+const FILE: &str = "demo-1.0-py3-none-any.whl";
+const LIBRARY: &str = "demo/capi/libdemo.so.1";
+
+/// A user's data folder, and a plugin whose runtime is one wheel.
+struct Place {
+    folder: tempfile::TempDir,
+    named: Named,
+}
+
+impl Place {
+    /// With a wheel of these files in the downloads, of which `unpack` is wanted.
+    fn new(files: &[(&str, &[u8])], unpack: &str) -> Self {
+        let place = Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            named: Named::default(),
+        };
+        fs::create_dir(place.path("plugin")).expect("a folder");
+        place.arrive(files);
+        place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), unpack);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn wheel(&self) -> PathBuf {
+        self.path("data/runtimes/.downloads").join(NAME).join(FILE)
+    }
+
+    fn arrive(&self, files: &[(&str, &[u8])]) {
+        let wheel = self.wheel();
+        fs::create_dir_all(wheel.parent().expect("a folder")).expect("a folder");
+        let mut writer = ZipWriter::new(File::create(wheel).expect("a file"));
+        for (name, content) in files {
+            writer.start_file(*name, SimpleFileOptions::default()).expect("an entry");
+            writer.write_all(content).expect("an entry");
+        }
+        writer.finish().expect("a wheel");
+    }
+
+    fn lock(&self, sha256: &str, unpack: &str) {
+        let bytes = fs::metadata(self.wheel()).expect("a wheel").len();
+        let text = format!(
+            "schema = 1\n[[package]]\nplatform = \"{}\"\nname = \"demo\"\nversion = \"1.0\"\n\
+             file = \"{FILE}\"\nsha256 = \"{sha256}\"\nbytes = {bytes}\nunpack = [\"{unpack}\"]\n",
+            platform_name()
+        );
+        fs::write(self.path("plugin/runtime.lock"), text).expect("a lock");
+    }
+
+    fn plugin(&self) -> NativePlugin {
+        let text = "schema = 1\nid = \"demo-npu\"\nversion = \"0.1.0\"\nkind = \"backend\"\n\
+                    summary = \"A test.\"\nlicense = \"MIT\"\nlibrary = \"backend_demo\"\n\
+                    api = \">=1.0\"\nhardware = [\"cpu\"]\nengine = \"none\"\n[runtime]\n\
+                    name = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n";
+        NativePlugin {
+            metadata: Metadata::parse(text, Path::new("plugin.toml")).expect("a good file"),
+            folder: self.path("plugin"),
+            library: self.path("plugin/libbackend_demo.so"),
+            origin: Origin::User,
+        }
+    }
+
+    fn runtimes(&self) -> Runtimes {
+        Runtimes::new(Some(&self.path("data")), self.named.clone())
+    }
+
+    fn install(&self) -> Result<bool, RuntimeError> {
+        self.runtimes().install(&self.plugin(), &mut Silent).map(|outcome| outcome.was_there)
+    }
+
+    fn standing(&self) -> Standing {
+        self.runtimes().find(&self.plugin()).expect("no error").expect("it takes one")
+    }
+
+    /// The error of an installation, without the place; nothing must be left in its place.
+    #[track_caller]
+    fn refusal(&self) -> String {
+        let error = self.install().expect_err("it must be refused");
+        assert!(!self.path("data/runtimes").join(NAME).exists());
+        assert_eq!(self.runtimes().installed().expect("readable").len(), 0);
+        let left: Vec<_> = fs::read_dir(self.path("data/runtimes"))
+            .expect("the folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .filter(|name| name.starts_with(".new") || name.starts_with(".old"))
+            .collect();
+        assert_eq!(left, [""; 0], "nothing half made is left");
+        error.to_string().replace(&self.folder.path().display().to_string(), "")
+    }
+}
+
+#[test]
+fn what_the_lock_names_is_unpacked_flat_and_recorded() {
+    let place = Place::new(&[(LIBRARY, b"code"), ("demo/other.py", b"")], "demo/capi/lib*.so.*");
+    let Standing::Missing { reason } = place.standing() else { panic!("nothing is installed") };
+    assert_eq!(reason, "is not installed");
+    assert!(!place.install().expect("installing"));
+    let folder = place.path("data/runtimes").join(NAME);
+    assert_eq!(fs::read(folder.join("lib/libdemo.so.1")).expect("a library"), b"code");
+    assert!(!place.wheel().exists(), "downloads are not kept when all is installed");
+    insta::assert_snapshot!(
+        fs::read_to_string(folder.join("installed.json"))
+            .expect("a record")
+            .replace(&platform_name(), "PLATFORM")
+            .lines()
+            .map(|line| if line.contains("\"sha256\"") { "SHA-256" } else { line })
+            .collect::<Vec<_>>()
+            .join("\n"),
+        @""
+    );
+    let Standing::Ready(ready) = place.standing() else { panic!("it is installed") };
+    let identity = ready.identify(&place.plugin()).expect("readable");
+    assert_eq!(
+        (identity.version.as_deref(), identity.origin),
+        (Some("1.0"), RuntimeOrigin::Installed)
+    );
+    let record = sha256_of_file(&folder.join("installed.json")).expect("a record");
+    assert_eq!(identity.sha256, Some(record));
+    assert!(place.install().expect("installing again"), "it is there already");
+}
+
+#[test]
+fn what_is_damaged_is_found_and_put_right() {
+    let files: &[(&str, &[u8])] = &[(LIBRARY, b"code"), ("demo/capi/libdemo.so.2", b"more")];
+    let place = Place::new(files, "demo/capi/*");
+    place.install().expect("installing");
+    let library = place.path("data/runtimes").join(NAME).join("lib/libdemo.so.1");
+    fs::write(&library, b"c0de").expect("writing");
+    fs::remove_file(library.with_extension("2")).expect("removing");
+    fs::write(library.with_extension("3"), b"").expect("writing");
+    let (_, flaws) = place.runtimes().verify(NAME, &mut Silent).expect("readable");
+    let file = |number| format!("lib/libdemo.so.{number}");
+    assert_eq!(
+        flaws,
+        [
+            Flaw::Changed { file: file(1) },
+            Flaw::Missing { file: file(2) },
+            Flaw::Foreign { file: file(3) }
+        ]
+    );
+    let Standing::Missing { reason } = place.standing() else { panic!("it is damaged") };
+    assert_eq!(reason, "is installed and damaged (lib/libdemo.so.2 is missing)");
+    place.arrive(files);
+    assert!(!place.install().expect("installing over it"));
+    let (_, flaws) = place.runtimes().verify(NAME, &mut Silent).expect("readable");
+    assert_eq!(flaws, []);
+}
+
+#[test]
+fn another_lock_asks_for_another_installation() {
+    let place = Place::new(&[(LIBRARY, b"code"), ("demo/x", b"")], "demo/capi/*");
+    place.install().expect("installing");
+    let Standing::Ready(_) = place.standing() else { panic!("it is installed") };
+    place.arrive(&[(LIBRARY, b"newer"), ("demo/x", b"")]);
+    place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
+    let Standing::Missing { reason } = place.standing() else { panic!("it is another one") };
+    assert_eq!(reason, "is installed from other packages than the plugin's lock names");
+    assert!(!place.install().expect("installing over it"));
+    let library = place.path("data/runtimes").join(NAME).join("lib/libdemo.so.1");
+    assert_eq!(fs::read(library).expect("a library"), b"newer");
+}
+
+#[test]
+fn a_wheel_that_means_harm_or_does_not_fit_is_refused_whole() {
+    let refused = |files: &[(&str, &[u8])], unpack| Place::new(files, unpack).refusal();
+    let twice: &[(&str, &[u8])] = &[("a/lib.so", b"1"), ("b/lib.so", b"2")];
+    let mut cases = vec![
+        refused(&[(LIBRARY, b"code"), ("../../evil.so", b"")], "demo/capi/*"),
+        refused(&[(LIBRARY, b"code"), ("/etc/evil.so", b"")], "demo/capi/*"),
+        refused(&[(LIBRARY, b"code"), ("demo\\..\\..\\evil.so", b"")], "demo/capi/*"),
+        refused(&[(LIBRARY, b"code")], "demo/libs/*"),
+        refused(twice, "*/lib.so"),
+    ];
+    let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    fs::write(place.wheel(), "no archive").expect("writing");
+    place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
+    cases.push(place.refusal());
+    insta::assert_snapshot!(cases.join("\n"), @"");
+}
+
+#[test]
+fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
+    let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    let lock = place.path("plugin/runtime.lock");
+    let text = fs::read_to_string(&lock).expect("a lock");
+    fs::write(&lock, text.replace(&platform_name(), "plan9-mips")).expect("writing");
+    let error = place.install().expect_err("no package");
+    let told = format!("{error}\nhelp: {}", error.help().expect("help"));
+    insta::assert_snapshot!(told.replace(&platform_name(), "PLATFORM"), @"");
+    fs::remove_file(&lock).expect("removing");
+    let error = place.install().expect_err("no lock");
+    assert!(matches!(error, RuntimeError::NoLock { .. }), "{error}");
+}
+
+#[test]
+fn removing_takes_all_of_it() {
+    let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    place.install().expect("installing");
+    place.runtimes().remove(NAME, &mut Silent).expect("removing");
+    assert!(!place.path("data/runtimes").join(NAME).exists());
+    let error = place.runtimes().remove(NAME, &mut Silent).expect_err("it is gone");
+    assert!(matches!(error, RuntimeError::NotInstalled { .. }), "{error}");
+    // Nothing outside of the folder is ever removed.
+    for name in ["", ".", "..", ".locks", "../plugin"] {
+        let error = place.runtimes().remove(name, &mut Silent).expect_err("no runtime");
+        assert!(matches!(error, RuntimeError::NotInstalled { .. }), "{name}: {error}");
+    }
+    assert!(place.path("plugin/runtime.lock").is_file());
+}
+
+#[test]
+fn hosts_that_install_at_the_same_time_take_turns() {
+    struct Counting(usize);
+    impl Observer for Counting {
+        fn step(&mut self, step: Step<'_>) {
+            self.0 += usize::from(matches!(step, Step::Unpacking { .. }));
+        }
+        fn advanced(&mut self, _: u64) {}
+        fn shows_pip(&self) -> bool {
+            false
+        }
+    }
+    let place = Place::new(&[(LIBRARY, &[7; 1 << 20])], "demo/capi/*");
+    let unpacked: usize = std::thread::scope(|scope| {
+        let install = || {
+            let mut counting = Counting(0);
+            place.runtimes().install(&place.plugin(), &mut counting).expect("installing");
+            counting.0
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(install)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    assert_eq!(unpacked, 1, "the others find it installed");
+}
+
+#[test]
+fn what_the_user_names_goes_before_what_is_installed() {
+    let mut place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    place.install().expect("installing");
+    let folder = place.path("theirs");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("libdemo.so.1"), b"theirs").expect("a library");
+    fs::write(folder.join("README"), b"").expect("another file");
+    let origin = |place: &Place| match place.standing() {
+        Standing::Ready(ready) => {
+            (ready.origin, ready.path.clone(), ready.identify(&place.plugin()))
+        }
+        Standing::Missing { reason } => panic!("{reason}"),
+    };
+    let variable = "TARE_RUNTIME_DEMO_NPU".into();
+    place.named.environment = BTreeMap::from([(variable, folder.clone())]);
+    let (by, path, identity) = origin(&place);
+    assert_eq!((by, &path), (RuntimeOrigin::Environment, &folder));
+    let identity = identity.expect("readable");
+    assert_eq!(identity.version, None, "a path does not say");
+    let first = identity.sha256.expect("of the library that the lock would have installed");
+    fs::write(folder.join("README"), b"changed").expect("another file");
+    assert_eq!(origin(&place).2.expect("readable").sha256.as_ref(), Some(&first));
+    fs::write(folder.join("libdemo.so.1"), b"changed").expect("a library");
+    assert_ne!(origin(&place).2.expect("readable").sha256, Some(first));
+
+    let library = folder.join("libdemo.so.1");
+    place.named.flags = BTreeMap::from([("demo-npu".into(), library.clone())]);
+    let (by, path, identity) = origin(&place);
+    assert_eq!((by, &path), (RuntimeOrigin::Flag, &library));
+    let hash = sha256_of_file(&library).expect("a library");
+    assert_eq!(identity.expect("readable").sha256, Some(hash));
+
+    place.named.flags = BTreeMap::from([("demo-npu".into(), "/nonexistent/runtime".into())]);
+    let error = place.runtimes().find(&place.plugin()).expect_err("it is not there");
+    insta::assert_snapshot!(error, @"");
+}
