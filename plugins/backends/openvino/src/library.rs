@@ -1,0 +1,170 @@
+//! Finds OpenVINO's library and loads it.
+//!
+//! It is the file of the C interface, whose name carries the version: `libopenvino_c.so.2641` is 2026.4.1,
+//! and nothing is called `libopenvino_c.so` in the package. The other libraries are found beside it.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::path::{Path, PathBuf};
+
+use openvino_sys::library;
+use plugin_api::backend::{Error, ErrorCode};
+
+use crate::native;
+
+/// Names the runtime: a folder, or the library itself.
+const RUNTIME: &str = "TARE_RUNTIME";
+
+/// The first version whose C interface takes properties as a list.
+const FIRST: (u32, u32) = (2026, 4);
+
+/// Loads the library, and says which version it is.
+pub(crate) fn load() -> Result<String, Error> {
+    let path = match std::env::var_os(RUNTIME) {
+        Some(runtime) => find_in(Path::new(&runtime))?,
+        None => library::find().ok_or_else(|| {
+            not_found(format!(
+                "OpenVINO was not found: {RUNTIME} is not set, and {} is not where the system \
+                 keeps libraries",
+                usual_name()
+            ))
+        })?,
+    };
+    library::load_from(&path)
+        .map_err(|reason| not_found(format!("OpenVINO cannot be loaded: {reason}")))?;
+    let version =
+        native::version().map_err(|failure| not_found(format!("{}: {failure}", path.display())))?;
+    if !is_recent(&version) {
+        let (year, release) = FIRST;
+        return Err(not_found(format!(
+            "{} is OpenVINO {version}; this plugin needs {year}.{release} or later",
+            path.display()
+        )));
+    }
+    Ok(version)
+}
+
+fn not_found(what: String) -> Error {
+    let message = format!("{what}; `host runtimes install openvino` installs it");
+    Error::new(ErrorCode::NotFound, message)
+}
+
+fn usual_name() -> String {
+    format!("{DLL_PREFIX}openvino_c{DLL_SUFFIX}")
+}
+
+/// The library in a folder, or in `lib` in it; a file is taken for the library.
+fn find_in(runtime: &Path) -> Result<PathBuf, Error> {
+    if runtime.is_file() {
+        return Ok(runtime.into());
+    }
+    let inner = runtime.join("lib");
+    let folder = if inner.is_dir() { &inner } else { runtime };
+    newest_in(folder).ok_or_else(|| {
+        not_found(format!(
+            "{RUNTIME} is {}, and there is no {} or {}.VERSION in {}",
+            runtime.display(),
+            usual_name(),
+            usual_name(),
+            folder.display()
+        ))
+    })
+}
+
+/// The library with the highest version in a folder; one without a version before all others.
+fn newest_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let candidates = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let version = version_in(path.file_name()?.to_str()?)?;
+        path.is_file().then_some((version, path))
+    });
+    candidates.max().map(|(_, path)| path)
+}
+
+/// The version in a library's name: `libopenvino_c.so.2641`, or `libopenvino_c.2641.dylib`. Without one it
+/// is what the system's administrator points to the version to use, and higher than any.
+fn version_in(name: &str) -> Option<Vec<u32>> {
+    if name == usual_name() {
+        return Some(vec![u32::MAX]);
+    }
+    let rest = name.strip_prefix(DLL_PREFIX)?.strip_prefix("openvino_c")?;
+    let version = match rest.strip_prefix(DLL_SUFFIX) {
+        Some(version) => version.strip_prefix('.')?,
+        None => rest.strip_suffix(DLL_SUFFIX)?.strip_prefix('.')?,
+    };
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+/// Whether a version such as `2026.4.1-22982-…` is recent enough.
+fn is_recent(version: &str) -> bool {
+    let mut parts = version.split(['.', '-']).map(str::parse);
+    let (Some(Ok(year)), Some(Ok(release))) = (parts.next(), parts.next()) else { return false };
+    (year, release) >= FIRST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: PathBuf) -> PathBuf {
+        std::fs::write(&path, []).expect("the folder is writable");
+        path
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_newest_version_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        touch(folder.join("libopenvino.so.9999"));
+        touch(folder.join("libopenvino_c.so.old"));
+        assert_eq!(newest_in(folder), None);
+        touch(folder.join("libopenvino_c.so.2640"));
+        let newest = touch(folder.join("libopenvino_c.so.2641"));
+        touch(folder.join("libopenvino_c.so.950"));
+        assert_eq!(newest_in(folder), Some(newest));
+        let usual = touch(folder.join("libopenvino_c.so"));
+        assert_eq!(find_in(folder).expect("the library"), usual);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_runtime_is_a_file_or_a_folder_or_has_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let here = touch(folder.join("libopenvino_c.so.2641"));
+        assert_eq!(find_in(folder).expect("the library"), here);
+        assert_eq!(find_in(&here).expect("the library"), here);
+        std::fs::create_dir(folder.join("lib")).expect("the folder is writable");
+        let inner = touch(folder.join("lib/libopenvino_c.so.2650"));
+        assert_eq!(find_in(folder).expect("the library"), inner);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_folder_without_the_library_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = find_in(folder.path()).expect_err("nothing is there");
+        assert_eq!(error.code, ErrorCode::NotFound);
+        let path = folder.path().display();
+        assert_eq!(
+            error.message,
+            format!(
+                "TARE_RUNTIME is {path}, and there is no libopenvino_c.so or \
+                 libopenvino_c.so.VERSION in {path}; `host runtimes install openvino` installs it"
+            )
+        );
+        find_in(Path::new("/nowhere")).expect_err("no folder");
+    }
+
+    #[test]
+    fn versions_before_2026_4_are_too_old() {
+        for recent in ["2026.4.0-1", "2026.4.1-22982-abc-releases/2026/4", "2026.10.0", "2027.0.0"]
+        {
+            assert!(is_recent(recent), "{recent}");
+        }
+        for old in ["2026.3.9", "2025.4.1-1", "custom", ""] {
+            assert!(!is_recent(old), "{old}");
+        }
+    }
+}

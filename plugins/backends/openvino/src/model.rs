@@ -1,0 +1,509 @@
+//! A model on a device, and what it becomes when shapes and precision are known.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use plugin_api::backend::{
+    DataType, Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result,
+    TensorInfo, View,
+};
+
+use crate::devices::{self, AUTO};
+use crate::file::ModelFile;
+use crate::native::{self, Compiled, Core, Failure, PortInfo};
+use crate::options::{self, Setting};
+use crate::session::{OpenvinoSession, OpenvinoTensor};
+
+/// Precisions as OpenVINO calls them.
+const PRECISIONS: &[(&str, &str)] = &[("fp32", "f32"), ("fp16", "f16"), ("bf16", "bf16")];
+
+/// What a session says of itself, and the property that knows it.
+const USED: &[(&str, &str)] = &[
+    ("threads", "INFERENCE_NUM_THREADS"),
+    ("streams", "NUM_STREAMS"),
+    ("performance-hint", "PERFORMANCE_HINT"),
+    ("execution-mode", "EXECUTION_MODE_HINT"),
+    ("cpu-pinning", "ENABLE_CPU_PINNING"),
+    ("hyper-threading", "ENABLE_HYPER_THREADING"),
+    ("dynamic-quantisation-group-size", "DYNAMIC_QUANTIZATION_GROUP_SIZE"),
+    ("requests", "OPTIMAL_NUMBER_OF_INFER_REQUESTS"),
+    ("runtime-requirements", "RUNTIME_REQUIREMENTS"),
+];
+
+/// What OpenVINO narrows on the processor whatever the precision.
+const CONVERTED: &[(DataType, &str)] = &[
+    (DataType::I64, "int64 to int32"),
+    (DataType::U64, "uint64 to int32"),
+    (DataType::U32, "uint32 to int32"),
+    (DataType::F64, "float64 to float32"),
+];
+
+/// A loaded model.
+#[derive(Debug)]
+pub struct OpenvinoModel {
+    loaded: Arc<Loaded>,
+    info: ModelInfo,
+    inputs: Vec<Expected>,
+    /// What was compiled and is still in use: several sessions of one kind share it, as OpenVINO wants.
+    compiled: Mutex<BTreeMap<Key, Weak<Ready>>>,
+}
+
+type Key = (String, Vec<Vec<i64>>);
+
+/// Name and element type of an input.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    pub(crate) name: String,
+    pub(crate) dtype: Option<DataType>,
+}
+
+/// What it takes to compile.
+#[derive(Debug)]
+struct Loaded {
+    core: Arc<Core>,
+    model: Mutex<native::Model>,
+    /// The device, by OpenVINO's name and by ours.
+    device: String,
+    id: String,
+    /// The devices that may do the work: the device itself, or what AUTO chooses among.
+    candidates: Vec<Candidate>,
+    precisions: Vec<String>,
+    quantised: bool,
+    /// Element types of the model that the processor has nothing for, as `int64 to int32`.
+    converted: Vec<&'static str>,
+    threads: Option<u32>,
+    settings: Vec<Setting>,
+}
+
+/// A device that may do the work.
+#[derive(Debug)]
+struct Candidate {
+    name: String,
+    /// Properties that it has.
+    supported: Vec<String>,
+}
+
+impl Candidate {
+    fn has(&self, property: &str) -> bool {
+        self.supported.iter().any(|supported| supported == property)
+    }
+}
+
+/// A compiled model, and what came of it.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) compiled: Compiled,
+    pub(crate) outputs: Vec<PortInfo>,
+    pub(crate) used: Vec<(String, String)>,
+    /// How many requests OpenVINO wants in flight.
+    pub(crate) requests: usize,
+    /// To compile it once more, for a profile.
+    again: Again,
+}
+
+#[derive(Debug)]
+struct Again {
+    loaded: Arc<Loaded>,
+    hint: &'static str,
+    shapes: Vec<Vec<i64>>,
+}
+
+impl Ready {
+    /// The same, compiled so that it counts what operators take.
+    pub(crate) fn profiled(&self) -> Result<Compiled> {
+        let Again { loaded, hint, shapes } = &self.again;
+        let shapes: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
+        loaded.compile(hint, &shapes, true)
+    }
+
+    /// Where it runs, by OpenVINO's name.
+    pub(crate) fn device(&self) -> &str {
+        let provider = self.used.iter().find(|(key, _)| key == "provider");
+        provider.map_or("", |(_, device)| device)
+    }
+}
+
+impl OpenvinoModel {
+    pub(crate) fn load(core: &Arc<Core>, request: &LoadRequest<'_>) -> Result<Self> {
+        let settings = options::settings(&request.options)?;
+        let device = devices::find(core, request.device)?;
+        let candidates = match device.as_str() {
+            AUTO => core.devices().map_err(|failure| device_error(&device, &failure))?,
+            _ => vec![device.clone()],
+        };
+        let candidates: Vec<Candidate> = candidates
+            .into_iter()
+            .map(|name| Candidate { supported: supported(core, &name), name })
+            .collect();
+        let own = supported(core, &device);
+        check_settings(&settings, &own, &candidates, request.device)?;
+        let file = ModelFile::read(request.path)?;
+        let path = request.path.to_str().ok_or_else(|| {
+            let message = format!("the path {} is not UTF-8", request.path.display());
+            Error::new(ErrorCode::InvalidArgument, message)
+        })?;
+        let model = core.read(path).map_err(|failure| unreadable(path, &failure))?;
+        let ports = |ports: native::Result<Vec<PortInfo>>, word: &str| {
+            let ports = ports.map_err(|failure| unreadable(path, &failure))?;
+            Ok(ports.into_iter().enumerate().map(|(at, port)| described(port, word, at)).collect())
+        };
+        let (inputs, outputs): (Vec<_>, Vec<_>) =
+            (ports(model.inputs(), "input")?, ports(model.outputs(), "output")?);
+        if outputs.is_empty() {
+            let message = format!("{path}: has no outputs");
+            return Err(Error::new(ErrorCode::InvalidModel, message));
+        }
+        let info = |port: &PortInfo| tensor_info(port, &file);
+        let info = ModelInfo {
+            inputs: inputs.iter().map(info).collect(),
+            outputs: outputs.iter().map(info).collect(),
+        };
+        let expected = info
+            .inputs
+            .iter()
+            .map(|input| Expected { name: input.name.clone(), dtype: input.dtype })
+            .collect();
+        let loaded = Loaded {
+            core: Arc::clone(core),
+            model: Mutex::new(model),
+            precisions: devices::precisions(core, &device),
+            device,
+            id: request.device.into(),
+            candidates,
+            quantised: file.is_quantised(),
+            converted: CONVERTED
+                .iter()
+                .filter(|(dtype, _)| file.has(*dtype))
+                .map(|(_, what)| *what)
+                .collect(),
+            threads: request.threads,
+            settings,
+        };
+        Ok(Self { loaded: Arc::new(loaded), info, inputs: expected, compiled: Mutex::default() })
+    }
+}
+
+/// A port that has a name in any case.
+fn described(port: PortInfo, word: &str, at: usize) -> PortInfo {
+    PortInfo { name: Some(port.name.unwrap_or_else(|| format!("{word}{at}"))), ..port }
+}
+
+fn tensor_info(port: &PortInfo, file: &ModelFile) -> TensorInfo {
+    let name = port.name.clone().unwrap_or_default();
+    let dimensions = port.axes.as_ref().map(|axes| {
+        let dimension = |(at, axis): (usize, &native::Axis)| match axis {
+            Some(size) => Dimension::Fixed(*size),
+            None => Dimension::Dynamic(file.axis_name(&name, at)),
+        };
+        axes.iter().enumerate().map(dimension).collect()
+    });
+    TensorInfo { dtype: port.dtype, dimensions, name }
+}
+
+/// Names of the properties that a device has.
+fn supported(core: &Core, device: &str) -> Vec<String> {
+    let text = core.property(device, "SUPPORTED_PROPERTIES").unwrap_or_default();
+    text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether everything that is asked for means something to a device.
+fn check_settings(
+    settings: &[Setting],
+    own: &[String],
+    candidates: &[Candidate],
+    id: &str,
+) -> Result<()> {
+    for Setting { property, option, .. } in settings {
+        let Some(option) = option else { continue };
+        if !own.contains(property) && !candidates.iter().any(|candidate| candidate.has(property)) {
+            let mut known: Vec<&str> = own.iter().map(String::as_str).collect();
+            known
+                .extend(candidates.iter().flat_map(|one| one.supported.iter().map(String::as_str)));
+            known.sort_unstable();
+            known.dedup();
+            let message =
+                format!("option `{option}` means nothing to {id}: it has no `{property}`");
+            return Err(Error::new(ErrorCode::InvalidArgument, message)
+                .with_details(format!("It has: {}", known.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+fn device_error(device: &str, failure: &Failure) -> Error {
+    Error::new(ErrorCode::Device, format!("{device}: {failure}"))
+}
+
+/// What a failure is about if it is about memory, whatever was being done.
+pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
+    const MEMORY: &[&str] = &[
+        "bad_alloc",
+        "out of memory",
+        "not enough memory",
+        "OUT_OF_RESOURCES",
+        "allocation failed",
+    ];
+    let said = failure.message.to_lowercase();
+    if MEMORY.iter().any(|word| said.contains(&word.to_lowercase())) {
+        return ErrorCode::OutOfMemory;
+    }
+    otherwise
+}
+
+fn unreadable(path: &str, failure: &Failure) -> Error {
+    // A model that OpenVINO has no operator for is no damaged one.
+    const LACKS: &[&str] = &[
+        "no conversion rule",
+        "not supported",
+        "unsupported",
+        "doesn't support",
+        "does not support",
+    ];
+    let said = failure.message.to_lowercase();
+    let lacks = LACKS.iter().any(|word| said.contains(word));
+    let code = if lacks { ErrorCode::Unsupported } else { ErrorCode::InvalidModel };
+    Error::new(code_or(failure, code), format!("{path}: {failure}"))
+}
+
+/// What a run says when it fails.
+pub(crate) fn run_error(failure: &Failure) -> Error {
+    Error::new(code_or(failure, ErrorCode::Device), failure.message.clone())
+}
+
+impl Loaded {
+    fn model(&self) -> MutexGuard<'_, native::Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The precision as OpenVINO's hint has it.
+    ///
+    /// # Errors
+    ///
+    /// Where the device does not offer it, or the model's file decides otherwise.
+    fn hint(&self, precision: &str) -> Result<&'static str> {
+        let unsupported = |message| Err(Error::new(ErrorCode::Unsupported, message));
+        if !self.precisions.iter().any(|offered| offered == precision) {
+            let (id, offered) = (&self.id, self.precisions.join(", "));
+            return unsupported(format!("{precision} is not offered by {id}; {offered} is"));
+        }
+        match (precision, self.quantised) {
+            ("int8", false) => unsupported(
+                "int8 is what a quantised model computes in, and this one has no quantised \
+                 operators; give the model a file for int8"
+                    .into(),
+            ),
+            ("int8", true) => {
+                // What stays in floating point. The other devices have no 32 bits to offer for it.
+                let processor = self.candidates.iter().any(|one| one.name.starts_with("CPU"));
+                Ok(if processor { "f32" } else { "f16" })
+            }
+            (_, true) => unsupported(format!(
+                "the model is quantised and computes in int8, not in {precision}; give the model \
+                 a file for {precision}"
+            )),
+            (_, false) => match PRECISIONS.iter().find(|(ours, _)| *ours == precision) {
+                Some((_, theirs)) => Ok(theirs),
+                None => unsupported(format!("{precision} is not a precision")),
+            },
+        }
+    }
+
+    /// Properties for one of the devices that may do the work.
+    fn properties(
+        &self,
+        candidate: &Candidate,
+        hint: &str,
+        profiled: bool,
+    ) -> Vec<(String, String)> {
+        let threads = self.threads.map(|threads| threads.to_string());
+        let fixed = [
+            ("INFERENCE_PRECISION_HINT", Some(hint.to_owned())),
+            ("INFERENCE_NUM_THREADS", threads),
+            ("PERF_COUNT", profiled.then(|| "YES".to_owned())),
+        ];
+        let fixed = fixed.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        let asked = self.settings.iter().map(|one| (one.property.clone(), one.value.clone()));
+        fixed.chain(asked).filter(|(property, _)| candidate.has(property)).collect()
+    }
+
+    /// Properties of the whole: for AUTO, what it hands on to each device, and that no device may stand
+    /// in for the one that it has chosen.
+    fn all_properties(&self, hint: &str, profiled: bool) -> Vec<(String, String)> {
+        let [candidate] = self.candidates.as_slice() else { return self.for_auto(hint, profiled) };
+        if self.device == AUTO {
+            return self.for_auto(hint, profiled);
+        }
+        self.properties(candidate, hint, profiled)
+    }
+
+    fn for_auto(&self, hint: &str, profiled: bool) -> Vec<(String, String)> {
+        let each = self.candidates.iter().map(|candidate| {
+            let properties = self.properties(candidate, hint, profiled);
+            let pairs: Vec<String> =
+                properties.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+            format!("{}:{{{}}}", candidate.name, pairs.join(","))
+        });
+        let each: Vec<String> = each.collect();
+        let mut all = vec![
+            ("DEVICE_PROPERTIES".to_owned(), format!("{{{}}}", each.join(","))),
+            ("ENABLE_STARTUP_FALLBACK".to_owned(), "NO".to_owned()),
+            ("ENABLE_RUNTIME_FALLBACK".to_owned(), "NO".to_owned()),
+        ];
+        // What only AUTO itself knows.
+        let own = self.settings.iter().filter(|setting| {
+            !self.candidates.iter().any(|candidate| candidate.has(&setting.property))
+                || setting.property == "PERFORMANCE_HINT"
+        });
+        all.extend(own.map(|setting| (setting.property.clone(), setting.value.clone())));
+        all
+    }
+
+    fn compile(&self, hint: &str, shapes: &[&[i64]], profiled: bool) -> Result<Compiled> {
+        let mut model = self.model();
+        let now = model.inputs().map_err(|failure| device_error(&self.device, &failure))?;
+        let same =
+            now.iter().zip(shapes).all(|(port, shape)| port.shape().as_deref() == Some(shape));
+        if !same {
+            model.reshape(shapes).map_err(|failure| {
+                let message = format!("the model cannot take the shapes {shapes:?}: {failure}");
+                Error::new(code_or(&failure, ErrorCode::InvalidArgument), message)
+            })?;
+        }
+        let properties = self.all_properties(hint, profiled);
+        self.core.compile(&model, &self.device, &properties).map_err(|failure| {
+            let message = format!("{} cannot compile the model: {failure}", self.id);
+            Error::new(code_or(&failure, ErrorCode::Unsupported), message)
+        })
+    }
+
+    /// A property of what was compiled; of AUTO's, that of the device that it chose.
+    fn property(&self, compiled: &Compiled, device: &str, key: &str) -> Option<String> {
+        if self.device != AUTO {
+            return compiled.property(key).ok();
+        }
+        let own = compiled.property(key).ok().filter(|value| !value.is_empty());
+        own.or_else(|| {
+            let all = compiled.property("DEVICE_PROPERTIES").ok()?;
+            value_in(&all, device, key).map(str::to_owned)
+        })
+    }
+
+    fn prepare(self: &Arc<Self>, precision: &str, shapes: &[&[i64]]) -> Result<Ready> {
+        let hint = self.hint(precision)?;
+        if shapes.iter().any(|shape| shape.contains(&0)) {
+            let message =
+                format!("OpenVINO takes no axis of size 0, and the shapes are {shapes:?}");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        let compiled = self.compile(hint, shapes, false)?;
+        let failed = |failure: Failure| device_error(&self.device, &failure);
+        let device = compiled.property("EXECUTION_DEVICES").map_err(failed)?;
+        // While AUTO is still deciding, it puts the device in parentheses.
+        let device = device.trim_matches(['(', ')']).to_owned();
+        if self.device != AUTO && device != self.device {
+            let message = format!("{} was asked for, and OpenVINO runs on {device}", self.device);
+            return Err(Error::new(ErrorCode::Device, message));
+        }
+        let read = self.property(&compiled, &device, "INFERENCE_PRECISION_HINT");
+        match read.as_deref() {
+            Some(used) if used == hint => {}
+            used => {
+                let used = used.unwrap_or("what it does not tell");
+                let message = format!("{hint} was asked for, and {device} uses {used}");
+                return Err(Error::new(ErrorCode::Unsupported, message));
+            }
+        }
+        let mut used = vec![
+            ("precision".to_owned(), precision.to_owned()),
+            ("inference-precision".to_owned(), hint.to_owned()),
+            ("provider".to_owned(), device.clone()),
+        ];
+        for (name, key) in USED {
+            let value = self.property(&compiled, &device, key).filter(|value| !value.is_empty());
+            used.extend(value.map(|value| ((*name).to_owned(), value)));
+        }
+        if device == "CPU" && !self.converted.is_empty() {
+            used.push(("converted".into(), self.converted.join(", ")));
+        }
+        for Setting { property, option, .. } in &self.settings {
+            let Some(option) = option.as_ref().filter(|option| option.starts_with("property."))
+            else {
+                continue;
+            };
+            let value = self.property(&compiled, &device, property);
+            used.extend(value.map(|value| (option.clone(), value)));
+        }
+        let requests = self.property(&compiled, &device, "OPTIMAL_NUMBER_OF_INFER_REQUESTS");
+        let requests = requests.and_then(|text| text.parse().ok()).unwrap_or(1_usize).max(1);
+        let outputs = compiled.outputs().map_err(failed)?;
+        let shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
+        let again = Again { loaded: Arc::clone(self), hint, shapes };
+        Ok(Ready { compiled, outputs, used, requests, again })
+    }
+}
+
+/// The value of a device's property in a text such as `{CPU:{NUM_STREAMS:1,…},GPU:{…}}`.
+fn value_in<'a>(text: &'a str, device: &str, key: &str) -> Option<&'a str> {
+    let own = &text[text.find(&format!("{device}:{{"))?..];
+    let start = own.find(&format!("{{{key}:")).or_else(|| own.find(&format!(",{key}:")))?;
+    let value = &own[start + key.len() + 2..];
+    Some(&value[..value.find([',', '}'])?])
+}
+
+impl Model for OpenvinoModel {
+    type Tensor = OpenvinoTensor;
+    type Session = OpenvinoSession;
+
+    fn info(&self) -> ModelInfo {
+        self.info.clone()
+    }
+
+    fn prepare(&self, request: &PrepareRequest<'_>) -> Result<OpenvinoSession> {
+        let shapes: Vec<Vec<i64>> = request.shapes.iter().map(|shape| shape.to_vec()).collect();
+        let key = (request.precision.to_owned(), shapes.clone());
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready = match compiled.get(&key).and_then(Weak::upgrade) {
+            Some(ready) => ready,
+            None => {
+                let ready = Arc::new(self.loaded.prepare(request.precision, request.shapes)?);
+                compiled.retain(|_, ready| ready.strong_count() > 0);
+                compiled.insert(key, Arc::downgrade(&ready));
+                ready
+            }
+        };
+        drop(compiled);
+        OpenvinoSession::new(ready, self.inputs.clone(), shapes)
+    }
+
+    fn tensor(&self, view: &View<'_>) -> Result<OpenvinoTensor> {
+        OpenvinoTensor::from_view(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_of_a_device_are_found_in_those_of_all() {
+        let text = "{CPU:{ENABLE_CPU_PINNING:YES,INFERENCE_PRECISION_HINT:f32,NUM_STREAMS:1},\
+                    GPU:{NUM_STREAMS:2,INFERENCE_PRECISION_HINT:f16}}";
+        assert_eq!(value_in(text, "CPU", "INFERENCE_PRECISION_HINT"), Some("f32"));
+        assert_eq!(value_in(text, "CPU", "ENABLE_CPU_PINNING"), Some("YES"));
+        assert_eq!(value_in(text, "GPU", "INFERENCE_PRECISION_HINT"), Some("f16"));
+        assert_eq!(value_in(text, "GPU", "NUM_STREAMS"), Some("2"));
+        assert_eq!(value_in(text, "CPU", "STREAMS"), None);
+        assert_eq!(value_in(text, "NPU", "NUM_STREAMS"), None);
+    }
+
+    #[test]
+    fn failures_about_memory_are_told_apart() {
+        let failure = |message: &str| Failure { message: message.into() };
+        assert_eq!(run_error(&failure("std::bad_alloc")).code, ErrorCode::OutOfMemory);
+        assert_eq!(run_error(&failure("the driver is gone")).code, ErrorCode::Device);
+        let error = unreadable("m.onnx", &failure("Frobnicate is not supported"));
+        assert_eq!(error.code, ErrorCode::Unsupported);
+        assert_eq!(error.message, "m.onnx: Frobnicate is not supported");
+        assert_eq!(unreadable("m.onnx", &failure("bad bytes")).code, ErrorCode::InvalidModel);
+    }
+}

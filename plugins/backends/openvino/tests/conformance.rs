@@ -1,0 +1,22 @@
+//! The backend keeps the ABI's contract, and computes what ONNX Runtime computes.
+
+use plugin_testkit::{Fixture, Suite};
+
+#[test]
+#[ignore = "needs OpenVINO: set TARE_RUNTIME to the folder of its libraries, and ask for ignored tests"]
+fn openvino_conforms() {
+    let mut fixture =
+        Fixture::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture.toml").as_ref())
+            .expect("a good fixture");
+    // SAFETY: this is the backend's own entry point, and no other test opens it.
+    let suite = unsafe { Suite::from_entry(backend_openvino::tare_backend_v1) };
+    suite.check(&fixture).assert();
+
+    // With requests side by side, and by way of AUTO, it is as right.
+    fixture.threads = Some(2);
+    fixture.options.insert("streams".into(), "2".into());
+    suite.check(&fixture).assert();
+    fixture.options.clear();
+    fixture.device = Some("auto:0".into());
+    suite.check(&fixture).assert();
+}
