@@ -13,7 +13,8 @@ use crate::setup::{duckdb_library, place};
 use crate::shell::{At, Failed, cargo, command, root, say};
 
 /// The native plugins that come with the tool: package, plugin id and cargo's name of the library.
-const BACKENDS: &[&str] = &["cpu", "null", "fault"];
+const BACKENDS: &[&str] =
+    &["cpu", "cuda", "fault", "mps", "null", "openvino", "qnn", "rocm", "webgpu"];
 
 /// The kinds of guests, by the folder below `plugins/` and the prefix of the package's name.
 const GUESTS: &[(&str, &[&str])] = &[
