@@ -254,14 +254,14 @@ pub enum RuntimesCommand {
 }
 
 const INSTALL_HELP: &str = "\
-A plugin's runtime.lock names the packages that its runtime consists of, with their hashes. They are
-fetched with your own pip (python3 -m pip), so that its settings for index, proxy, certificates and
-cache hold, and unpacked into runtimes/ of your data folder. Nothing of them is run, and no Python
-environment is changed. What has arrived whole is kept when the rest fails; the same command then goes
-on from there.
+A plugin's runtime.lock names the packages that its runtime consists of, with their hashes. They
+are fetched with your own pip (python3 -m pip), so that its settings for index, proxy, certificates
+and cache hold, and unpacked into runtimes/ of your data folder. Nothing of them is run, and no
+Python environment is changed. What has arrived whole is kept when the rest fails; the same command
+then goes on from there.
 
-A runtime that is on this machine already is named instead: with --runtime ID=PATH, with the variable
-TARE_RUNTIME_ID, or with `path` under [runtime] in the plugin's plugin.toml, in this order.";
+A runtime that is on this machine already is named instead: with --runtime ID=PATH, with the
+variable TARE_RUNTIME_ID, or with `path` under [runtime] in the plugin's plugin.toml, in this order.";
 
 /// Commands on results.
 #[derive(Debug, Subcommand)]

@@ -584,6 +584,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_plugin_that_finds_no_runtime_has_not_failed() {
+        let text = "schema = 1\nid = \"demo\"\nversion = \"0.1.0\"\nkind = \"backend\"\n\
+                    summary = \"A test.\"\nlicense = \"MIT\"\nlibrary = \"backend_demo\"\n\
+                    api = \">=1.0\"\nhardware = [\"npu\"]\nengine = \"none\"\n[runtime]\n\
+                    name = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n";
+        let sha256 = String::new();
+        let plugin = BackendPlugin {
+            plugin: host_registry::NativePlugin {
+                metadata: host_registry::Metadata::parse(text, Path::new("plugin.toml"))
+                    .expect("a good file"),
+                folder: "/plugins/demo".into(),
+                library: "/plugins/demo/libbackend_demo.so".into(),
+                origin: host_registry::Origin::User,
+            },
+            identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
+            first_use: false,
+        };
+        let missing = Standing::Missing { reason: "is not installed".into() };
+        let said = |code: &str| DescribeError {
+            failure: host_record::Failure::Backend {
+                phase: host_record::Phase::Devices,
+                code: code.into(),
+                message: "libdemo.so is nowhere".into(),
+                details: String::new(),
+            },
+            standard_error: String::new(),
+        };
+        let gap = lacking(&plugin, Some(&missing), &said("not-found")).expect("a gap");
+        assert_eq!(gap.kind, GapKind::RuntimeMissing);
+        assert_eq!(
+            gap.reason,
+            "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it"
+        );
+        assert_eq!(lacking(&plugin, Some(&missing), &said("internal")), None, "it failed");
+        assert_eq!(lacking(&plugin, None, &said("not-found")), None, "it misses something else");
+    }
+
+    #[test]
     fn processors_that_are_not_here_are_underlined() {
         let mentions = Mentions { pin: Some(7..13), ..Mentions::default() };
         let wrong = |pin, allowed: Option<&[u32]>| pinned(&pin, &mentions, allowed);

@@ -80,9 +80,16 @@ impl Pip {
             return Ok(());
         }
         let log = fs::read_to_string(&log).unwrap_or_default();
-        let said = errors(&log);
-        let said = if said.is_empty() { format!("it ended with {status}") } else { said };
-        Err(failed(fault(&log), said))
+        let fault = fault(&log);
+        let said = match (errors(&log), broken_connection(&log)) {
+            // Its errors then only say that it has found nothing.
+            (_, Some(cause)) if fault == PipFault::Network => {
+                format!("it cannot reach its index: {cause}")
+            }
+            (said, _) if said.is_empty() => format!("it ended with {status}"),
+            (said, _) => said,
+        };
+        Err(failed(fault, said))
     }
 }
 
@@ -122,6 +129,11 @@ fn fault(log: &str) -> PipFault {
     found.map_or(PipFault::Other, |(_, fault)| *fault)
 }
 
+/// Why a connection broke, where one did.
+fn broken_connection(log: &str) -> Option<&str> {
+    log.lines().find_map(|line| Some(line.split_once("connection broken by ")?.1))
+}
+
 /// The errors of a log, without its times.
 fn errors(log: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
@@ -157,7 +169,12 @@ mod tests {
                 shown("any-1.0-py2.py3-none-any.whl"),
             ]
             .join("\n"),
-            @""
+            @r#"
+    --implementation=cp --python-version=312 --abi=cp312 --platform=manylinux_2_27_x86_64 --platform=manylinux_2_28_x86_64
+    --implementation=cp --python-version=312 --abi=cp312 --platform=manylinux_2_28_x86_64
+    --implementation=py --python-version=3 --abi=none --platform=manylinux_2_27_x86_64
+    --implementation=py --python-version=3 --abi=none --platform=any
+    "#
         );
     }
 
@@ -177,5 +194,6 @@ mod tests {
                    2026-11-28T13:00:01,002 ERROR: No matching distribution found for x==1\n";
         assert_eq!(fault(log), PipFault::Network, "the first cause is told");
         assert_eq!(errors(log), "No matching distribution found for x==1");
+        assert_eq!(broken_connection(log), Some("'NewConnectionError()': /simple/x/"));
     }
 }

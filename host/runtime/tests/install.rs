@@ -124,7 +124,32 @@ fn what_the_lock_names_is_unpacked_flat_and_recorded() {
             .map(|line| if line.contains("\"sha256\"") { "SHA-256" } else { line })
             .collect::<Vec<_>>()
             .join("\n"),
-        @""
+        @r#"
+    {
+      "schema": 1,
+      "name": "demo",
+      "version": "1.0",
+      "platform": "PLATFORM",
+      "packages": [
+        {
+          "name": "demo",
+          "version": "1.0",
+          "file": "demo-1.0-py3-none-any.whl",
+    SHA-256
+          "unpack": [
+            "demo/capi/lib*.so.*"
+          ],
+          "to": "lib"
+        }
+      ],
+      "files": {
+        "lib/libdemo.so.1": {
+    SHA-256
+          "bytes": 4
+        }
+      }
+    }
+    "#
     );
     let Standing::Ready(ready) = place.standing() else { panic!("it is installed") };
     let identity = ready.identify(&place.plugin()).expect("readable");
@@ -193,7 +218,14 @@ fn a_wheel_that_means_harm_or_does_not_fit_is_refused_whole() {
     fs::write(place.wheel(), "no archive").expect("writing");
     place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
     cases.push(place.refusal());
-    insta::assert_snapshot!(cases.join("\n"), @"");
+    insta::assert_snapshot!(cases.join("\n"), @r#"
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "../../evil.so" would be written outside of its folder
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "/etc/evil.so" would be written outside of its folder
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "demo\\..\\..\\evil.so" would be written outside of its folder
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: nothing in it fits `demo/libs/*`
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: two of its files would become lib/lib.so
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: invalid Zip archive: Could not find EOCD
+    "#);
 }
 
 #[test]
@@ -204,10 +236,26 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     fs::write(&lock, text.replace(&platform_name(), "plan9-mips")).expect("writing");
     let error = place.install().expect_err("no package");
     let told = format!("{error}\nhelp: {}", error.help().expect("help"));
-    insta::assert_snapshot!(told.replace(&platform_name(), "PLATFORM"), @"");
+    insta::assert_snapshot!(told.replace(&platform_name(), "PLATFORM"), @r#"
+    runtime `demo-1.0` of plugin `demo-npu` cannot be installed: its runtime.lock has no package for PLATFORM, only for plan9-mips
+    help: install it by the vendor's instructions and name its folder or library with --runtime demo-npu=PATH or TARE_RUNTIME_DEMO_NPU
+    "#);
     fs::remove_file(&lock).expect("removing");
     let error = place.install().expect_err("no lock");
     assert!(matches!(error, RuntimeError::NoLock { .. }), "{error}");
+}
+
+#[test]
+fn nothing_is_begun_where_there_is_no_space_for_it() {
+    let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    let lock = place.path("plugin/runtime.lock");
+    let bytes = fs::metadata(place.wheel()).expect("a wheel").len();
+    let text = fs::read_to_string(&lock).expect("a lock");
+    let much = text.replace(&format!("bytes = {bytes}"), &format!("bytes = {}", i64::MAX));
+    fs::write(&lock, much).expect("writing");
+    let error = place.install().expect_err("no disk is that large");
+    assert!(matches!(error, RuntimeError::Space { .. }), "{error}");
+    assert!(error.help().is_some_and(|help| help.contains("free some space")));
 }
 
 #[test]
@@ -253,7 +301,7 @@ fn hosts_that_install_at_the_same_time_take_turns() {
 
 #[test]
 fn what_the_user_names_goes_before_what_is_installed() {
-    let mut place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    let mut place = Place::new(&[(LIBRARY, b"code")], "demo/capi/lib*");
     place.install().expect("installing");
     let folder = place.path("theirs");
     fs::create_dir(&folder).expect("a folder");
@@ -286,5 +334,5 @@ fn what_the_user_names_goes_before_what_is_installed() {
 
     place.named.flags = BTreeMap::from([("demo-npu".into(), "/nonexistent/runtime".into())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("it is not there");
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @"the runtime that --runtime names for plugin `demo-npu` is not there: /nonexistent/runtime");
 }
