@@ -68,6 +68,12 @@ fn schema_and_parser_know_the_same_keys() {
     insta::assert_snapshot!(headers.join("\n"), @r#"
 
     .backend[]
+    .check
+    .check.tolerance
+    .check.tolerance.bf16
+    .check.tolerance.fp16
+    .check.tolerance.fp32
+    .check.tolerance.int8
     .experiment
     .matrix
     .matrix.exclude[]

@@ -247,7 +247,7 @@ fn another_version_of_the_worker_is_refused() {
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "refused version: the worker speaks protocol 3, this host speaks 2; they are installed \
+        "refused version: the worker speaks protocol 4, this host speaks 3; they are installed \
          together, so reinstall both"
     );
 }

@@ -15,8 +15,8 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Outcome, Table, Views};
 
 use crate::database::{
-    MIGRATIONS, confine, has_parquet, import, in_memory, migrate, pattern_literal, samples_view,
-    table, user_query,
+    MIGRATIONS, confine, has_parquet, import, in_memory, migrate, operators_view, pattern_literal,
+    samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -84,18 +84,7 @@ impl RunViews {
                      NULL::VARCHAR AS output, NULL::FLOAT[] AS values WHERE false"
                 .into(),
         };
-        let operators = match parquet_files(&path, CaseFile::Profile, &lost)? {
-            Some(files) => format!(
-                "SELECT split_part(parse_filename(filename), '.', 1) AS case_id, name, \
-                 kind::VARCHAR AS kind, provider::VARCHAR AS provider, \
-                 start_ns::BIGINT AS start_ns, duration_ns::BIGINT AS duration_ns \
-                 FROM read_parquet({files}, filename = true)"
-            ),
-            None => "SELECT NULL::VARCHAR AS case_id, NULL::VARCHAR AS name, \
-                     NULL::VARCHAR AS kind, NULL::VARCHAR AS provider, \
-                     NULL::BIGINT AS start_ns, NULL::BIGINT AS duration_ns WHERE false"
-                .into(),
-        };
+        let operators = operators_view(parquet_files(&path, CaseFile::Profile, &lost)?.as_deref());
         connection
             .execute_batch(&format!(
                 "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; \

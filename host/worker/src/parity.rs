@@ -311,7 +311,7 @@ mod tests {
     fn outputs_beyond_the_tolerance_fail_with_their_figures() {
         let (kind, detail) = difference(&[1.5, -2.0, 3.0, 4.0], &[5.0, 6.0, -7.0, -8.0]);
         assert_eq!(kind, DifferenceKind::BeyondTolerance);
-        insta::assert_snapshot!(detail, @"");
+        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance of 1e-4 + 1e-3 of the reference, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, top-1 agreement 0.750000; a cosine of 0.9999 at least was wanted (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         // Half a precision allows more.
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.01, -2.0, 3.0, 4.0], &SECOND);
@@ -323,13 +323,13 @@ mod tests {
     fn what_is_no_output_is_told_by_its_name() {
         let (kind, detail) = difference(&FIRST, &[5.0, f32::NAN, -7.0, f32::INFINITY]);
         assert_eq!(kind, DifferenceKind::NotFinite);
-        insta::assert_snapshot!(detail, @"");
+        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are infinite or not a number (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         let (kind, detail) = difference(&[0.0; 4], &[0.0; 4]);
         assert_eq!(kind, DifferenceKind::Zeros);
-        insta::assert_snapshot!(detail, @"");
+        insta::assert_snapshot!(detail, @"output `logits`: all values are zero, and the reference's are not (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         let (kind, detail) = difference(&FIRST, &FIRST);
         assert_eq!(kind, DifferenceKind::Stale);
-        insta::assert_snapshot!(detail, @"");
+        insta::assert_snapshot!(detail, @"output `logits` is the same for two batches whose outputs differ in the reference: it does not follow its input (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         found[1] = output(&[4, 1], &SECOND);
         let failure = compare(&check(Precision::Fp32), Precision::Fp32, &reference, &found);
         let failure = failure.expect_err("another shape").to_string();
-        insta::assert_snapshot!(failure, @"");
+        insta::assert_snapshot!(failure, @"the outputs are not the reference's (shape): output `logits` has the shape [4, 1], and the reference's [2, 2] (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         let mut found = reference.clone();
         found[0][0].0 = "other".into();
         compare(&check(Precision::Fp32), Precision::Fp32, &reference, &found).expect_err("a name");

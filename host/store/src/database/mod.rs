@@ -225,9 +225,17 @@ impl Database {
             connection = connect(&path, AccessMode::ReadOnly, patience)?;
         }
         // The stored view has relative names, which a confined connection may not follow.
-        let raw = raw_view(results.path(), has_samples(&results)?);
+        let raw = raw_view(results.path(), has_files(&results, "samples")?);
         let made =
             connection.execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"));
+        if sql.to_ascii_lowercase().contains("operators") {
+            let files = has_files(&results, "profiles")?
+                .then(|| pattern_literal(results.path(), "runs/*/profiles/*.parquet"));
+            let view = operators_view(files.as_deref());
+            connection
+                .execute_batch(&format!("CREATE TEMP VIEW operators AS {view}"))
+                .map_err(failed(&path, "read the profiles"))?;
+        }
         // A file of samples that is no longer one stands in the way of those only who ask for it.
         if Self::reads_samples(sql) {
             made.map_err(failed(&path, "read the samples"))?;
@@ -273,7 +281,7 @@ impl Database {
     /// Makes `raw_benchmark_data` what it should be: DuckDB refuses a view over no files, so while
     /// there are none it is an empty one of the same columns.
     fn refresh_raw_view(&self) -> Result<(), StoreError> {
-        let has_samples = has_samples(&self.results)?;
+        let has_samples = has_files(&self.results, "samples")?;
         let stored: Option<String> = self
             .connection
             .query_row(
@@ -335,9 +343,27 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> Stri
     )
 }
 
-fn has_samples(results: &ResultsFolder) -> Result<bool, StoreError> {
+/// A view over files of profiles.
+pub(crate) fn operators_view(files: Option<&str>) -> String {
+    match files {
+        Some(files) => format!(
+            "SELECT parse_path(filename)[-3] AS run_id, \
+             split_part(parse_filename(filename), '.', 1) AS case_id, name, \
+             kind::VARCHAR AS kind, provider::VARCHAR AS provider, \
+             start_ns::BIGINT AS start_ns, duration_ns::BIGINT AS duration_ns \
+             FROM read_parquet({files}, filename = true)"
+        ),
+        None => "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS name, \
+                 NULL::VARCHAR AS kind, NULL::VARCHAR AS provider, NULL::BIGINT AS start_ns, \
+                 NULL::BIGINT AS duration_ns WHERE false"
+            .into(),
+    }
+}
+
+/// Whether any run has Parquet files of this kind.
+fn has_files(results: &ResultsFolder, kind: &str) -> Result<bool, StoreError> {
     for run in results.run_paths()? {
-        if has_parquet(&run.join("samples"))? {
+        if has_parquet(&run.join(kind))? {
             return Ok(true);
         }
     }

@@ -651,10 +651,10 @@ fn exports_can_be_read_by_others() {
     export(writer.folder(), "operators", ExportFormat::Csv, &to("p.csv")).expect("an export");
     let text = fs::read_to_string(to("p.csv")).expect("a file");
     let lines: Vec<_> = text.lines().take(3).collect();
-    let case = &spec(0).id;
-    assert_eq!(lines[0], "case_id,name,kind,provider,start_ns,duration_ns");
-    assert_eq!(lines[1], format!("{case},conv,Node,TestProvider,0,70"));
-    assert_eq!(lines[2], format!("{case},softmax,Node,TestProvider,70,10"));
+    let (run, case) = (writer.folder().run_id(), &spec(0).id);
+    assert_eq!(lines[0], "run_id,case_id,name,kind,provider,start_ns,duration_ns");
+    assert_eq!(lines[1], format!("{run},{case},conv,Node,TestProvider,0,70"));
+    assert_eq!(lines[2], format!("{run},{case},softmax,Node,TestProvider,70,10"));
 
     export(writer.folder(), "latency_quantiles", ExportFormat::Parquet, &to("q.parquet"))
         .expect("an export");

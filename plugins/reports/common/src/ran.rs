@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(
             facts,
             [
-                ("device's time for a run", "1.50 ms of 1.60 ms by the clock"),
+                ("device's time for a run", "1.50\u{202f}ms of 1.60\u{202f}ms by the clock"),
                 (
                     "where operators ran",
                     "120 on Gpu (90.0 % of the time), 3 on Cpu (10.0 % of the time)"
