@@ -14,7 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, ort, runtime_folder,
+    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, loader_says, ort,
+    runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -160,7 +161,8 @@ fn back_end(named: Option<&str>) -> Result<PathBuf> {
             Ok(path)
         }
         Err(error) => {
-            let message = format!("QNN's back end {} cannot be opened: {error}", path.display());
+            let (path, why) = (path.display(), loader_says(&error));
+            let message = format!("QNN's back end {path} cannot be opened: {why}");
             Err(Error::new(ErrorCode::NotFound, message))
         }
     }
