@@ -72,6 +72,7 @@ fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
         {
             ErrorCode::NotFound
         }
+        _ if message.contains("Error creating execution provider") => ErrorCode::Device,
         (_, Doing::Loading) => ErrorCode::InvalidModel,
         (_, Doing::Running) => ErrorCode::Device,
     }
