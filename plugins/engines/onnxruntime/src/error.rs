@@ -44,6 +44,7 @@ const MEMORY: &[&str] = &[
 const UNSUPPORTED: &[&str] = &[
     "Could not find an implementation for",
     "NOT_IMPLEMENTED",
+    "No Op registered for",
     "fallback to CPU EP has been explicitly disabled",
     "is not a registered function/op",
     "is under development and support for this is limited",
