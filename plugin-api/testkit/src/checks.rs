@@ -663,13 +663,18 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
 
 fn cycles_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
-    does_not_grow(60, 4096, || {
+    let cycle = || {
         let model = load(&backend, fixture)?;
         let session = prepare(&model, fixture)?;
         let mut call = says(session.call(inputs(&model, fixture)?))?;
         says(call.run())?;
         compare(&outputs(&mut call, fixture)?, fixture)
-    })
+    };
+    let started = Instant::now();
+    cycle()?;
+    // As many as fit into a minute, for backends that compile.
+    let cycles = Duration::from_secs(60).div_duration_f64(started.elapsed()).clamp(8.0, 60.0);
+    does_not_grow(cycles as u64, 4096, cycle)
 }
 
 fn runs_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
