@@ -1,0 +1,235 @@
+/*!
+Qualcomm's neural processors, through ONNX Runtime's QNN provider, which is a library of its own that is
+registered when it is first needed.
+
+On x86-64 the same libraries simulate the HTP. A simulator computes what the hardware would, and takes
+incomparably longer: such a device says what it is, and every session on it is marked as simulated. The
+README says which options there are, and which traps.
+*/
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use engine_onnxruntime::ort::session::builder::SessionBuilder;
+use engine_onnxruntime::{
+    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, loader_says, ort,
+    runtime_folder,
+};
+use plugin_api::abi;
+use plugin_api::backend::{
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, profile,
+};
+
+const PROVIDER: &str = "QNNExecutionProvider";
+const DEVICE: &str = "qnn:htp";
+
+/// Whether the HTP is simulated: Qualcomm makes no x86-64 processors.
+const SIMULATED: bool = cfg!(target_arch = "x86_64");
+
+/// The plugin.
+#[derive(Debug)]
+pub struct QnnBackend;
+
+impl Backend for QnnBackend {
+    type Model = OrtModel;
+
+    fn new(_host: &Host) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            id: "qnn".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            engine: "onnxruntime".into(),
+            // Known when the library is loaded; sessions say it.
+            engine_version: String::new(),
+            extensions: vec![abi::PROFILE.into()],
+        }
+    }
+
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        (name == abi::PROFILE).then(profile::<Self>)
+    }
+
+    fn devices(&self) -> Result<Vec<Device>> {
+        let library = Library::get("qnn")?;
+        register(library)?;
+        let back_end = back_end(None)?;
+        let name = if SIMULATED {
+            "Qualcomm Hexagon Tensor Processor, simulated on x86-64"
+        } else {
+            "Qualcomm Hexagon Tensor Processor"
+        };
+        let attributes = [
+            ("back-end", file_name(&back_end)),
+            ("onnxruntime", library.version().to_owned()),
+            ("simulated", SIMULATED.to_string()),
+        ];
+        Ok(vec![Device {
+            id: DEVICE.into(),
+            kind: "npu".into(),
+            name: name.into(),
+            memory_bytes: None,
+            precisions: PRECISIONS.iter().copied().map(str::to_owned).collect(),
+            attributes: attributes.map(|(key, value)| (key.to_owned(), value)).into(),
+        }])
+    }
+
+    fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
+        request.options.only(&[OPTIONS, &["htp-arch", "soc-model"]].concat())?;
+        if request.device != DEVICE {
+            let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
+        let library = Library::get("qnn")?;
+        register(library)?;
+        let back_end = back_end(request.options.get("provider.backend_path"))?;
+        let number = |option: &str, key: &str| -> Result<Option<(String, String)>> {
+            let value = request.options.parse::<u32>(option)?;
+            Ok(value.map(|value| (key.to_owned(), value.to_string())))
+        };
+        let target = [number("htp-arch", "htp_arch")?, number("soc-model", "soc_model")?];
+        let target = target.into_iter().flatten().collect();
+        // Threads of the processor only queue work here.
+        OrtModel::load(library, request, Box::new(Qnn { library, back_end, target }), 1)
+    }
+}
+
+/// The HTP has no fp32.
+const PRECISIONS: &[&str] = &["fp16", "int8"];
+
+/// Registers the provider's library, once in a process.
+fn register(library: &'static Library) -> Result<()> {
+    static REGISTERED: Mutex<bool> = Mutex::new(false);
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *registered || devices_of(library).next().is_some() {
+        return Ok(());
+    }
+    let file = find("onnxruntime_providers_qnn")?;
+    let environment = library.environment();
+    let registering = environment.register_ep_library(PROVIDER, &file);
+    registering.map_err(|error| convert(&error, Doing::Running))?;
+    if devices_of(library).next().is_none() {
+        let message = format!("{} finds no device on this machine", file.display());
+        return Err(Error::new(ErrorCode::NotFound, message));
+    }
+    *registered = true;
+    Ok(())
+}
+
+/// What the provider computes on, by ONNX Runtime.
+fn devices_of(library: &'static Library) -> impl Iterator<Item = ort::device::Device<'static>> {
+    library.environment().devices().filter(|device| device.ep().is_ok_and(|name| name == PROVIDER))
+}
+
+/// A library of the runtime.
+fn find(name: &str) -> Result<PathBuf> {
+    let file = format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let path = runtime_folder().map(|folder| folder.join(&file));
+    path.filter(|path| path.is_file()).ok_or_else(|| {
+        let message = format!(
+            "{file} was not found beside ONNX Runtime; `host runtimes install qnn` installs it"
+        );
+        Error::new(ErrorCode::NotFound, message)
+    })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The library that computes: the HTP's, or another that is named. The provider logs an error where it
+/// cannot open it, and lets the processor compute instead, so it is opened here first.
+fn back_end(named: Option<&str>) -> Result<PathBuf> {
+    let path = match named {
+        None => find("QnnHtp")?,
+        Some(path) => PathBuf::from(path),
+    };
+    if file_name(&path).contains("QnnSaver") {
+        let message = "provider.backend_path: QNN's Saver writes down what it is asked to compute, \
+                       and its outputs are wrong";
+        return Err(Error::new(ErrorCode::InvalidArgument, message));
+    }
+    // SAFETY: this is the library that the provider opens next.
+    match unsafe { libloading::Library::new(&path) } {
+        Ok(library) => {
+            // It stays open: its threads may not have ended.
+            std::mem::forget(library);
+            Ok(path)
+        }
+        Err(error) => {
+            let (path, why) = (path.display(), loader_says(&error));
+            let message = format!("QNN's back end {path} cannot be opened: {why}");
+            Err(Error::new(ErrorCode::NotFound, message))
+        }
+    }
+}
+
+/// The execution provider.
+struct Qnn {
+    library: &'static Library,
+    back_end: PathBuf,
+    /// What it compiles for, where that is given.
+    target: ProviderOptions,
+}
+
+impl Provider for Qnn {
+    fn name(&self) -> &str {
+        PROVIDER
+    }
+
+    fn precisions(&self) -> &[&str] {
+        PRECISIONS
+    }
+
+    /// Weights in fp32 are rounded to fp16, which is asked for.
+    fn converts(&self, file: &str, precision: &str) -> bool {
+        (file, precision) == ("fp32", "fp16")
+    }
+
+    /// It takes no dynamic shapes.
+    fn specialises(&self) -> bool {
+        true
+    }
+
+    fn options(&self, precision: &str) -> ProviderOptions {
+        let half = if precision == "fp16" { "1" } else { "0" };
+        let mut options = self.target.clone();
+        options.insert("backend_path".into(), self.back_end.display().to_string());
+        options.insert("enable_htp_fp16_precision".into(), half.into());
+        options
+    }
+
+    fn append(
+        &self,
+        builder: SessionBuilder,
+        options: &ProviderOptions,
+    ) -> ort::Result<SessionBuilder> {
+        let options: Vec<_> = options
+            .iter()
+            .map(|(key, value)| (format!("{PROVIDER}.{key}"), value.clone()))
+            .collect();
+        Ok(builder.with_devices(devices_of(self.library).take(1), Some(&options))?)
+    }
+
+    fn used(&self) -> Vec<(String, String)> {
+        let why =
+            "the HTP is simulated on x86-64: its outputs are the hardware's, its times are not";
+        let simulated = SIMULATED.then(|| ("simulated".to_owned(), why.to_owned()));
+        simulated.into_iter().collect()
+    }
+
+    fn check_log(&self, log: &str) -> Result<(), String> {
+        match log.lines().find_map(|line| line.strip_prefix("error: ")) {
+            None => Ok(()),
+            Some(line) => {
+                Err(format!("QNN does not work, and the processor would compute: {line}"))
+            }
+        }
+    }
+}
+
+plugin_api::export_backend!(QnnBackend);

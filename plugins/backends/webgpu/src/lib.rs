@@ -1,0 +1,128 @@
+/*!
+GPUs through Vulkan, with ONNX Runtime's WebGPU provider.
+
+There is one device, `webgpu:0`: the one that the provider takes, since it cannot be told which. A
+device that is a program on the processor, such as SwiftShader, computes as the others do and says what
+it is, and its sessions are marked as simulated. The README says which options there are, and which
+traps.
+*/
+
+mod vulkan;
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use engine_onnxruntime::ort::session::builder::SessionBuilder;
+use engine_onnxruntime::{
+    Library, OPTIONS, OrtModel, Provider, ProviderOptions, append_by_name, ort,
+};
+use plugin_api::abi;
+use plugin_api::backend::{
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, profile,
+};
+
+use vulkan::Gpu;
+
+const DEVICE: &str = "webgpu:0";
+
+/// The plugin.
+#[derive(Debug)]
+pub struct WebGpuBackend;
+
+impl Backend for WebGpuBackend {
+    type Model = OrtModel;
+
+    fn new(_host: &Host) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            id: "webgpu".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            engine: "onnxruntime".into(),
+            // Known when the library is loaded; sessions say it.
+            engine_version: String::new(),
+            extensions: vec![abi::PROFILE.into()],
+        }
+    }
+
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        (name == abi::PROFILE).then(profile::<Self>)
+    }
+
+    fn devices(&self) -> Result<Vec<Device>> {
+        let gpu = Gpu::find()?;
+        let library = Library::get("webgpu")?;
+        let attributes = [
+            ("driver", gpu.driver.clone()),
+            ("onnxruntime", library.version().to_owned()),
+            ("software", gpu.is_software().to_string()),
+            ("vulkan", gpu.vulkan.clone()),
+        ];
+        Ok(vec![Device {
+            id: DEVICE.into(),
+            kind: "gpu".into(),
+            name: gpu.name.clone(),
+            memory_bytes: Some(gpu.memory_bytes),
+            precisions: precisions(&gpu).iter().copied().map(str::to_owned).collect(),
+            attributes: attributes.map(|(key, value)| (key.to_owned(), value)).into(),
+        }])
+    }
+
+    fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
+        request.options.only(OPTIONS)?;
+        if request.device != DEVICE {
+            let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
+        let gpu = Gpu::find()?;
+        let library = Library::get("webgpu")?;
+        // Threads of the processor only queue work here.
+        OrtModel::load(library, request, Box::new(WebGpu(gpu)), 1)
+    }
+}
+
+fn precisions(gpu: &Gpu) -> &'static [&'static str] {
+    if gpu.half { &["fp32", "fp16"] } else { &["fp32"] }
+}
+
+/// The execution provider.
+struct WebGpu(Gpu);
+
+impl Provider for WebGpu {
+    fn name(&self) -> &str {
+        "WebGpuExecutionProvider"
+    }
+
+    fn precisions(&self) -> &[&str] {
+        precisions(&self.0)
+    }
+
+    fn options(&self, _: &str) -> ProviderOptions {
+        ProviderOptions::from([("dawnBackendType".to_owned(), "Vulkan".to_owned())])
+    }
+
+    fn append(
+        &self,
+        builder: SessionBuilder,
+        options: &ProviderOptions,
+    ) -> ort::Result<SessionBuilder> {
+        append_by_name(builder, c"WebGPU", options)
+    }
+
+    fn used(&self) -> Vec<(String, String)> {
+        let Gpu { name, driver, .. } = &self.0;
+        let mut used = vec![
+            ("gpu".to_owned(), format!("{name}, driver {driver}")),
+            ("tensors".to_owned(), "in the host's memory; each run copies in and out".to_owned()),
+        ];
+        if self.0.is_software() {
+            let why = format!("{name} is a program on the processor, and no GPU");
+            used.push(("simulated".to_owned(), why));
+        }
+        used
+    }
+}
+
+plugin_api::export_backend!(WebGpuBackend);
