@@ -473,6 +473,97 @@ fn outputs_whose_shape_depends_on_the_values_come_out_whole() {
     }
 }
 
+/// OpenVINO's own format: `y` is `x` of shape `[n, 2]` plus two constants.
+const REPRESENTATION: &str = r#"<?xml version="1.0"?>
+<net name="sum" version="11">
+<layers>
+<layer id="0" name="x" type="Parameter" version="opset1">
+<data shape="?,2" element_type="f32"/>
+<output><port id="0" precision="FP32" names="x"><dim>-1</dim><dim>2</dim></port></output>
+</layer>
+<layer id="1" name="w" type="Const" version="opset1">
+<data element_type="f32" shape="1, 2" offset="0" size="8"/>
+<output><port id="0" precision="FP32"><dim>1</dim><dim>2</dim></port></output>
+</layer>
+<layer id="2" name="sum" type="Add" version="opset1">
+<data auto_broadcast="numpy"/>
+<input>
+<port id="0" precision="FP32"><dim>-1</dim><dim>2</dim></port>
+<port id="1" precision="FP32"><dim>1</dim><dim>2</dim></port>
+</input>
+<output><port id="2" precision="FP32" names="y"><dim>-1</dim><dim>2</dim></port></output>
+</layer>
+<layer id="3" name="y/sink" type="Result" version="opset1">
+<input><port id="0" precision="FP32"><dim>-1</dim><dim>2</dim></port></input>
+</layer>
+</layers>
+<edges>
+<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+<edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+</edges>
+</net>
+"#;
+
+#[test]
+#[ignore = "needs OpenVINO: set TARE_RUNTIME to the folder of its libraries, and ask for ignored tests"]
+fn its_own_format_is_read_with_the_weights_beside_it() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sum.xml");
+    std::fs::write(&path, REPRESENTATION).expect("the folder is writable");
+    let weights: Vec<u8> = [10.0_f32, 20.0].into_iter().flat_map(f32::to_le_bytes).collect();
+    std::fs::write(folder.path().join("sum.bin"), &weights).expect("the folder is writable");
+    let model = load(&backend, &path, &[]).expect("the model");
+    assert_eq!(
+        (model.info().inputs[0].name.as_str(), model.info().outputs[0].name.as_str()),
+        ("x", "y")
+    );
+    // The format keeps no names of axes.
+    let axes = [Dimension::Dynamic(String::new()), Dimension::Fixed(2)];
+    assert_eq!(model.info().inputs[0].dimensions.as_deref(), Some(axes.as_slice()));
+    for values in [vec![1.0, 2.0], vec![1.0, 2.0, 3.0, 4.0]] {
+        let session =
+            model.prepare("fp32", &[vec![values.len() as i64 / 2, 2]]).expect("a session");
+        let output = run_floats(&model, &session, &values).expect("a run");
+        let expected: Vec<f32> =
+            values.iter().zip([10.0, 20.0].iter().cycle()).map(|(a, b)| a + b).collect();
+        assert_eq!(output, expected);
+    }
+    drop(model);
+    std::fs::write(folder.path().join("sum.bin"), &weights[..7]).expect("the folder is writable");
+    let error = load(&backend, &path, &[]).expect_err("cut off");
+    assert_eq!(error.code, ErrorCode::InvalidModel, "{error}");
+}
+
+#[test]
+#[ignore = "needs OpenVINO: set TARE_RUNTIME to the folder of its libraries, and ask for ignored tests"]
+fn enqueued_runs_that_share_tensors_are_done_in_order() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let one = TensorProto { float_data: vec![1.0], ..TensorProto::default() };
+    let path = increment(folder.path(), "chain", OnnxType::FLOAT, one);
+    let options = [("streams", "4")];
+    let path = path.to_str().expect("UTF-8");
+    let request = LoadRequest { path, device: CPU, threads: None, options: &options };
+    let model = backend.load(&request).expect("the model");
+    let session = model.prepare("fp32", &[vec![1, 2]]).expect("a session");
+    let bytes = [0; 8];
+    let view = TensorView { dtype: DataType::F32, shape: &[1, 2], strides: None, bytes: &bytes };
+    let mut calls: Vec<_> = (0..20)
+        .map(|_| session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call"))
+        .collect();
+    for _ in 0..10 {
+        for call in &mut calls {
+            call.enqueue().expect("a run");
+        }
+    }
+    session.synchronise().expect("all are done");
+    for call in &mut calls {
+        assert_eq!(floats(&call.read_output(0).expect("an output").bytes), [1.0, 1.0]);
+    }
+}
+
 /// A model that adds 1 to `x`.
 fn increment(folder: &Path, name: &str, element: OnnxType, one: TensorProto) -> PathBuf {
     let one = scalar("one", element, one);
