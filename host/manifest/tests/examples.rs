@@ -62,7 +62,7 @@ fn the_quickstart_says_what_it_seems_to() {
     assert_eq!(experiment.matrix.scenario, [Scenario::SingleStream, Scenario::Offline]);
     assert_eq!(experiment.backends[0].plugin, "cpu");
     assert_eq!(experiment.backends[0].devices, [DeviceChoice::Auto]);
-    assert_eq!(experiment.measure.processes.get(), 5);
+    assert_eq!(experiment.measure.processes, 5);
     assert_eq!(experiment.measure.warm_up, WarmUp::Nanoseconds(100_000_000));
     assert_eq!(experiment.measure.minimum_duration_ns, 500_000_000);
     assert_eq!(experiment.measure.maximum_duration_ns, 5_000_000_000);
