@@ -31,6 +31,7 @@ mod pinning;
 mod platform;
 mod shape;
 mod stages;
+mod stalls;
 mod surroundings;
 mod synthetic;
 mod warnings;

@@ -119,6 +119,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         summary: measured.summary,
         latencies: measured.latencies.kept(),
         stride: measured.latencies.stride(),
+        in_a_row: measured.latencies.in_a_row(),
         warm_up: measured.warm_up,
         before: measured.before,
         after: measured.after,
