@@ -60,6 +60,10 @@ names! {
         NoRules = "no-rules",
         /// The search came to no end.
         NotFound = "not-found",
+        /// `run` returned before the work was done, so that latencies do not contain it.
+        ReturnedEarly = "returned-early",
+        /// All that the model answered is NaN, so that no work of worth was measured.
+        NotANumber = "not-a-number",
     }
 }
 
@@ -78,7 +82,7 @@ pub struct InvalidReason {
 #[serde(rename_all = "kebab-case")]
 pub struct Verdict {
     /// The public rules that it was judged by; `None`: only that it is whole, that its latency keeps
-    /// to the limit set, and that an open loop was kept up.
+    /// to the limit set, that an open loop was kept up, and that the backend did the work and ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RuleSet>,
     /// Why it is invalid; empty where it is valid.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
-use host_record::{CaseSpec, Failure, Phase, Timings, Warning, WarningKind, WorkerReport};
+use host_record::{
+    CaseSpec, Failure, InvalidReason, Phase, Timings, Warning, WarningKind, WorkerReport,
+};
 use host_statistics::median;
 use plugin_api::client::{Call, LoadRequest, Model, Session, Tensor, TensorData};
 
@@ -20,6 +22,7 @@ use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
+use crate::outputs::NotNumbers;
 use crate::warnings::Evidence;
 use crate::{clock, early, hash, outputs, pinning, platform, stages};
 
@@ -110,6 +113,8 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
     let peak_memory_bytes = platform::peak_memory();
     let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
     let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
+    // As with the runs above, a backend that fails now has done what it was asked for.
+    let mut not_numbers = target.not_numbers(model.info()).unwrap_or_default();
     let session = target.into_session();
 
     let evidence = Evidence {
@@ -125,14 +130,12 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         after: measured.after,
         used: &used,
     };
-    let mut warnings: Vec<Warning> = measured
-        .verdict
-        .reasons
-        .iter()
-        .map(|reason| Warning { kind: WarningKind::Invalid, evidence: reason.evidence.clone() })
-        .collect();
-    warnings.extend(evidence.warnings());
-    warnings.extend(early::warning(&runs, typical_ns));
+    let mut verdict = measured.verdict;
+    let mut warnings = evidence.warnings();
+    if let Some(warning) = early::warning(&runs, typical_ns) {
+        warnings.push(warning);
+        verdict.reasons.push(early::reason());
+    }
     warnings.extend(disturbances);
     let clock_facts = clock::facts(&calibration, &Files::this());
     warnings.extend(clock::slow(&clock_facts));
@@ -151,11 +154,26 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
             case.key.batch.into(),
             count,
         )?;
-        if let Err(reason) = collected {
-            let evidence = format!("Outputs were not collected: {reason}.");
-            warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+        match collected {
+            // Of all examples, and not only of those that were read before.
+            Ok(found) => not_numbers.iter_mut().take(1).for_each(|first| *first = found.clone()),
+            Err(reason) => {
+                let evidence = format!("Outputs were not collected: {reason}.");
+                warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+            }
         }
     }
+    for output in &not_numbers {
+        match output.judge() {
+            Ok(doubt) => warnings.extend(doubt),
+            Err(reason) => verdict.reasons.push(reason),
+        }
+    }
+    let invalid = |reason: &InvalidReason| {
+        let evidence = reason.evidence.clone();
+        Warning { kind: WarningKind::Invalid, evidence }
+    };
+    warnings.splice(0..0, verdict.reasons.iter().map(invalid));
 
     stage.connection.enter(Phase::Unload)?;
     drop(session);
@@ -176,7 +194,7 @@ pub(crate) fn measure(connection: &mut Connection, case: &CaseSpec) -> Result<Wo
         warnings,
         used,
         pace: load::pace(&measured.summary),
-        verdict: Some(measured.verdict),
+        verdict: Some(verdict),
         search: measured.search,
         warm_up: measured.warm_up,
         conditions,
@@ -245,8 +263,8 @@ pub(crate) fn tensors(
     tensors.collect::<Result<_, _>>().map_err(failure::backend(phase))
 }
 
-/// Runs the whole data set once more, untimed, and sends the first output of each example. The
-/// inner error says why there are no outputs to send, which does not make the case fail.
+/// Runs the whole data set once more, untimed, sends the first output of each example and counts what
+/// is NaN in it. The inner error says why there are no outputs to send, which does not make the case fail.
 fn collect(
     connection: &mut Connection,
     model: &Model,
@@ -254,13 +272,14 @@ fn collect(
     examples: &mut Examples,
     batch: u64,
     count: u64,
-) -> Result<Result<(), String>, Stop> {
+) -> Result<Result<NotNumbers, String>, Stop> {
     let backend = failure::backend(Phase::Outputs);
     let Some(info) = model.info().outputs.first() else {
         return Ok(Err("the model has none".into()));
     };
     let mut call: Option<Call> = None;
     let mut width = None;
+    let mut not_numbers = NotNumbers { name: info.name.clone(), found: 0, of: 0 };
     for index in 0..examples.batches() {
         let inputs = tensors(model, &examples.batch(index)?, Phase::Outputs)?;
         let call = match &mut call {
@@ -274,6 +293,7 @@ fn collect(
         };
         call.run().map_err(&backend)?;
         let output = call.read_output(0).map_err(&backend)?;
+        not_numbers = not_numbers.and(&NotNumbers::of(&info.name, &output));
         let first = index * batch;
         match outputs::blocks(&info.name, &output, batch, first, count - first) {
             Ok(blocks) => {
@@ -292,5 +312,5 @@ fn collect(
             Err(reason) => return Ok(Err(reason)),
         }
     }
-    Ok(Ok(()))
+    Ok(Ok(not_numbers))
 }

@@ -98,7 +98,20 @@ fn stalls_that_are_rare_are_told() {
 }
 
 #[test]
-fn a_run_that_returns_before_its_work_is_done_is_told() {
-    let (_, kinds) = told("lie", "100");
+fn a_run_that_returns_before_its_work_is_done_is_told_and_invalid() {
+    let (report, _) = planted("lie", "1000", "100", 300);
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
     assert!(kinds.contains(&WarningKind::ReturnedEarly), "{kinds:?}");
+    assert!(kinds.contains(&WarningKind::Invalid), "{kinds:?}");
+    assert_eq!(reasons(&report), [InvalidKind::ReturnedEarly]);
+}
+
+#[test]
+fn a_backend_that_answers_with_nothing_but_nan_is_invalid_without_labels() {
+    let (report, memory) = finish(fault(&[("fault", "nan")]));
+    assert!(memory.outputs.is_empty(), "there is no data set");
+    assert_eq!(reasons(&report), [InvalidKind::NotANumber]);
+    let evidence = &report.warnings[0].evidence;
+    assert_eq!(evidence, "All 2 values of the output `output` are NaN.");
+    assert_eq!(reasons(&finish(fault(&[("fault", "zeros")])).0), []);
 }
