@@ -154,6 +154,13 @@ pub struct Probe {
     /// The limited percentile of the latency in nanoseconds; `None` where the load could not be
     /// kept up.
     pub latency_ns: Option<u64>,
+    /// Queries per second that ended; `None` where fewer than two did, and in records from before it was
+    /// kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub achieved_per_second: Option<f64>,
+    /// How late the generator itself was; `None` in records from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
 }
 
 names! {
