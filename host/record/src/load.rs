@@ -62,6 +62,10 @@ names! {
         NotFound = "not-found",
         /// A run returns long before its device is done, by the device's own events.
         Unsynchronised = "unsynchronised",
+        /// `run` returned before the work was done, so that latencies do not contain it.
+        ReturnedEarly = "returned-early",
+        /// All that the model answered is NaN, so that no work of worth was measured.
+        NotANumber = "not-a-number",
     }
 }
 
@@ -80,7 +84,7 @@ pub struct InvalidReason {
 #[serde(rename_all = "kebab-case")]
 pub struct Verdict {
     /// The public rules that it was judged by; `None`: only that it is whole, that its latency keeps
-    /// to the limit set, and that an open loop was kept up.
+    /// to the limit set, that an open loop was kept up, and that the backend did the work and ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RuleSet>,
     /// Why it is invalid; empty where it is valid.
@@ -152,6 +156,13 @@ pub struct Probe {
     /// The limited percentile of the latency in nanoseconds; `None` where the load could not be
     /// kept up.
     pub latency_ns: Option<u64>,
+    /// Queries per second that ended; `None` where fewer than two did, and in records from before it was
+    /// kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub achieved_per_second: Option<f64>,
+    /// How late the generator itself was; `None` in records from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
 }
 
 names! {

@@ -10,7 +10,8 @@ use crate::case::names;
 names! {
     /// What is doubtful about a measurement.
     WarningKind {
-        /// The result is invalid: it broke its limit, or the rules, or its load was not kept up.
+        /// The result is invalid: it broke its limit, or the rules, or its load was not kept up, or the work
+        /// was not done.
         Invalid = "invalid",
         /// Fewer queries than were asked for, or than a stated percentile needs.
         FewSamples = "few-samples",
@@ -34,6 +35,8 @@ names! {
         ReturnedEarly = "returned-early",
         /// Operators ran elsewhere than on the device that was asked for.
         FellBack = "fell-back",
+        /// Some of what the model answered is NaN.
+        NotANumber = "not-a-number",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
         /// A reading of the clock costs more than it should.

@@ -877,6 +877,14 @@ fn the_highest_rate_is_searched_and_measured() {
     let (report, memory) = finish(case);
     let search = report.search.expect("a search");
     assert!(search.probes.len() > 3, "{search:?}");
+    for probe in &search.probes {
+        let achieved = probe.achieved_per_second.expect("several queries ended");
+        // What is kept up ends as fast as it comes, and nothing ends faster than a query takes.
+        assert!(achieved < 700.0, "{probe:?}");
+        assert!(probe.latency_ns.is_none() || achieved > 0.5 * probe.rate.get(), "{probe:?}");
+        let late = probe.lateness.expect("an open loop has a generator");
+        assert!(late.median_ns <= late.p99_ns && late.p99_ns <= late.maximum_ns, "{late:?}");
+    }
     let fine = search.fine.expect("a rate that was fine").get();
     // No machine makes the 2 ms shorter.
     assert!(fine < 700.0, "{search:?}");

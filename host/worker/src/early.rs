@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use host_measure::{Clock, SystemClock};
-use host_record::{Warning, WarningKind};
+use host_record::{InvalidKind, InvalidReason, Warning, WarningKind};
 use plugin_api::client::Error;
 
 use crate::backend::BackendTarget;
@@ -84,6 +84,12 @@ pub(crate) fn warning(runs: &[AfterReturn], typical_ns: f64) -> Option<Warning> 
             time(copy as f64)
         ),
     })
+}
+
+/// What such a run makes of the result; the figures are in the warning.
+pub(crate) fn reason() -> InvalidReason {
+    let evidence = "Runs returned before their work was done, so that it is not in the latencies.";
+    InvalidReason { kind: InvalidKind::ReturnedEarly, evidence: evidence.into() }
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ mod profile;
 mod reference;
 mod shape;
 mod stages;
+mod stalls;
 mod surroundings;
 mod synthetic;
 mod warnings;

@@ -347,7 +347,14 @@ impl<'a> Load<'a> {
         let latency_ns =
             (kept_up && rank > 0).then(|| order_statistics(sink.latencies.kept(), &[rank])[0]);
         let seen = latency_ns.map_or(Seen::CouldNotKeepUp, Seen::Latency);
-        Ok((Probe { rate, queries: summary.queries, latency_ns }, seen))
+        let probe = Probe {
+            rate,
+            queries: summary.queries,
+            latency_ns,
+            achieved_per_second: summary.pace.and_then(|pace| pace.achieved_per_second),
+            lateness: summary.pace.and_then(|pace| pace.lateness).map(lateness),
+        };
+        Ok((probe, seen))
     }
 
     /// Measures.
@@ -658,12 +665,13 @@ pub(crate) fn pace(summary: &Summary) -> Option<Pace> {
         offered_per_second: pace.offered_per_second,
         achieved_per_second: pace.achieved_per_second,
         unserved: pace.unserved,
-        lateness: pace.lateness.map(|late| Lateness {
-            median_ns: late.median_ns,
-            p99_ns: late.p99_ns,
-            maximum_ns: late.maximum_ns,
-        }),
+        lateness: pace.lateness.map(lateness),
     })
+}
+
+fn lateness(late: measure::Lateness) -> Lateness {
+    let measure::Lateness { median_ns, p99_ns, maximum_ns, .. } = late;
+    Lateness { median_ns, p99_ns, maximum_ns }
 }
 
 /// When there are enough queries, beyond what the rule counts.

@@ -25,6 +25,7 @@ use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
+use crate::outputs::NotNumbers;
 use crate::warnings::Evidence;
 use crate::{
     clock, device_time, early, hash, outputs, parity, pinning, platform, profile, reference, stages,
@@ -140,6 +141,8 @@ pub(crate) fn measure(
     let peak_memory_bytes = platform::peak_memory();
     let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
     let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
+    // As with the runs above, a backend that fails now has done what it was asked for.
+    let mut not_numbers = target.not_numbers(model.info()).unwrap_or_default();
     let session = target.into_session();
 
     let evidence = Evidence {
@@ -149,21 +152,25 @@ pub(crate) fn measure(
         summary: measured.summary,
         latencies: measured.latencies.kept(),
         stride: measured.latencies.stride(),
+        in_a_row: measured.latencies.in_a_row(),
         warm_up: measured.warm_up,
         before: measured.before,
         after: measured.after,
         used: &used,
     };
-    let mut doubts = evidence.warnings();
-    doubts.extend(early::warning(&runs, typical_ns));
-    doubts.extend(disturbances);
+    let mut verdict = measured.verdict;
+    let mut warnings = evidence.warnings();
+    if let Some(warning) = early::warning(&runs, typical_ns) {
+        warnings.push(warning);
+        verdict.reasons.push(early::reason());
+    }
+    warnings.extend(disturbances);
     let clock_facts = clock::facts(&calibration, &Files::this());
-    doubts.extend(clock::slow(&clock_facts));
+    warnings.extend(clock::slow(&clock_facts));
 
     stage.connection.enter(Phase::Stages)?;
     let first_batch = examples.batch(0)?;
     conditions.stages = Some(stages::stages(&clock, &model, &session, &first_batch));
-    let mut verdict = measured.verdict;
     let pairs = device_time::pairs(&clock, &model, &session, &first_batch);
     verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
     conditions.parity = parity;
@@ -185,16 +192,10 @@ pub(crate) fn measure(
             Placement::of(profile::wanted(used.get("provider")), &operators)
         });
         if let Ok(placement) = &placement {
-            doubts.extend(profile::judge(case.placement, placement)?);
+            warnings.extend(profile::judge(case.placement, placement)?);
         }
         conditions.placement = Some(placement);
     }
-    let invalid = |reason: &InvalidReason| Warning {
-        kind: WarningKind::Invalid,
-        evidence: reason.evidence.clone(),
-    };
-    let mut warnings: Vec<Warning> = verdict.reasons.iter().map(invalid).collect();
-    warnings.extend(doubts);
 
     if let Some(count) = examples.count {
         stage.connection.enter(Phase::Outputs)?;
@@ -206,11 +207,26 @@ pub(crate) fn measure(
             case.key.batch.into(),
             count,
         )?;
-        if let Err(reason) = collected {
-            let evidence = format!("Outputs were not collected: {reason}.");
-            warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+        match collected {
+            // Of all examples, and not only of those that were read before.
+            Ok(found) => not_numbers.iter_mut().take(1).for_each(|first| *first = found.clone()),
+            Err(reason) => {
+                let evidence = format!("Outputs were not collected: {reason}.");
+                warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+            }
         }
     }
+    for output in &not_numbers {
+        match output.judge() {
+            Ok(doubt) => warnings.extend(doubt),
+            Err(reason) => verdict.reasons.push(reason),
+        }
+    }
+    let invalid = |reason: &InvalidReason| {
+        let evidence = reason.evidence.clone();
+        Warning { kind: WarningKind::Invalid, evidence }
+    };
+    warnings.splice(0..0, verdict.reasons.iter().map(invalid));
 
     stage.connection.enter(Phase::Unload)?;
     drop(session);
@@ -301,8 +317,8 @@ pub(crate) fn tensors(
     tensors.collect::<Result<_, _>>().map_err(failure::backend(phase))
 }
 
-/// Runs the whole data set once more, untimed, and sends the first output of each example. The
-/// inner error says why there are no outputs to send, which does not make the case fail.
+/// Runs the whole data set once more, untimed, sends the first output of each example and counts what
+/// is NaN in it. The inner error says why there are no outputs to send, which does not make the case fail.
 fn collect(
     connection: &mut Connection,
     model: &Model,
@@ -310,13 +326,14 @@ fn collect(
     examples: &mut Examples,
     batch: u64,
     count: u64,
-) -> Result<Result<(), String>, Stop> {
+) -> Result<Result<NotNumbers, String>, Stop> {
     let backend = failure::backend(Phase::Outputs);
     let Some(info) = model.info().outputs.first() else {
         return Ok(Err("the model has none".into()));
     };
     let mut call: Option<Call> = None;
     let mut width = None;
+    let mut not_numbers = NotNumbers { name: info.name.clone(), found: 0, of: 0 };
     for index in 0..examples.batches() {
         let inputs = tensors(model, &examples.batch(index)?, Phase::Outputs)?;
         let call = match &mut call {
@@ -330,6 +347,7 @@ fn collect(
         };
         call.run().map_err(&backend)?;
         let output = call.read_output(0).map_err(&backend)?;
+        not_numbers = not_numbers.and(&NotNumbers::of(&info.name, &output));
         let first = index * batch;
         match outputs::blocks(&info.name, &output, batch, first, count - first) {
             Ok(blocks) => {
@@ -348,5 +366,5 @@ fn collect(
             Err(reason) => return Ok(Err(reason)),
         }
     }
-    Ok(Ok(()))
+    Ok(Ok(not_numbers))
 }

@@ -1,7 +1,7 @@
-//! What the model answered, as 32-bit floats.
+//! What the model answered: as 32-bit floats, and how much of it is no number.
 
 use half::{bf16, f16};
-use host_record::OutputBlock;
+use host_record::{InvalidKind, InvalidReason, OutputBlock, Warning, WarningKind};
 use plugin_api::client::{DataType, TensorData};
 
 /// Bytes of values in one block; a frame may have several times as many.
@@ -42,6 +42,56 @@ pub(crate) fn blocks(
         values: values.into(),
     });
     Ok(blocks.collect())
+}
+
+/// How many values of an output are NaN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotNumbers {
+    pub(crate) name: String,
+    pub(crate) found: usize,
+    pub(crate) of: usize,
+}
+
+impl NotNumbers {
+    /// Of an output; nothing is found in types that have no NaN.
+    pub(crate) fn of(name: &str, output: &TensorData) -> Self {
+        macro_rules! count {
+            ($type:ty) => {{
+                let (values, _) = output.bytes.as_chunks();
+                let is_nan =
+                    |bytes: &&[u8; size_of::<$type>()]| <$type>::from_ne_bytes(**bytes).is_nan();
+                (values.iter().filter(is_nan).count(), values.len())
+            }};
+        }
+        let (found, of) = match output.dtype {
+            DataType::F64 => count!(f64),
+            DataType::F32 => count!(f32),
+            DataType::F16 => count!(f16),
+            DataType::BF16 => count!(bf16),
+            _ => (0, 0),
+        };
+        Self { name: name.into(), found, of }
+    }
+
+    /// With another part of the same output.
+    pub(crate) fn and(self, other: &Self) -> Self {
+        Self { found: self.found + other.found, of: self.of + other.of, ..self }
+    }
+
+    /// That the output is worth nothing, or what is doubtful about it. A model may answer with NaN where
+    /// it has no answer; one that has none at all has done other work than it was asked for.
+    pub(crate) fn judge(&self) -> Result<Option<Warning>, InvalidReason> {
+        let Self { name, found, of } = self;
+        if *found == 0 {
+            return Ok(None);
+        }
+        if found == of {
+            let evidence = format!("All {of} values of the output `{name}` are NaN.");
+            return Err(InvalidReason { kind: InvalidKind::NotANumber, evidence });
+        }
+        let evidence = format!("Of {of} values of the output `{name}` {found} are NaN.");
+        Ok(Some(Warning { kind: WarningKind::NotANumber, evidence }))
+    }
 }
 
 /// Widens or rounds to 32-bit floats.
@@ -95,6 +145,30 @@ mod tests {
         assert_eq!(one(DataType::U8, &[0xff]), Some(vec![255.0]));
         assert_eq!(one(DataType::BOOL, &[1]), Some(vec![1.0]));
         assert_eq!(one(DataType::I64, &(-3_i64).to_le_bytes()), Some(vec![-3.0]));
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_are_counted() {
+        let said = |dtype, bytes: Vec<u8>| {
+            let found = NotNumbers::of("y", &tensor(dtype, &[2], bytes));
+            match found.judge() {
+                Ok(None) => "fine".to_owned(),
+                Ok(Some(warning)) => warning.evidence,
+                Err(reason) => reason.evidence,
+            }
+        };
+        let nan = |one: f64, other: f64| {
+            let f64s = [one, other].iter().flat_map(|value| value.to_ne_bytes()).collect();
+            let halves =
+                [one, other].iter().flat_map(|value| f16::from_f64(*value).to_ne_bytes()).collect();
+            [said(DataType::F64, f64s), said(DataType::F16, halves)]
+        };
+        assert_eq!(nan(1.0, f64::NEG_INFINITY), ["fine"; 2]);
+        assert_eq!(nan(1.0, f64::NAN), ["Of 2 values of the output `y` 1 are NaN."; 2]);
+        assert_eq!(nan(f64::NAN, f64::NAN), ["All 2 values of the output `y` are NaN."; 2]);
+        // The bits of a NaN, in a type that has none.
+        assert_eq!(said(DataType::U8, vec![0xff; 2]), "fine");
+        assert_eq!(said(DataType::F32, Vec::new()), "fine");
     }
 
     #[test]

@@ -13,10 +13,13 @@ use crate::platform::Activity;
 use crate::shape::Shape;
 
 /// Latencies of the measured queries, thinned evenly once there are many: what is kept is every
-/// `stride`-th query from the first to the last, so that medians of parts stay fair.
+/// `stride`-th query from the first to the last, so that medians of parts stay fair. The first ones are
+/// kept in a row besides, since what recurs cannot be seen in every `stride`-th.
 #[derive(Debug)]
 pub(crate) struct Thinned {
     kept: Vec<u64>,
+    /// Empty while all are kept.
+    first: Vec<u64>,
     capacity: usize,
     stride: u64,
     seen: u64,
@@ -27,13 +30,16 @@ impl Thinned {
     pub(crate) const CAPACITY: usize = 1 << 16;
 
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { kept: Vec::with_capacity(capacity), capacity, stride: 1, seen: 0 }
+        Self { kept: Vec::with_capacity(capacity), first: Vec::new(), capacity, stride: 1, seen: 0 }
     }
 
     pub(crate) fn extend(&mut self, latencies: impl Iterator<Item = u64>) {
         for latency in latencies {
             if self.seen.is_multiple_of(self.stride) {
                 if self.kept.len() == self.capacity {
+                    if self.first.is_empty() {
+                        self.first = self.kept[..self.capacity.min(Self::CAPACITY)].to_vec();
+                    }
                     let mut index = 0;
                     self.kept.retain(|_| {
                         index += 1;
@@ -56,6 +62,11 @@ impl Thinned {
     pub(crate) fn stride(&self) -> u64 {
         self.stride
     }
+
+    /// The first queries, of which none is left out.
+    pub(crate) fn in_a_row(&self) -> &[u64] {
+        if self.first.is_empty() { &self.kept } else { &self.first }
+    }
 }
 
 /// What there is to judge by.
@@ -68,6 +79,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) latencies: &'a [u64],
     /// How many queries each of the latencies stands for.
     pub(crate) stride: u64,
+    /// The first of them, of which none is left out.
+    pub(crate) in_a_row: &'a [u64],
     pub(crate) warm_up: Option<WarmUpFacts>,
     pub(crate) before: Activity,
     pub(crate) after: Activity,
@@ -87,15 +100,20 @@ impl Evidence<'_> {
         let shape = Shape {
             latencies: self.latencies,
             stride: self.stride,
+            in_a_row: self.in_a_row,
             resolution_ns: self.calibration.resolution_ns,
         };
-        let shape = shape.warnings();
+        let told = shape.warnings();
         // A change that has a name of its own is not said twice.
-        let named = [WarningKind::WarmingUp, WarningKind::SlowedDown];
-        if !shape.iter().any(|warning| named.contains(&warning.kind)) {
-            warnings.extend(self.drift());
+        let named = |kind| told.iter().any(|warning| warning.kind == kind);
+        let slowed_down = named(WarningKind::SlowedDown);
+        let drift = if slowed_down || named(WarningKind::WarmingUp) { None } else { self.drift() };
+        let slower = drift.as_ref().is_some_and(|(change, _)| *change > 0.0);
+        warnings.extend(drift.map(|(_, warning)| warning));
+        warnings.extend(told);
+        if !slowed_down && !slower {
+            warnings.extend(shape.slow_down());
         }
-        warnings.extend(shape);
         warnings.extend(self.machine_busy());
         warnings.extend(self.not_as_asked());
         warnings
@@ -180,8 +198,9 @@ impl Evidence<'_> {
     /// the two medians are apart. Those are made of order statistics and assume nothing of the
     /// shape, so that two modes of equal weight, whose median jumps between them, are no drift. They
     /// do assume independent queries, so that a slow wander can be called a drift. Counting queries
-    /// for what they are worth would see no drift at all: nothing is as correlated as a ramp.
-    fn drift(&self) -> Option<Warning> {
+    /// for what they are worth would see no drift at all: nothing is as correlated as a ramp. By how much
+    /// latencies changed is told beside the warning.
+    fn drift(&self) -> Option<(f64, Warning)> {
         const LEAST: usize = 30;
         /// Of each interval; that chance sets two of them apart is rarer still.
         const CONFIDENCE: f64 = 0.999;
@@ -201,16 +220,16 @@ impl Evidence<'_> {
         let change = (late - early).abs();
         let apart = before.high < after.low || after.high < before.low;
         let matters = change > 0.05 * early && change > 2.0 * self.calibration.resolution_ns as f64;
-        (matters && change > scatter && apart).then(|| Warning {
-            kind: WarningKind::Drift,
-            evidence: format!(
+        (matters && change > scatter && apart).then(|| {
+            let evidence = format!(
                 "The median latency went from {} in the first third to {} in the last ({:+.1} %), \
                  while single queries scatter by {}.",
                 time(early),
                 time(late),
                 100.0 * (late - early) / early,
                 time(scatter)
-            ),
+            );
+            (late - early, Warning { kind: WarningKind::Drift, evidence })
         })
     }
 
@@ -295,6 +314,7 @@ pub(crate) fn time(nanoseconds: f64) -> String {
 mod tests {
     use std::sync::LazyLock;
 
+    use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
     use proptest::prelude::*;
     use rand_pcg::rand_core::Rng;
 
@@ -337,6 +357,7 @@ mod tests {
             },
             latencies: &STEADY,
             stride: 1,
+            in_a_row: &STEADY,
             warm_up: None,
             before,
             after,
@@ -432,6 +453,8 @@ mod tests {
         assert_eq!(kept[0], 0);
         assert!(kept.windows(2).all(|pair| pair[1] - pair[0] == thinned.stride));
         assert!(count - kept[kept.len() - 1] <= thinned.stride);
+        let first: Vec<u64> = (0..Thinned::CAPACITY as u64).collect();
+        assert_eq!(thinned.in_a_row(), first);
     }
 
     proptest! {
@@ -447,7 +470,8 @@ mod tests {
                 (1e6 * mode * (1.0 + 0.01 * unit())) as u64
             }).collect();
             let mut found = warnings(|evidence| evidence.latencies = &latencies);
-            found.retain(|warning| !warning.starts_with("bimodal: "));
+            // A change point is found where there is none once in 1,000 series, and its class is told.
+            found.retain(|one| !one.starts_with("bimodal: ") && !one.starts_with("slowed-down: "));
             prop_assert_eq!(found, Vec::<String>::new());
         }
 
@@ -459,7 +483,35 @@ mod tests {
                 let unit = random.next_u64() as f64 / u64::MAX as f64;
                 (1e6 * (1.0 + scatter * unit.powi(power))) as u64
             }).collect();
-            prop_assert_eq!(warnings(|evidence| evidence.latencies = &latencies), Vec::<String>::new());
+            let mut found = warnings(|evidence| evidence.latencies = &latencies);
+            found.retain(|warning| !warning.starts_with("slowed-down: "));
+            prop_assert_eq!(found, Vec::<String>::new());
+        }
+
+        /// Whatever levels, slopes and scatter it is made of: the word never stands without its figures.
+        #[test]
+        fn a_slow_down_is_always_told(
+            seed: u64,
+            levels in prop::collection::vec((20_usize..400, 1.0_f64..1.2, -0.0002_f64..0.0004), 1..5),
+            scatter in 0.0_f64..0.1,
+        ) {
+            let mut random = generator(seed, "latency", 0);
+            let latencies: Vec<u64> = levels
+                .into_iter()
+                .flat_map(|(count, level, slope)| {
+                    (0..count).map(move |index| level + slope * index as f64)
+                })
+                .map(|level| {
+                    let unit = random.next_u64() as f64 / u64::MAX as f64;
+                    (1e6 * level * (1.0 + scatter * unit)) as u64
+                })
+                .collect();
+            let class = steady_state(&latencies, STEADY_STATE_TOLERANCE).map(|found| found.class);
+            let found = warnings(|evidence| evidence.latencies = &latencies);
+            let is_told = found.iter().any(|one| {
+                one.starts_with("slowed-down: ") || one.starts_with("drift: ") && one.contains("(+")
+            });
+            prop_assert!(class != Ok(SteadyClass::SlowDown) || is_told, "{:?}", found);
         }
     }
 }

@@ -18,13 +18,24 @@ const SHAPES: [WarningKind; 6] = [
     WarningKind::ReturnedEarly,
 ];
 
-/// The class of the measured latencies, and what is doubted.
-fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
+fn planted(
+    name: &str,
+    microseconds: &str,
+    runs: &str,
+    queries: u64,
+) -> (WorkerReport, common::Memory) {
     let options = [("fault", name), ("fault-microseconds", microseconds), ("fault-runs", runs)];
     let mut case = fault(&options);
-    case.measure.minimum_queries = 300;
+    case.measure.minimum_queries = queries;
     case.measure.maximum_duration_ns = 10_000_000_000;
-    let (report, memory) = finish(case);
+    finish(case)
+}
+
+/// The class of the measured latencies, and what is doubted.
+fn told(name: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
+    // Eight stalls have to come, and two more that may be hidden.
+    let queries = if name == "stall" { 10 * runs.parse::<u64>().expect("a number") } else { 0 };
+    let (report, memory) = planted(name, "2000", runs, queries.max(300));
     let measured = memory.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
     let latencies: Vec<u64> =
         measured.flat_map(SampleBlock::queries).map(|query| query.latency_ns).collect();
@@ -36,7 +47,7 @@ fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<Warning
 fn expect(name: &str, runs: &str, classes: &[SteadyClass], kind: Option<WarningKind>) {
     let mut seen = Vec::new();
     for _ in 0..5 {
-        let (class, found) = told(name, "2000", runs);
+        let (class, found) = told(name, runs);
         let is_told = match kind {
             Some(kind) => found.contains(&kind),
             None => !found.iter().any(|kind| SHAPES.contains(kind)),
@@ -82,7 +93,25 @@ fn stalls_at_regular_distances_are_told() {
 }
 
 #[test]
-fn a_run_that_returns_before_its_work_is_done_is_told() {
-    let (_, kinds) = told("lie", "1000", "100");
+fn stalls_that_are_rare_are_told() {
+    expect("stall", "100", &[SteadyClass::Flat], Some(WarningKind::Stalls));
+}
+
+#[test]
+fn a_run_that_returns_before_its_work_is_done_is_told_and_invalid() {
+    let (report, _) = planted("lie", "1000", "100", 300);
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
     assert!(kinds.contains(&WarningKind::ReturnedEarly), "{kinds:?}");
+    assert!(kinds.contains(&WarningKind::Invalid), "{kinds:?}");
+    assert_eq!(reasons(&report), [InvalidKind::ReturnedEarly]);
+}
+
+#[test]
+fn a_backend_that_answers_with_nothing_but_nan_is_invalid_without_labels() {
+    let (report, memory) = finish(fault(&[("fault", "nan")]));
+    assert!(memory.outputs.is_empty(), "there is no data set");
+    assert_eq!(reasons(&report), [InvalidKind::NotANumber]);
+    let evidence = &report.warnings[0].evidence;
+    assert_eq!(evidence, "All 2 values of the output `output` are NaN.");
+    assert_eq!(reasons(&finish(fault(&[("fault", "zeros")])).0), []);
 }
