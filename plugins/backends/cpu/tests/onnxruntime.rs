@@ -79,7 +79,8 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
     let view = TensorView { dtype: DataType::I64, shape: &[2], strides: None, bytes: &bytes };
     let mut call = session.call(vec![add.tensor(view).expect("a tensor")]).expect("a call");
     call.run().expect("a run");
-    let expected: Vec<u8> = [(1_i64 << 40) + 1, -2].into_iter().flat_map(i64::to_ne_bytes).collect();
+    let expected: Vec<u8> =
+        [(1_i64 << 40) + 1, -2].into_iter().flat_map(i64::to_ne_bytes).collect();
     assert_eq!(call.read_output(0).expect("an output").bytes, expected);
 
     // A batch of nothing gives nothing.
@@ -102,7 +103,10 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
     let error = digits.prepare("int8", &[vec![1, 1, 8, 8]]).expect_err("not in the file");
     assert_eq!(error.code, ErrorCode::Unsupported);
     assert!(error.message.contains("is a model in fp32"), "{error}");
-    let half = TensorProto { raw_data: Some(std::cell::RefCell::new(vec![0, 0x3c])), ..TensorProto::default() };
+    let half = TensorProto {
+        raw_data: Some(std::cell::RefCell::new(vec![0, 0x3c])),
+        ..TensorProto::default()
+    };
     let half = load(&backend, &model(folder, "Mul", OnnxType::FLOAT16, half), &[]).expect("one");
     for precision in ["fp16", "fp32"] {
         let error = half.prepare(precision, &[vec![1]]).expect_err("widened");

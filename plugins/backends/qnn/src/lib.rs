@@ -93,9 +93,10 @@ impl Backend for QnnBackend {
         register(library)?;
         let back_end = back_end(request.options.get("provider.backend_path"))?;
         let mut target = ProviderOptions::new();
-        for (option, key, simulated) in
-            [("htp-arch", "htp_arch", SIMULATED_HTP_ARCH), ("soc-model", "soc_model", SIMULATED_SOC)]
-        {
+        for (option, key, simulated) in [
+            ("htp-arch", "htp_arch", SIMULATED_HTP_ARCH),
+            ("soc-model", "soc_model", SIMULATED_SOC),
+        ] {
             let value = request.options.parse::<u32>(option)?;
             if let Some(value) = value.or(SIMULATED.then_some(simulated)) {
                 target.insert(key.to_owned(), value.to_string());
