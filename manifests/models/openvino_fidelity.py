@@ -95,9 +95,12 @@ def main():
             both = [(host, 0), (benchmark_app, 1)]
             for tool, at in both if turn % 2 == 0 else reversed(both):
                 seen[cell][at].append(tool(folder, *cell, options))
-        print(f"round {turn + 1} of {rounds}", file=sys.stderr, flush=True)
-    print("| model | threads | host p50 | app p50 | ratio | host minimum | app minimum | ratio |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        print(f"\n{turn + 1} of {rounds} rounds\n\n{table(seen)}", flush=True)
+
+
+def table(seen):
+    lines = ["| model | threads | host p50 | app p50 | ratio | host minimum | app minimum | ratio |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for (model, threads), (ours, theirs) in seen.items():
         line = f"| {model} | {threads} |"
         for at in (0, 1):
@@ -106,7 +109,8 @@ def main():
             low, high = interval(ratios)
             line += f" {statistics.median(our):.1f} | {statistics.median(their):.1f} |"
             line += f" {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}] |"
-        print(line)
+        lines.append(line)
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
