@@ -814,7 +814,7 @@ template <typename S> const void *profile() {
         sizeof(tare_profile), [](tare_profile_args *args) {
             return detail::guard([&] {
                 TARE_DETAIL_ARGUMENTS(tare_profile_args, args, operator_count);
-                detail::PreparedSession &prepared = detail::Instance::session(args->session);
+                detail::PreparedSession &prepared = detail::session(args->session);
                 detail::require(args->input_count == prepared.input_count,
                                 TARE_ERROR_INVALID_ARGUMENT, "the number of inputs is wrong");
                 auto &session = static_cast<S &>(*prepared.session);
