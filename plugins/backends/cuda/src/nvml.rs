@@ -94,7 +94,7 @@ impl Gpu {
         say("max-sm-clock-mhz", gpu.max_clock_info(Clock::SM).map(|clock| clock.to_string()));
         let memory_clock = gpu.max_clock_info(Clock::Memory);
         say("max-memory-clock-mhz", memory_clock.map(|clock| clock.to_string()));
-        say("power-limit-w", gpu.enforced_power_limit().map(|limit| watts(limit)));
+        say("power-limit-w", gpu.enforced_power_limit().map(watts));
         say("persistence", gpu.is_in_persistent_mode().map(|on| on.to_string()));
         say("ecc", gpu.is_ecc_enabled().map(|ecc| ecc.currently_enabled.to_string()));
         if let Ok((major, minor)) = capability {
@@ -121,7 +121,7 @@ impl Gpu {
         say("memory-clock-mhz", gpu.clock_info(Clock::Memory).map(|clock| clock.to_string()));
         let temperature = gpu.temperature(TemperatureSensor::Gpu);
         say("temperature-c", temperature.map(|degrees| degrees.to_string()));
-        say("power-w", gpu.power_usage().map(|power| watts(power)));
+        say("power-w", gpu.power_usage().map(watts));
         say("utilisation-percent", gpu.utilization_rates().map(|rates| rates.gpu.to_string()));
         say("performance-state", gpu.performance_state().map(|state| format!("{state:?}")));
         say(

@@ -14,7 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, ort, runtime_folder,
+    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, loader_says, ort,
+    runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -26,6 +27,11 @@ const DEVICE: &str = "qnn:htp";
 
 /// Whether the HTP is simulated: Qualcomm makes no x86-64 processors.
 const SIMULATED: bool = cfg!(target_arch = "x86_64");
+
+/// What the simulator simulates unless it is told: it cannot look at the machine, and computes in fp16 for
+/// a numbered system on a chip only. With these, models as large as BERT are known to run.
+const SIMULATED_SOC: u32 = 60;
+const SIMULATED_HTP_ARCH: u32 = 75;
 
 /// The plugin.
 #[derive(Debug)]
@@ -86,12 +92,16 @@ impl Backend for QnnBackend {
         let library = Library::get("qnn")?;
         register(library)?;
         let back_end = back_end(request.options.get("provider.backend_path"))?;
-        let number = |option: &str, key: &str| -> Result<Option<(String, String)>> {
+        let mut target = ProviderOptions::new();
+        for (option, key, simulated) in [
+            ("htp-arch", "htp_arch", SIMULATED_HTP_ARCH),
+            ("soc-model", "soc_model", SIMULATED_SOC),
+        ] {
             let value = request.options.parse::<u32>(option)?;
-            Ok(value.map(|value| (key.to_owned(), value.to_string())))
-        };
-        let target = [number("htp-arch", "htp_arch")?, number("soc-model", "soc_model")?];
-        let target = target.into_iter().flatten().collect();
+            if let Some(value) = value.or(SIMULATED.then_some(simulated)) {
+                target.insert(key.to_owned(), value.to_string());
+            }
+        }
         // Threads of the processor only queue work here.
         OrtModel::load(library, request, Box::new(Qnn { library, back_end, target }), 1)
     }
@@ -160,7 +170,8 @@ fn back_end(named: Option<&str>) -> Result<PathBuf> {
             Ok(path)
         }
         Err(error) => {
-            let message = format!("QNN's back end {} cannot be opened: {error}", path.display());
+            let (path, why) = (path.display(), loader_says(&error));
+            let message = format!("QNN's back end {path} cannot be opened: {why}");
             Err(Error::new(ErrorCode::NotFound, message))
         }
     }
@@ -170,7 +181,7 @@ fn back_end(named: Option<&str>) -> Result<PathBuf> {
 struct Qnn {
     library: &'static Library,
     back_end: PathBuf,
-    /// What it compiles for, where that is given.
+    /// What it compiles for, where that is known.
     target: ProviderOptions,
 }
 

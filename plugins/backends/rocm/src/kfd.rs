@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use engine_onnxruntime::loader_says;
 use plugin_api::backend::{Error, ErrorCode, Result};
 
 /// Where the driver takes orders.
@@ -55,12 +56,12 @@ fn open_any(names: &[&str]) -> Result<(), String> {
     let mut first = None;
     for name in names {
         // SAFETY: these are the vendor's libraries, which ONNX Runtime opens next.
-        match unsafe { libloading::Library::new(name) } {
+        match unsafe { libloading::Library::new(*name) } {
             Ok(library) => {
                 std::mem::forget(library);
                 return Ok(());
             }
-            Err(error) => first = first.or(Some(error.to_string())),
+            Err(error) => first = first.or_else(|| Some(loader_says(&error))),
         }
     }
     Err(first.unwrap_or_default())

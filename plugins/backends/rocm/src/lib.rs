@@ -176,7 +176,8 @@ impl Provider for Hip {
     }
 
     fn accelerator(&self) -> Option<Arc<dyn Accelerator>> {
-        Some(self.runtime.clone()?)
+        let runtime = self.runtime.clone()?;
+        Some(runtime)
     }
 
     fn used(&self) -> Vec<(String, String)> {

@@ -12,7 +12,7 @@ use plugin_api::backend::{Error, ErrorCode, Result};
 const LOADER: &str = "libvulkan.so.1";
 
 /// A GPU that Vulkan offers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Gpu {
     pub(crate) name: String,
     pub(crate) kind: vk::PhysicalDeviceType,

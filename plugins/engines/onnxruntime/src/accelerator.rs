@@ -8,6 +8,8 @@ use std::ptr;
 use libloading::Library;
 use plugin_api::backend::{Error, ErrorCode, Result};
 
+use crate::library::loader_says;
+
 /// A device with memory of its own, and a queue on which a model's sessions compute.
 pub trait Accelerator: Send + Sync + 'static {
     /// ONNX Runtime's name for the memory, such as `Cuda`, and the device's number.
@@ -166,7 +168,7 @@ impl GpuRuntime {
             // SAFETY: this is the vendor's runtime; loading it runs its own start-up.
             match unsafe { Library::new(&file) } {
                 Ok(library) => return Ok(library),
-                Err(error) => failures.push(error.to_string()),
+                Err(error) => failures.push(loader_says(&error)),
             }
         }
         let message = format!("the runtime was not found: {}", failures.join("; "));
@@ -213,7 +215,8 @@ impl Functions {
             // SAFETY: the functions have had these types in every version of both runtimes.
             let found = unsafe { library.get::<T>(name.as_bytes()) };
             found.map(|symbol| *symbol).map_err(|error| {
-                Error::new(ErrorCode::NotFound, format!("the runtime has no `{name}`: {error}"))
+                let why = loader_says(&error);
+                Error::new(ErrorCode::NotFound, format!("the runtime has no `{name}`: {why}"))
             })
         }
         Ok(Self {

@@ -44,6 +44,7 @@ const MEMORY: &[&str] = &[
 const UNSUPPORTED: &[&str] = &[
     "Could not find an implementation for",
     "NOT_IMPLEMENTED",
+    "No Op registered for",
     "fallback to CPU EP has been explicitly disabled",
     "is not a registered function/op",
     "is under development and support for this is limited",
@@ -72,6 +73,7 @@ fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
         {
             ErrorCode::NotFound
         }
+        _ if message.contains("Error creating execution provider") => ErrorCode::Device,
         (_, Doing::Loading) => ErrorCode::InvalidModel,
         (_, Doing::Running) => ErrorCode::Device,
     }

@@ -46,7 +46,7 @@ mod tensor;
 
 pub use accelerator::{Accelerator, GpuRuntime, RuntimeNames};
 pub use error::{Doing, convert};
-pub use library::{Library, runtime_folder};
+pub use library::{Library, loader_says, runtime_folder};
 pub use log::taken as log_taken;
 pub use model::OrtModel;
 pub use options::OPTIONS;

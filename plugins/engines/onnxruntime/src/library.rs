@@ -23,6 +23,7 @@ pub struct Library {
     environment: Environment,
     version: String,
     path: PathBuf,
+    plugin: String,
 }
 
 impl Library {
@@ -63,7 +64,7 @@ impl Library {
             .build()
             .map_err(|error| convert(&error, Doing::Loading))?;
         environment.set_log_level(LogLevel::Warning);
-        Ok(Self { environment, version, path })
+        Ok(Self { environment, version, path, plugin: plugin.to_owned() })
     }
 
     /// The environment in which sessions are made.
@@ -76,6 +77,11 @@ impl Library {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// The plugin that it was loaded for.
+    pub(crate) fn plugin(&self) -> &str {
+        &self.plugin
     }
 
     /// The library's file, or the name under which the system found it.
@@ -142,10 +148,16 @@ fn open(runtime: Option<OsString>, plugin: &str) -> Result<(PathBuf, libloading:
         // nothing but its own start-up.
         match unsafe { libloading::Library::new(&path) } {
             Ok(library) => return Ok((path, library)),
-            Err(error) => failures.push(error.to_string()),
+            Err(error) => failures.push(loader_says(&error)),
         }
     }
     Err(missing(&failures.join("; "), plugin))
+}
+
+/// What the system's loader says of a library that cannot be opened.
+#[must_use]
+pub fn loader_says(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn missing(what: &str, plugin: &str) -> Error {

@@ -168,7 +168,11 @@ impl Source {
         let made = self.build(purpose, &provider_options, profile);
         let session = made.map_err(|error| {
             let error = convert(&error, Doing::Loading);
-            let message = format!("{}: {}", self.path.display(), error.message);
+            let mut message = format!("{}: {}", self.path.display(), error.message);
+            if error.message.contains("cannot open shared object file") {
+                let plugin = self.library.plugin();
+                message += &format!("; `host runtimes install {plugin}` installs it");
+            }
             Error { message, ..error }
         })?;
         let logged = log::taken();
