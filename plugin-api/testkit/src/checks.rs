@@ -6,42 +6,65 @@ use std::time::{Duration, Instant};
 use plugin_api::abi;
 use plugin_api::client::{
     Backend, Call, DataType, Error, ErrorCode, LoadRequest, Model, Session, Tensor, TensorData,
-    TensorView,
+    TensorView, element_count,
 };
 
 use crate::fixture::{Fixture, Values, decode, encode};
-use crate::{Suite, platform};
+use crate::{Suite, Verdict, platform};
 
+mod batches;
+mod damage;
+
+/// What a helper of the checks comes to: what was found instead, if anything was.
 type Outcome = Result<(), String>;
-type Check = fn(&Suite, &Fixture) -> Outcome;
+type Check = fn(&Suite, &Fixture) -> Verdict;
 
-pub(crate) const ALL: &[(&str, Check)] = &[
-    ("the description is complete", description_is_complete),
-    ("the devices are the same each time, and the fixture's is there", devices_are_stable),
-    ("argument structs that are too small are refused", small_structs_are_refused),
-    ("a missing file is an error that names it", missing_file_is_named),
-    ("an unknown device is an error that names it", unknown_device_is_named),
-    ("an unknown option is an error that names it", unknown_option_is_named),
-    ("the model's inputs and outputs are those of the fixture", model_is_described),
-    ("an unknown precision is an error that names it", unknown_precision_is_named),
-    ("wrong shapes are errors", wrong_shapes_are_errors),
-    ("a session says what it uses", session_says_what_it_uses),
-    ("outputs are right", outputs_are_right),
-    ("outputs are the same each time", outputs_are_deterministic),
-    ("outputs belong to the inputs of their own run", outputs_are_not_stale),
-    ("an output can be an input", outputs_become_inputs),
-    ("tensors come back as they were made", tensors_round_trip),
-    ("strided elements are read where they are, or refused", strides_are_honoured),
-    ("enqueued runs are done after synchronising", enqueued_runs_are_done),
-    ("a run has ended when it returns", run_waits_for_the_device),
-    ("what extensions tell can be true", extensions_can_be_true),
-    ("two models work beside each other", models_are_independent),
-    ("several threads are served at once, where that is offered", threads_are_served),
-    ("the backend can be opened again", backend_opens_again),
-    ("loading and unloading does not grow", cycles_do_not_grow),
-    ("runs do not grow", runs_do_not_grow),
-    ("errors do not grow", errors_do_not_grow),
-];
+/// Checks return an [`Outcome`] if they apply to every backend and fixture, or else a verdict.
+macro_rules! checks {
+    ($($name:literal: $check:path,)+) => {
+        pub(crate) const ALL: &[(&str, Check)] =
+            &[$(($name, |suite, fixture| Verdict::from($check(suite, fixture)))),+];
+    };
+}
+
+checks! {
+    "the description is complete": description_is_complete,
+    "the devices are the same each time, and the fixture's is there": devices_are_stable,
+    "argument structs that are too small are refused": small_structs_are_refused,
+    "a missing file is an error that names it": missing_file_is_named,
+    "an unknown device is an error that names it": unknown_device_is_named,
+    "an unknown option is an error that names it": unknown_option_is_named,
+    "the model's inputs and outputs are those of the fixture": model_is_described,
+    "an unknown precision is an error that names it": unknown_precision_is_named,
+    "wrong shapes are errors": wrong_shapes_are_errors,
+    "wrong element types are errors": wrong_types_are_errors,
+    "a session says what it uses": session_says_what_it_uses,
+    "outputs are right": outputs_are_right,
+    "outputs are the same each time": outputs_are_deterministic,
+    "outputs belong to the inputs of their own run": outputs_are_not_stale,
+    "an output can be an input": outputs_become_inputs,
+    "tensors come back as they were made": tensors_round_trip,
+    "strided elements are read where they are, or refused": strides_are_honoured,
+    "enqueued runs are done after synchronising": enqueued_runs_are_done,
+    "a run has ended when it returns": run_waits_for_the_device,
+    "outputs are complete when a run returns, whatever was in them before": outputs_replace_what_was_there,
+    "a long run is not reported as shorter than it is": batches::long_runs_are_waited_for,
+    "what extensions tell can be true": extensions_can_be_true,
+    "two models work beside each other": models_are_independent,
+    "two models with two sessions each work beside each other": sessions_are_independent,
+    "several threads are served at once, where that is offered": threads_are_served,
+    "batches of none are right, or refused": batches::empty_batches,
+    "large batches are right, or refused": batches::large_batches,
+    "what does not fit into memory is an error that says so": batches::absurd_batches,
+    "cut-off models are refused or loaded": damage::cut_off_models,
+    "models with flipped bits are refused or loaded": damage::flipped_models,
+    "a model with data in other files is right, and refused without them": damage::external_data,
+    "the backend can be opened again": backend_opens_again,
+    "loading and unloading does not grow": cycles_do_not_grow,
+    "opening and closing the backend does not grow": backends_do_not_grow,
+    "runs do not grow": runs_do_not_grow,
+    "errors do not grow": errors_do_not_grow,
+}
 
 fn says<T>(result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
@@ -120,9 +143,25 @@ fn load(backend: &Backend, fixture: &Fixture) -> Result<Model, String> {
     says(load_with(backend, fixture, &loading))
 }
 
+fn shapes(fixture: &Fixture) -> Vec<Vec<i64>> {
+    fixture.inputs.iter().map(|input| input.shape.clone()).collect()
+}
+
 fn prepare(model: &Model, fixture: &Fixture) -> Result<Session, String> {
-    let shapes: Vec<_> = fixture.inputs.iter().map(|input| input.shape.clone()).collect();
-    says(model.prepare(&fixture.precision, &shapes))
+    says(model.prepare(&fixture.precision, &shapes(fixture)))
+}
+
+/// Prepares and runs a model whatever may come of it, and reads all outputs.
+fn attempt(model: &Model, fixture: &Fixture) -> Result<Vec<TensorData>, Error> {
+    let session = model.prepare(&fixture.precision, &shapes(fixture))?;
+    let tensor = |input: &Values| {
+        let data = input.encode().expect("a fixture is checked when it is read");
+        model.tensor(data.view())
+    };
+    let tensors: Result<_, _> = fixture.inputs.iter().map(tensor).collect();
+    let mut call = session.call(tensors?)?;
+    call.run()?;
+    (0..model.info().outputs.len()).map(|index| call.read_output(index)).collect()
 }
 
 fn inputs(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
@@ -310,10 +349,39 @@ fn model_is_described(suite: &Suite, fixture: &Fixture) -> Outcome {
     Ok(())
 }
 
+/// Elements of another type than the model's, unless the backend makes what they should be of them.
+fn wrong_types_are_errors(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let right = inputs(&ready.model, fixture)?;
+    for (index, input) in fixture.inputs.iter().enumerate() {
+        let Some(count) = element_count(&input.shape) else { continue };
+        for dtype in DataType::ALL.iter().filter(|dtype| dtype.to_string() != input.dtype) {
+            let Some(bytes) = encode(*dtype, &vec![1.0; count]) else { continue };
+            let data = TensorData { dtype: *dtype, shape: input.shape.clone(), bytes };
+            let what = format!("{dtype} for {} as input {index}", input.dtype);
+            suite.note(&what);
+            let tensor = match ready.model.tensor(data.view()) {
+                Ok(tensor) if tensor.dtype() == right[index].dtype() => continue,
+                Ok(tensor) => tensor,
+                Err(error) => {
+                    refused::<()>(Err(error), &what)?;
+                    continue;
+                }
+            };
+            let mut others = right.clone();
+            others[index] = tensor;
+            refused(ready.session.call(others).and_then(|mut call| call.run()), &what)?;
+        }
+    }
+    says(ready.call.run())?;
+    compare(&outputs(&mut ready.call, fixture)?, fixture)
+        .map_err(|detail| format!("after wrong types were refused: {detail}"))
+}
+
 fn unknown_precision_is_named(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
     let model = load(&backend, fixture)?;
-    let shapes: Vec<_> = fixture.inputs.iter().map(|input| input.shape.clone()).collect();
+    let shapes = shapes(fixture);
     let error = refused(model.prepare("fp0", &shapes), "an unknown precision")?;
     names(&error, "fp0")
 }
@@ -321,7 +389,7 @@ fn unknown_precision_is_named(suite: &Suite, fixture: &Fixture) -> Outcome {
 fn wrong_shapes_are_errors(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
     let model = load(&backend, fixture)?;
-    let shapes: Vec<_> = fixture.inputs.iter().map(|input| input.shape.clone()).collect();
+    let shapes = shapes(fixture);
     let mut more = shapes.clone();
     more.push(vec![1]);
     refused(model.prepare(&fixture.precision, &more), "a shape too many")?;
@@ -503,7 +571,10 @@ const TIMED_RUNS: usize = 7;
 const LEAST_WORK: Duration = Duration::from_millis(1);
 
 fn run_waits_for_the_device(suite: &Suite, fixture: &Fixture) -> Outcome {
-    let mut ready = ready(suite, fixture)?;
+    run_waits(&mut ready(suite, fixture)?, fixture)
+}
+
+fn run_waits(ready: &mut Ready, fixture: &Fixture) -> Outcome {
     let (mut run, mut rest) = (Duration::MAX, Duration::MAX);
     for _ in 0..TIMED_RUNS {
         says(ready.session.synchronise())?;
@@ -521,6 +592,30 @@ fn run_waits_for_the_device(suite: &Suite, fixture: &Fixture) -> Outcome {
     ensure(rest < LEAST_WORK || rest < run, || {
         format!("`run` took {run:?}, and waiting for its outputs took {rest:?} more")
     })
+}
+
+/// What a run finds in its outputs are those of other inputs: whoever returns too early leaves them
+/// there. Work that takes a while gives nobody the time to finish it by chance.
+fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
+    let (mut ready, fixture) = batches::long_work(suite, fixture)?;
+    for round in 1..=3 {
+        for (index, tensor) in zeros(&ready.model, &fixture)?.into_iter().enumerate() {
+            says(ready.call.set_input(index, tensor))?;
+        }
+        says(ready.call.run())?;
+        says(ready.session.synchronise())?;
+        if compare(&outputs(&mut ready.call, &fixture)?, &fixture).is_ok() {
+            let reason = "zeros give the fixture's outputs, so nothing would be seen";
+            return Ok(Verdict::NotChecked(reason.into()));
+        }
+        for (index, tensor) in inputs(&ready.model, &fixture)?.into_iter().enumerate() {
+            says(ready.call.set_input(index, tensor))?;
+        }
+        says(ready.call.run())?;
+        compare(&outputs(&mut ready.call, &fixture)?, &fixture)
+            .map_err(|detail| format!("read at once in round {round}: {detail}"))?;
+    }
+    Ok(Verdict::Holds)
 }
 
 /// Of the extensions that Tare defines, those that are offered.
@@ -611,13 +706,48 @@ fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
         .map_err(|detail| format!("after another model was unloaded: {detail}"))
 }
 
-fn threads_are_served(suite: &Suite, fixture: &Fixture) -> Outcome {
+/// Each session has another batch than the one before it, where the model allows that.
+fn sessions_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let models = [load(&backend, fixture)?, load(&backend, fixture)?];
+    let mut sessions = Vec::new();
+    for times in 1..=2 {
+        for model in &models {
+            let times = times + sessions.len();
+            let fixture = fixture.repeated(model.info(), times).unwrap_or_else(|| fixture.clone());
+            let session = prepare(model, &fixture)?;
+            let call = says(session.call(inputs(model, &fixture)?))?;
+            sessions.push((fixture, session, call));
+        }
+    }
+    for round in 1..=2 {
+        for (number, (fixture, _, call)) in sessions.iter_mut().enumerate() {
+            says(call.run())
+                .and_then(|()| compare(&outputs(call, fixture)?, fixture))
+                .map_err(|detail| format!("session {number} in round {round}: {detail}"))?;
+        }
+    }
+    for (_, _, call) in &mut sessions {
+        says(call.enqueue())?;
+    }
+    // The last one first: none may depend on another's end.
+    while let Some((fixture, session, mut call)) = sessions.pop() {
+        says(session.synchronise())?;
+        compare(&outputs(&mut call, &fixture)?, &fixture)
+            .map_err(|detail| format!("session {} of those enqueued: {detail}", sessions.len()))?;
+    }
+    Ok(())
+}
+
+fn threads_are_served(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
     const THREADS: usize = 4;
     const RUNS: usize = 50;
     let backend = suite.backend()?;
     let model = load(&backend, fixture)?;
-    let Some(shared) = model.on_threads() else { return Ok(()) };
-    let work = || {
+    let Some(shared) = model.on_threads() else {
+        return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::EXTENSION_THREADS)));
+    };
+    let work = || -> Outcome {
         let model = shared.here();
         let session = prepare(model, fixture)?;
         let mut call = says(session.call(inputs(model, fixture)?))?;
@@ -627,12 +757,13 @@ fn threads_are_served(suite: &Suite, fixture: &Fixture) -> Outcome {
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
+    std::thread::scope(|scope| -> Outcome {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| {
             thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
         })
-    })
+    })?;
+    Ok(Verdict::Holds)
 }
 
 fn backend_opens_again(suite: &Suite, fixture: &Fixture) -> Outcome {
@@ -661,20 +792,65 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
     })
 }
 
-fn cycles_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
-    let backend = suite.backend()?;
-    let cycle = || {
-        let model = load(&backend, fixture)?;
-        let session = prepare(&model, fixture)?;
-        let mut call = says(session.call(inputs(&model, fixture)?))?;
-        says(call.run())?;
-        compare(&outputs(&mut call, fixture)?, fixture)
-    };
+/// How often a load is repeated while memory is watched, after some that fill caches.
+const CYCLES: usize = 80;
+const FIRST_CYCLES: usize = 20;
+/// A backend that compiles for seconds is loaded less often than that, and never less than this.
+const FEWEST_CYCLES: usize = 16;
+const LONGEST_CYCLES: Duration = Duration::from_secs(120);
+/// What a load may leave behind. Allocators keep some pages whatever happens; a model that is kept is
+/// larger.
+const CYCLE_LIMIT: u64 = 64 << 10;
+
+/// Loads and unloads a hundred times. What counts is whether memory still grows after the first
+/// twenty, by the medians of the first and the last quarter of the rest: single steps of an allocator
+/// do not move them.
+fn levels_off(mut cycle: impl FnMut() -> Outcome) -> Result<Verdict, String> {
     let started = Instant::now();
-    cycle()?;
-    // As many as fit into a minute, for backends that compile.
-    let cycles = Duration::from_secs(60).div_duration_f64(started.elapsed()).clamp(8.0, 60.0);
-    does_not_grow(cycles as u64, 4096, cycle)
+    let mut resident = Vec::new();
+    for done in 0..FIRST_CYCLES + CYCLES {
+        if resident.len() >= FEWEST_CYCLES && started.elapsed() > LONGEST_CYCLES {
+            break;
+        }
+        cycle().map_err(|detail| format!("repetition {done}: {detail}"))?;
+        if done >= FIRST_CYCLES {
+            resident.extend(platform::resident_bytes());
+        }
+    }
+    if resident.is_empty() {
+        return Ok(Verdict::NotChecked("this system does not say what memory is in use".into()));
+    }
+    let quarter = resident.len() / 4;
+    let median = |values: &[u64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        sorted[sorted.len() / 2]
+    };
+    let (first, last) =
+        (median(&resident[..quarter]), median(&resident[resident.len() - quarter..]));
+    // The quarters' middles lie so many cycles apart.
+    let each = last.saturating_sub(first) / (resident.len() - quarter) as u64;
+    ensure(each <= CYCLE_LIMIT, || {
+        format!("each repetition keeps {each} bytes, by the last {} of them", resident.len())
+    })?;
+    Ok(Verdict::Holds)
+}
+
+fn cycle(backend: &Backend, fixture: &Fixture) -> Outcome {
+    let model = load(backend, fixture)?;
+    let session = prepare(&model, fixture)?;
+    let mut call = says(session.call(inputs(&model, fixture)?))?;
+    says(call.run())?;
+    compare(&outputs(&mut call, fixture)?, fixture)
+}
+
+fn cycles_do_not_grow(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
+    let backend = suite.backend()?;
+    levels_off(|| cycle(&backend, fixture))
+}
+
+fn backends_do_not_grow(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
+    levels_off(|| cycle(&suite.backend()?, fixture))
 }
 
 fn runs_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plugin_api::client::{DataType, TensorData, element_count};
+use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, element_count};
 use serde::Deserialize;
 
 /// What a backend is checked with. As a TOML file:
@@ -25,6 +25,13 @@ use serde::Deserialize;
 /// shape = [2, 1]
 /// values = [3.0, -7.5]
 /// tolerance = 0.0            # largest absolute difference; 0 if left out
+///
+/// [external-data]            # may be left out: a model that keeps data in other files
+/// model = "apart.scale"
+/// files = ["apart.factor"]   # beside the model
+///
+/// [[external-data.input]]    # as above
+/// …
 /// ```
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +47,25 @@ pub struct Fixture {
     /// Options of the backend.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// Inputs, in the model's order.
+    #[serde(rename = "input", default)]
+    pub inputs: Vec<Values>,
+    /// Outputs, in the model's order.
+    #[serde(rename = "output")]
+    pub outputs: Vec<Values>,
+    /// A model that keeps data in other files.
+    #[serde(rename = "external-data")]
+    pub external_data: Option<ExternalData>,
+}
+
+/// A model that keeps data in other files, prepared and run as the fixture's own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalData {
+    /// The model's file.
+    pub model: PathBuf,
+    /// Files that the model cannot do without, all of them in its folder.
+    pub files: Vec<PathBuf>,
     /// Inputs, in the model's order.
     #[serde(rename = "input", default)]
     pub inputs: Vec<Values>,
@@ -83,11 +109,81 @@ impl Fixture {
         let wrong = |detail: String| FixtureError { path: path.into(), detail };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         let mut fixture: Self = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        fixture.model = path.parent().unwrap_or(Path::new("")).join(&fixture.model);
-        for values in fixture.inputs.iter().chain(&fixture.outputs) {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        fixture.model = folder.join(&fixture.model);
+        let mut all: Vec<_> = fixture.inputs.iter().chain(&fixture.outputs).collect();
+        if let Some(external) = &mut fixture.external_data {
+            external.model = folder.join(&external.model);
+            for file in &mut external.files {
+                *file = folder.join(&file);
+            }
+            all.extend(external.inputs.iter().chain(&external.outputs));
+        }
+        for values in all {
             values.encode().map_err(wrong)?;
         }
         Ok(fixture)
+    }
+
+    /// A tiny ONNX model that recognises digits, in float32, for backends that read ONNX. Its files are
+    /// written into a folder, and its own is given.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be written.
+    pub fn write_digits(folder: &Path) -> std::io::Result<PathBuf> {
+        // Laid out as they are in the repository, so that paths in the fixture hold.
+        let files: [(&str, &[u8]); 4] = [
+            ("manifests/data/digits.onnx", include_bytes!("../../../manifests/data/digits.onnx")),
+            ("plugin-api/testkit/fixtures/apart.onnx", include_bytes!("../fixtures/apart.onnx")),
+            ("plugin-api/testkit/fixtures/apart.bin", include_bytes!("../fixtures/apart.bin")),
+            ("plugin-api/testkit/fixtures/digits.toml", include_bytes!("../fixtures/digits.toml")),
+        ];
+        let paths = files.map(|(path, bytes)| (folder.join(path), bytes));
+        for (path, bytes) in &paths {
+            std::fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            std::fs::write(path, bytes)?;
+        }
+        let [.., (fixture, _)] = paths;
+        Ok(fixture)
+    }
+
+    /// The model that keeps data in other files, as a fixture of its own.
+    pub(crate) fn of_external_data(&self) -> Option<(Self, &[PathBuf])> {
+        let ExternalData { model, files, inputs, outputs } = self.external_data.as_ref()?;
+        let fixture = Self {
+            model: model.clone(),
+            inputs: inputs.clone(),
+            outputs: outputs.clone(),
+            external_data: None,
+            ..self.clone()
+        };
+        Some((fixture, files))
+    }
+
+    /// The same model with everything so many times over along the first axis. It must be the same
+    /// dynamic axis of all inputs and outputs, as the backend describes them; `None` where it is not.
+    pub(crate) fn repeated(&self, info: &ModelInfo, times: usize) -> Option<Self> {
+        let all: Vec<_> = info.inputs.iter().chain(&info.outputs).collect();
+        let batch = all.iter().map(|tensor| match tensor.dimensions.as_deref()?.first()? {
+            Dimension::Dynamic(name) => Some(name),
+            Dimension::Fixed(_) => None,
+        });
+        let batch: Vec<&String> = batch.collect::<Option<_>>()?;
+        if info.inputs.is_empty() || batch.windows(2).any(|names| names[0] != names[1]) {
+            return None;
+        }
+        let mut fixture = self.clone();
+        for values in fixture.inputs.iter_mut().chain(&mut fixture.outputs) {
+            *values.shape.first_mut()? *= i64::try_from(times).ok()?;
+            values.values = values.values.repeat(times);
+        }
+        Some(fixture)
+    }
+
+    /// Bytes of all inputs.
+    pub(crate) fn input_bytes(&self) -> Result<usize, String> {
+        self.inputs.iter().map(|input| input.encode().map(|data| data.bytes.len())).sum()
     }
 }
 
@@ -112,8 +208,13 @@ macro_rules! numbers {
         /// Numbers as elements; `None` for a type that Rust has not.
         pub(crate) fn encode(dtype: DataType, values: &[f64]) -> Option<Vec<u8>> {
             match dtype {
-                $(DataType::$dtype =>
-                    Some(values.iter().flat_map(|value| (*value as $type).to_ne_bytes()).collect()),)+
+                $(DataType::$dtype => {
+                    let mut bytes = Vec::with_capacity(size_of_val(values));
+                    for value in values {
+                        bytes.extend_from_slice(&(*value as $type).to_ne_bytes());
+                    }
+                    Some(bytes)
+                })+
                 DataType::BOOL => Some(values.iter().map(|value| u8::from(*value != 0.0)).collect()),
                 _ => None,
             }

@@ -20,11 +20,16 @@ let suite = unsafe { Suite::from_entry(tare_backend_v1) };
 suite.check(&fixture).assert();
 ```
 
-For any other backend the same is done from the command line:
+For any other backend the same is done from the command line, where each check is made in a process of
+its own, since one that crashes or hangs must cost no more than itself:
 
 ```sh
 cargo run -p plugin-testkit -- path/to/libbackend.so path/to/fixture.toml
 ```
+
+`host plugins test` starts that program for an installed plugin, with the runtime that it uses.
+
+There is nothing about cancelling: the ABI has no way to cancel a run, so the host ends the process.
 */
 
 mod checks;
@@ -36,8 +41,9 @@ use std::path::{Path, PathBuf};
 
 use plugin_api::abi;
 use plugin_api::client::Backend;
+use serde::{Deserialize, Serialize};
 
-pub use fixture::{Fixture, FixtureError, Values};
+pub use fixture::{ExternalData, Fixture, FixtureError, Values};
 
 /// The suite could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +72,8 @@ pub struct Suite {
     entry: abi::Entry,
     /// Keeps the entry point valid.
     _library: Option<libloading::Library>,
+    /// Where checks leave word of what they are about to do.
+    notes: Option<PathBuf>,
 }
 
 impl Suite {
@@ -86,7 +94,7 @@ impl Suite {
         // SAFETY: a symbol of this name has this type.
         let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }
             .map_err(|source| SuiteError::Entry { path: path.into(), source })?;
-        Ok(Self { entry: *entry, _library: Some(library) })
+        Ok(Self { entry: *entry, _library: Some(library), notes: None })
     }
 
     /// Takes an entry point that is linked in.
@@ -96,16 +104,42 @@ impl Suite {
     /// It keeps the ABI as far as memory safety goes, and nobody else uses it meanwhile.
     #[must_use]
     pub unsafe fn from_entry(entry: abi::Entry) -> Self {
-        Self { entry, _library: None }
+        Self { entry, _library: None, notes: None }
     }
 
-    /// Goes through all checks.
+    /// Has a file say at any time what a check is doing, for whoever finds the process dead.
+    #[must_use]
+    pub fn with_notes(mut self, file: PathBuf) -> Self {
+        self.notes = Some(file);
+        self
+    }
+
+    /// Names of all checks.
+    pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
+        checks::ALL.iter().map(|(name, _)| *name)
+    }
+
+    /// Goes through all checks, in this process.
     #[must_use]
     pub fn check(&self, fixture: &Fixture) -> Report {
-        let checks = checks::ALL
-            .iter()
-            .map(|(name, check)| Check { name, failure: check(self, fixture).err() });
+        let checks =
+            checks::ALL.iter().map(|(name, check)| Check { name, verdict: check(self, fixture) });
         Report { checks: checks.collect() }
+    }
+
+    /// Makes one check, in this process. `None` where there is none of this name.
+    #[must_use]
+    pub fn check_one(&self, name: &str, fixture: &Fixture) -> Option<Verdict> {
+        let (_, check) = checks::ALL.iter().find(|(known, _)| *known == name)?;
+        Some(check(self, fixture))
+    }
+
+    /// Leaves word of what is about to be done.
+    fn note(&self, what: impl fmt::Display) {
+        if let Some(file) = &self.notes {
+            // Without the word the finding is the same.
+            let _ = std::fs::write(file, what.to_string());
+        }
     }
 
     fn backend(&self) -> Result<Backend, String> {
@@ -114,13 +148,48 @@ impl Suite {
     }
 }
 
-/// One check, done.
+/// What a check comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verdict", content = "detail", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The statement holds.
+    Holds,
+    /// It does not: what was found instead.
+    Fails(String),
+    /// It says nothing of this backend, or of this fixture: why.
+    NotChecked(String),
+}
+
+impl From<Result<(), String>> for Verdict {
+    fn from(outcome: Result<(), String>) -> Self {
+        outcome.err().map_or(Self::Holds, Self::Fails)
+    }
+}
+
+impl From<Result<Self, String>> for Verdict {
+    fn from(outcome: Result<Self, String>) -> Self {
+        outcome.unwrap_or_else(Self::Fails)
+    }
+}
+
+/// One check, done. As text, a line, and another one for what was found instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// What was checked, as a statement that should hold.
     pub name: &'static str,
-    /// What was found instead.
-    pub failure: Option<String>,
+    /// What it came to.
+    pub verdict: Verdict,
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name;
+        match &self.verdict {
+            Verdict::Holds => write!(formatter, "ok      {name}"),
+            Verdict::Fails(detail) => write!(formatter, "FAILED  {name}\n        {detail}"),
+            Verdict::NotChecked(reason) => write!(formatter, "-       {name}\n        {reason}"),
+        }
+    }
 }
 
 /// What the suite has found.
@@ -133,7 +202,22 @@ pub struct Report {
 impl Report {
     /// The checks that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
-        self.checks.iter().filter(|check| check.failure.is_some())
+        self.checks.iter().filter(|check| matches!(check.verdict, Verdict::Fails(_)))
+    }
+
+    /// How many there are, by what they came to.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let count = |wanted: fn(&Verdict) -> bool| {
+            self.checks.iter().filter(|check| wanted(&check.verdict)).count()
+        };
+        let holding = count(|verdict| matches!(verdict, Verdict::Holds));
+        let not_checked = count(|verdict| matches!(verdict, Verdict::NotChecked(_)));
+        let all = self.checks.len();
+        match not_checked {
+            0 => format!("{holding} of {all} checks hold"),
+            _ => format!("{holding} of {all} checks hold, {not_checked} do not apply"),
+        }
     }
 
     /// Panics with the whole report if a check failed.
@@ -148,13 +232,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Check { name, failure } in &self.checks {
-            match failure {
-                None => writeln!(formatter, "ok      {name}")?,
-                Some(failure) => writeln!(formatter, "FAILED  {name}\n        {failure}")?,
-            }
+        for check in &self.checks {
+            writeln!(formatter, "{check}")?;
         }
-        let (failed, all) = (self.failures().count(), self.checks.len());
-        write!(formatter, "{} of {all} checks hold", all - failed)
+        formatter.write_str(&self.summary())
     }
 }

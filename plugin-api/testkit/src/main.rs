@@ -1,34 +1,130 @@
-//! Checks a backend from the command line: `plugin-testkit LIBRARY FIXTURE`.
+/*!
+Checks a backend from the command line, each check in a process of its own.
 
-use std::path::Path;
+This program never opens the library itself: it calls itself for each check, waits for it no longer than
+the limit, and makes a failed check of whatever else becomes of the child.
+*/
+
+mod child;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use plugin_testkit::{Fixture, Suite};
+use child::Child;
+use plugin_testkit::{Check, Fixture, Report, Suite, Verdict};
+use serde::Serialize;
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
+const USAGE: &str = "\
+usage: plugin-testkit [--json] [--only TEXT] [--time-limit SECONDS] LIBRARY [FIXTURE.toml]
+
+Without a fixture, a tiny ONNX model in float32 is used.
+
+  --json                print a JSON object for each check, as soon as it is made
+  --only TEXT           make only the checks whose name has this in it
+  --time-limit SECONDS  end a check that takes longer; 600 if left out
+
+Exit codes: 0 all checks hold or do not apply, 1 a check failed, 2 nothing could be checked";
+
+#[derive(Debug)]
+struct Arguments {
+    json: bool,
+    only: String,
+    time_limit: Duration,
+    library: PathBuf,
+    fixture: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let (mut json, mut only, mut time_limit) = (false, String::new(), Duration::from_secs(600));
+        let mut paths = Vec::new();
+        let mut arguments = arguments.peekable();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--json" => json = true,
+                "--only" => only = value()?,
+                "--time-limit" => {
+                    let seconds: u64 =
+                        value()?.parse().map_err(|error| format!("{argument}: {error}"))?;
+                    time_limit = Duration::from_secs(seconds);
+                }
+                flag if flag.starts_with('-') => return Err(format!("there is no option {flag}")),
+                path => paths.push(PathBuf::from(path)),
+            }
+        }
+        let mut paths = paths.into_iter();
+        let (Some(library), fixture, None) = (paths.next(), paths.next(), paths.next()) else {
+            return Err("a library is wanted, and at most one fixture".into());
+        };
+        Ok(Self { json, only, time_limit, library, fixture })
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "this is a command")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [library, fixture] = arguments.as_slice() else {
-        eprintln!("usage: plugin-testkit LIBRARY FIXTURE.toml");
-        return ExitCode::from(2);
+    let outcome = match Child::of_arguments(&arguments) {
+        Some(child) => child.check(),
+        None => Arguments::parse(arguments.into_iter())
+            .map_err(|error| format!("{error}\n\n{USAGE}"))
+            .and_then(|arguments| check(&arguments)),
     };
-    let fixture = match Fixture::read(Path::new(fixture)) {
-        Ok(fixture) => fixture,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(2)
+    })
+}
+
+/// Makes all checks that are wanted.
+#[expect(clippy::print_stdout, reason = "this is a command")]
+fn check(arguments: &Arguments) -> Result<ExitCode, String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let fixture = match &arguments.fixture {
+        Some(fixture) => fixture.clone(),
+        None => Fixture::write_digits(folder.path())
+            .map_err(|error| format!("{}: {error}", folder.path().display()))?,
     };
-    // SAFETY: whoever runs this wants the library's code to run, and nobody else uses it here.
-    match unsafe { Suite::open(Path::new(library)) } {
-        Ok(suite) => {
-            let report = suite.check(&fixture);
-            println!("{report}");
-            ExitCode::from(u8::from(report.failures().next().is_some()))
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(2)
-        }
+    Fixture::read(&fixture).map_err(|error| error.to_string())?;
+    if !arguments.library.is_file() {
+        return Err(format!("{}: there is no such file", arguments.library.display()));
     }
+    let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    let mut report = Report { checks: Vec::new() };
+    for name in Suite::names().filter(|name| name.contains(&arguments.only)) {
+        let child = Child {
+            library: arguments.library.clone(),
+            fixture: fixture.clone(),
+            check: name.into(),
+            folder: folder.path().into(),
+        };
+        let started = Instant::now();
+        let verdict = child.outlive(&program, arguments.time_limit)?;
+        let check = Check { name, verdict };
+        if arguments.json {
+            let seconds = started.elapsed().as_secs_f64();
+            let line = Line { check: name, verdict: &check.verdict, seconds };
+            println!("{}", serde_json::to_string(&line).map_err(|error| error.to_string())?);
+        } else {
+            println!("{check}");
+        }
+        report.checks.push(check);
+    }
+    if report.checks.is_empty() {
+        return Err(format!("no check has `{}` in its name", arguments.only));
+    }
+    if !arguments.json {
+        println!("{}", report.summary());
+    }
+    Ok(ExitCode::from(u8::from(report.failures().next().is_some())))
+}
+
+/// A check as a line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    check: &'a str,
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    seconds: f64,
 }

@@ -182,10 +182,10 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where they are of another type.
+    /// Where they are of another type, or there is no memory for so many.
     pub fn values<T: Element>(&self) -> Result<Vec<T>> {
         self.layout.expect(T::DTYPE)?;
-        let mut values: Vec<T> = Vec::with_capacity(self.layout.count);
+        let mut values: Vec<T> = self.room(self.layout.count)?;
         // SAFETY: `T` has the size of the element type, and any bits are a valid `T`.
         unsafe {
             self.copy_to(values.as_mut_ptr().cast());
@@ -195,27 +195,44 @@ impl<'a> View<'a> {
     }
 
     /// The elements in C order, as bytes.
-    #[must_use]
-    pub fn bytes(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    ///
+    /// Where there is no memory for so many.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
         let length = self.layout.count * self.layout.dtype.size();
-        let mut bytes: Vec<u8> = Vec::with_capacity(length);
+        let mut bytes: Vec<u8> = self.room(length)?;
         // SAFETY: there is room for all bytes, and all are written.
         unsafe {
             self.copy_to(bytes.as_mut_ptr());
             bytes.set_len(length);
         }
-        bytes
+        Ok(bytes)
+    }
+
+    /// Memory for a copy, whose absence must not end the process.
+    fn room<T>(&self, count: usize) -> Result<Vec<T>> {
+        let mut room = Vec::new();
+        room.try_reserve_exact(count).map_err(|_| {
+            let (dtype, shape) = (self.layout.dtype, self.layout.shape);
+            let message = format!("there is no memory for a copy of {dtype} {shape:?}");
+            Error::new(ErrorCode::OutOfMemory, message)
+        })?;
+        Ok(room)
     }
 
     /// The elements in C order, as bytes, where they lie if they lie so.
-    #[must_use]
-    pub fn contiguous(&self) -> Cow<'a, [u8]> {
+    ///
+    /// # Errors
+    ///
+    /// Where they do not, and there is no memory for a copy.
+    pub fn contiguous(&self) -> Result<Cow<'a, [u8]>> {
         if self.layout.count > 0 && self.layout.is_compact() {
             let length = self.layout.count * self.layout.dtype.size();
             // SAFETY: the elements may be read during `'a`, and lie one after another.
-            return unsafe { std::slice::from_raw_parts(self.layout.first, length) }.into();
+            return Ok(unsafe { std::slice::from_raw_parts(self.layout.first, length) }.into());
         }
-        self.bytes().into()
+        Ok(self.bytes()?.into())
     }
 
     /// # Safety
@@ -386,7 +403,8 @@ mod tests {
             let view = unsafe { View::new(&raw const raw) }.expect("a valid view");
             let expected: Vec<u16> = places.iter().map(|place| *place as u16).collect();
             prop_assert_eq!(view.values::<u16>().expect("16-bit elements"), expected.clone());
-            prop_assert_eq!(view.contiguous().into_owned(), view.bytes());
+            let bytes = view.bytes().expect("memory");
+            prop_assert_eq!(view.contiguous().expect("memory").into_owned(), bytes);
 
             let mut distinct = places.clone();
             distinct.sort_unstable();
@@ -404,6 +422,23 @@ mod tests {
                     prop_assert_eq!(*value, if touched { place + 1000 } else { place });
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_too_large_is_an_error() {
+        let element = [7_u16];
+        // 256 TiB, all of them the same element.
+        let raw = raw(&[1 << 47], Some(&[0]), element.as_ptr(), 0);
+        // SAFETY: every element is the one that is there.
+        let view = unsafe { View::new(&raw const raw) }.expect("a valid view");
+        for error in [
+            view.values::<u16>().expect_err("no machine has so much"),
+            view.bytes().expect_err("no machine has so much"),
+            view.contiguous().expect_err("no machine has so much"),
+        ] {
+            assert_eq!(error.code, ErrorCode::OutOfMemory);
+            assert!(error.message.ends_with("a copy of uint16 [140737488355328]"), "{error}");
         }
     }
 

@@ -41,7 +41,7 @@ impl RtenTensor {
             }
             // The engine's booleans are 32-bit integers.
             DataType::BOOL => {
-                value(view, view.bytes().into_iter().map(|byte| i32::from(byte != 0)).collect())?
+                value(view, view.bytes()?.into_iter().map(|byte| i32::from(byte != 0)).collect())?
             }
             other => {
                 let message = format!("the engine has no elements of type {other}");

@@ -8,9 +8,9 @@ use plugin_testkit::{Fixture, Suite};
 fn suite() -> (Suite, Fixture, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let fixture =
-        Fixture::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture.toml").as_ref())
-            .expect("a good fixture");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/digits.toml");
+    let fixture = Fixture::read(path.as_ref()).expect("a good fixture");
     // SAFETY: this is the backend's own entry point, and tests take turns.
     (unsafe { Suite::from_entry(backend_cpu::tare_backend_v1) }, fixture, turn)
 }

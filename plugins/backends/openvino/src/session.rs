@@ -38,7 +38,7 @@ impl OpenvinoTensor {
             let message = format!("OpenVINO has no elements of type {dtype}");
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
-        let bytes = view.contiguous();
+        let bytes = view.contiguous()?;
         check_range(dtype, &bytes)?;
         let mut tensor = Self::zeros(dtype, view.shape())?;
         tensor.bytes_mut().copy_from_slice(&bytes);

@@ -5,9 +5,10 @@ use plugin_testkit::{Fixture, Suite};
 #[test]
 #[ignore = "needs OpenVINO: set TARE_RUNTIME to the folder of its libraries, and ask for ignored tests"]
 fn openvino_conforms() {
-    let mut fixture =
-        Fixture::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture.toml").as_ref())
-            .expect("a good fixture");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/digits.toml");
+    let mut fixture = Fixture::read(path.as_ref()).expect("a good fixture");
+    fixture.device = Some("cpu:0".into());
     // SAFETY: this is the backend's own entry point, and no other test opens it.
     let suite = unsafe { Suite::from_entry(backend_openvino::tare_backend_v1) };
     suite.check(&fixture).assert();

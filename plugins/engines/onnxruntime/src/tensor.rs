@@ -190,7 +190,7 @@ impl OrtTensor {
         let dtype = view.dtype();
         let element = element_of(dtype)?;
         let shape = view.shape().to_vec();
-        let bytes = view.contiguous();
+        let bytes = view.contiguous()?;
         let (value, buffer) = match device {
             None => (host_value(&shape, element, &bytes)?, None),
             Some(device) => {

@@ -1,0 +1,147 @@
+//! One check in a process of its own, seen from both sides.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plugin_testkit::{Fixture, Suite, Verdict};
+
+/// The first argument of a child.
+const FLAG: &str = "--child";
+/// So many of the last lines that a child wrote are shown when it died.
+const LINES: usize = 5;
+
+/// A check that is made in a process of its own.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) library: PathBuf,
+    pub(crate) fixture: PathBuf,
+    /// The check's name.
+    pub(crate) check: String,
+    /// Where parent and child leave word for each other. Standard output is the plugin's, too.
+    pub(crate) folder: PathBuf,
+}
+
+impl Child {
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn verdict_file(&self) -> PathBuf {
+        self.file("verdict.json")
+    }
+
+    fn note_file(&self) -> PathBuf {
+        self.file("doing.txt")
+    }
+
+    fn error_file(&self) -> PathBuf {
+        self.file("standard-error.txt")
+    }
+
+    /// What a parent has asked for, if this process is a child.
+    pub(crate) fn of_arguments(arguments: &[String]) -> Option<Self> {
+        match arguments {
+            [flag, library, fixture, check, folder] if flag == FLAG => Some(Self {
+                library: library.into(),
+                fixture: fixture.into(),
+                check: check.clone(),
+                folder: folder.into(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// In the child: makes the check.
+    pub(crate) fn check(&self) -> Result<ExitCode, String> {
+        let fixture = Fixture::read(&self.fixture).map_err(|error| error.to_string())?;
+        // SAFETY: whoever runs this wants the library's code to run, and nobody else uses it here.
+        let suite = match unsafe { Suite::open(&self.library) } {
+            Ok(suite) => suite.with_notes(self.note_file()),
+            Err(error) => return self.leave(&Verdict::Fails(error.to_string())),
+        };
+        let verdict = suite.check_one(&self.check, &fixture);
+        self.leave(&verdict.ok_or_else(|| format!("there is no check `{}`", self.check))?)
+    }
+
+    fn leave(&self, verdict: &Verdict) -> Result<ExitCode, String> {
+        let text = serde_json::to_vec(verdict).map_err(|error| error.to_string())?;
+        let file = self.verdict_file();
+        fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// In the parent: has the check made, and outlives it.
+    pub(crate) fn outlive(&self, program: &Path, limit: Duration) -> Result<Verdict, String> {
+        for file in [self.verdict_file(), self.note_file()] {
+            // What an earlier child has left.
+            let _ = fs::remove_file(file);
+        }
+        let errors = self.error_file();
+        let errors =
+            File::create(&errors).map_err(|error| format!("{}: {error}", errors.display()))?;
+        let mut child = Command::new(program)
+            .arg(FLAG)
+            .args([&self.library, &self.fixture])
+            .arg(&self.check)
+            .arg(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                return Ok(self.verdict(status));
+            }
+            if Instant::now() >= deadline {
+                // One that has just ended by itself was too slow all the same.
+                let _ = child.kill();
+                child.wait().map_err(|error| error.to_string())?;
+                let seconds = limit.as_secs();
+                return Ok(Verdict::Fails(format!(
+                    "it was not done after {seconds} s{}",
+                    self.circumstances()
+                )));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What became of a child that has ended.
+    fn verdict(&self, status: ExitStatus) -> Verdict {
+        let left = fs::read(self.verdict_file()).ok();
+        let left = left.and_then(|text| serde_json::from_slice(&text).ok());
+        match left {
+            Some(verdict) if status.success() => verdict,
+            Some(Verdict::Fails(detail)) => {
+                Verdict::Fails(format!("{detail}; then the process ended with {status}"))
+            }
+            Some(_) => Verdict::Fails(format!(
+                "it holds, but the process ended with {status} when it was to exit{}",
+                self.last_lines()
+            )),
+            None => {
+                Verdict::Fails(format!("the process ended with {status}{}", self.circumstances()))
+            }
+        }
+    }
+
+    /// What the child was doing, and what it said.
+    fn circumstances(&self) -> String {
+        let doing = fs::read_to_string(self.note_file()).map(|doing| format!(", at {doing}"));
+        doing.unwrap_or_default() + &self.last_lines()
+    }
+
+    fn last_lines(&self) -> String {
+        let written = fs::read(self.error_file()).unwrap_or_default();
+        let written = String::from_utf8_lossy(&written);
+        let mut lines: Vec<_> =
+            written.lines().rev().filter(|line| !line.trim().is_empty()).take(LINES).collect();
+        lines.reverse();
+        lines.iter().map(|line| format!("\n        | {line}")).collect()
+    }
+}
