@@ -65,7 +65,9 @@ def resnet50(path, precision):
         deviation = gain * (2.0 / (inputs * size * size)) ** 0.5
         weights = build.normal((outputs, inputs, size, size), deviation)
         pads = [size // 2] * 4
-        return build.node("Conv", [x, weights, build.zeros(outputs)], strides=[stride] * 2, pads=pads)
+        shape = {"kernel_shape": [size] * 2, "dilations": [1, 1]}
+        inputs = [x, weights, build.zeros(outputs)]
+        return build.node("Conv", inputs, strides=[stride] * 2, pads=pads, **shape)
 
     x = build.node("Relu", [convolution("image", 3, 64, 7, 2)])
     x = build.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
