@@ -331,6 +331,7 @@ impl Plan {
         let Some(found) = runnable(cell) else {
             return PlannedCase::Gap { case_id: id, index, key, gap: gap(cell, &backend.id) };
         };
+        let scenario = key.scenario;
         PlannedCase::Case(Box::new(CaseSpec {
             id,
             index,
@@ -343,11 +344,21 @@ impl Plan {
             threads: backend.threads,
             options: backend.options.clone(),
             inputs: model.inputs.clone(),
-            measure: self.measure.clone(),
+            measure: of_scenario(&self.measure, scenario),
             seed: self.seed,
             process: 0,
         }))
     }
+}
+
+/// The settings of one scenario's cases: a query of `offline` is the whole set of samples, whose time is no
+/// latency to limit.
+fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSettings {
+    let mut settings = settings.clone();
+    if scenario == Scenario::Offline {
+        settings.latency_limit = None;
+    }
+    settings
 }
 
 /// What runs a cell; `None` where nothing can.
