@@ -15,6 +15,7 @@ pub mod made_up;
 mod number;
 mod run;
 mod summary;
+mod surroundings;
 mod visible;
 
 pub use configuration::{Configuration, OFFLINE, SINGLE_STREAM, configurations};
@@ -26,4 +27,7 @@ pub use run::{
     Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
 };
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
+pub use surroundings::{
+    Disturbance, Lateness, OpenLoop, Probe, QueryStages, RateSearch, Scheduling, Surroundings,
+};
 pub use visible::{REASON, excerpt, visible};
