@@ -254,12 +254,14 @@ table! {
         /// Samples in one query of the scenario `offline`, rounded up to whole batches. When
         /// absent: the whole data set, or 24 batches where there is none.
         "offline-samples" offline_samples: Positive, optional;
-        /// Samples in one query of the scenario `multi-stream`, rounded up to whole batches.
-        "multi-stream-samples" multi_stream_samples: Positive, default "8";
+        /// Samples in one query of the scenario `multi-stream`, rounded up to whole batches. When
+        /// absent: 8.
+        "multi-stream-samples" multi_stream_samples: Positive, optional;
         /// A case is measured, beyond `duration` and `minimum-queries`, until an interval around a
         /// percentile of its latencies is narrow enough, or until `maximum-duration` is over.
         "confidence" confidence: ConfidenceTable, optional;
-        /// What the latency may be at most; a case beyond it is invalid.
+        /// What the latency may be at most; a case beyond it is invalid. Not for `offline`, of which
+        /// a query is the whole set of samples.
         "latency-limit" latency_limit: Nanoseconds, optional;
         /// Which percentile of the latencies is limited. When absent: 99, or the one that `rules`
         /// have for the scenario.
@@ -330,7 +332,7 @@ table! {
 table! {
     /// When an interval is narrow enough.
     ConfidenceTable {
-        /// Confidence of the interval.
+        /// Confidence of the interval, and of those that metrics state.
         "level" level: Level, default "0.95";
         /// Half of the interval's width, as a part of the percentile's estimate.
         "half-width" half_width: PerCent, required "half-width = \"1%\"";

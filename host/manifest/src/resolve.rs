@@ -95,6 +95,9 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     if let Some(matrix) = &manifest.matrix {
         let find = manifest.measure.as_ref().map(|table| &table.get_ref().find);
         loads(matrix.get_ref(), find.unwrap_or(&None), reader);
+        if let Some(measure) = &manifest.measure {
+            of_scenarios(matrix.get_ref(), measure.get_ref(), reader);
+        }
     }
     let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
     let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
@@ -729,6 +732,83 @@ fn with_reference(mut backends: Vec<Backend>, reference: Option<Backend>) -> Vec
     backends
 }
 
+/// Checks that nothing is set for a scenario that no case has.
+fn of_scenarios(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reader) {
+    let MatrixTable { scenario, include, .. } = matrix;
+    let axes: Vec<_> = scenario
+        .iter()
+        .chain(list(include).filter_map(|cell| cell.scenario.as_ref()))
+        .map(At::get_ref)
+        .collect();
+    let included = include.as_ref().is_some_and(|list| list.get_ref().complete);
+    if scenario.is_none() || !included || !axes.iter().all(|axis| axis.complete) {
+        return;
+    }
+    let mut scenarios = axes.iter().flat_map(|axis| &axis.values).map(|value| *value.get_ref());
+    let MeasureTable { offline_samples, multi_stream_samples, latency_limit, .. } = measure;
+    for (samples, wanted) in
+        [(offline_samples, Scenario::Offline), (multi_stream_samples, Scenario::MultiStream)]
+    {
+        if let Some(samples) = samples
+            && !scenarios.clone().any(|scenario| scenario == wanted)
+        {
+            reader.error(
+                samples.span(),
+                format!("no case is `{wanted}`, so this does nothing"),
+                "for nothing",
+                format!("remove it, or add `{wanted}` to `scenario` under `[matrix]`"),
+            );
+        }
+    }
+    if let Some(limit) = latency_limit
+        && scenarios.all(|scenario| scenario == Scenario::Offline)
+    {
+        reader.error(
+            limit.span(),
+            "a query of `offline` is the whole set of samples, whose time is no latency to limit",
+            "for nothing",
+            "remove it, or add another scenario to `scenario` under `[matrix]`".to_owned(),
+        );
+    }
+}
+
+/// No case is measured for longer: 30 days.
+const LONGEST_NS: u64 = 30 * 24 * 3_600_000_000_000;
+
+/// No case makes more queries: they would fill a disk with 50 GB.
+const MOST_QUERIES: u64 = 10_000_000_000;
+
+/// No query has more samples.
+const MOST_SAMPLES: u64 = 1_000_000_000;
+
+/// Refuses what can only be a slip of the keyboard, and would be found out after days.
+fn absurd(table: &MeasureTable, reader: &mut Reader) {
+    let MeasureTable { duration, maximum_duration, minimum_queries, .. } = table;
+    for (key, time) in [("duration", duration), ("maximum-duration", maximum_duration)] {
+        if let Some(time) = time
+            && time.get_ref().0 > LONGEST_NS
+        {
+            let message = format!("`measure.{key}` is longer than 30 days");
+            let hint = "give 720h or less".to_owned();
+            reader.error(time.span(), message, "too long", hint);
+        }
+    }
+    let samples = [
+        ("minimum-queries", "queries", minimum_queries, MOST_QUERIES),
+        ("offline-samples", "samples", &table.offline_samples, MOST_SAMPLES),
+        ("multi-stream-samples", "samples", &table.multi_stream_samples, MOST_SAMPLES),
+    ];
+    for (key, what, count, most) in samples {
+        if let Some(count) = count
+            && count.get_ref().0 > most
+        {
+            let message =
+                format!("`measure.{key}` is more than the {most} {what} that are possible");
+            reader.error(count.span(), message, "too many", format!("give {most} or fewer"));
+        }
+    }
+}
+
 fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings> {
     let MeasureTable {
         warm_up,
@@ -762,6 +842,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
             "add `processes = 5`, or remove it".to_owned(),
         );
     }
+    absurd(table, reader);
     let rules = value(rules);
     for (key, time) in
         [("duration", duration), ("timeout", timeout), ("latency-limit", latency_limit)]
@@ -822,7 +903,6 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         at_most_ns,
         percentile: value(latency_percentile).map(|Percentile(share)| share),
     });
-    let multi_stream_samples = multi_stream_samples.as_ref()?.get_ref().0;
     Some(MeasureSettings {
         warm_up: value(warm_up)?,
         minimum_duration_ns: least,
@@ -834,7 +914,9 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
             (None, None) => None,
         },
         // The usual number goes without saying, in ids of cases too.
-        multi_stream_samples: Some(multi_stream_samples).filter(|samples| *samples != 8),
+        multi_stream_samples: value(multi_stream_samples)
+            .map(|Positive(samples)| samples)
+            .filter(|samples| *samples != 8),
         confidence: match confidence {
             Some(table) => {
                 let ConfidenceTable { level, half_width, percentile } = table.get_ref();

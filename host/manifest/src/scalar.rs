@@ -594,6 +594,13 @@ impl Shape for WarmUp {
         match node.get_ref() {
             DeValue::Integer(_) => u64::read(node, reader).map(Self::Iterations),
             DeValue::String(text) if text == "auto" => Some(Self::Auto),
+            DeValue::String(text) if !text.chars().any(|one| one.is_ascii_digit()) => {
+                let message = format!("`{text}` is neither a duration nor `auto`");
+                let known = "write a duration such as `\"200ms\"`, a number of queries, or";
+                let hint = suggestion(text, &["auto"], known);
+                reader.value_error(node, message, "not a warm-up", hint);
+                None
+            }
             DeValue::String(_) => {
                 Nanoseconds::read(node, reader).map(|Nanoseconds(value)| Self::Nanoseconds(value))
             }

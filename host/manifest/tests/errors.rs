@@ -637,9 +637,9 @@ fn confidence_and_rules_are_checked() {
     4: `measure.rules`: `mlpref` is not a set of rules
        `"mlpref"` unknown
        did you mean `mlperf`?
-    5: `measure.warm-up`: `automatic` is not a duration: it does not begin with a number
-       `"automatic"` not a duration
-       write a number and a unit, such as `5 ms`
+    5: `measure.warm-up`: `automatic` is neither a duration nor `auto`
+       `"automatic"` not a warm-up
+       write a duration such as `"200ms"`, a number of queries, or `auto`
     6: `measure.latency-percentile`: 100 is not a percentile above 0 and below 100
        `100` no percentile
        write a number, such as `99`
@@ -654,5 +654,68 @@ fn confidence_and_rules_are_checked() {
     4: `measure.confidence.half-width`: `120%` is not a part above 0 % and below 100 %
        `"120%"` not a part
        write a part of the value in per cent and in quotes, such as `"1%"`
+    "#);
+}
+
+#[test]
+fn what_no_case_would_use_is_refused() {
+    assert_snapshot!(errors(&with(
+        "[measure]\noffline-samples = 100\nmulti-stream-samples = 8"
+    )), @r#"
+    4: no case is `offline`, so this does nothing
+       `100` for nothing
+       remove it, or add `offline` to `scenario` under `[matrix]`
+    5: no case is `multi-stream`, so this does nothing
+       `8` for nothing
+       remove it, or add `multi-stream` to `scenario` under `[matrix]`
+    "#);
+    assert_snapshot!(errors(&with(
+        "matrix.scenario = [\"offline\"]\nmeasure.latency-limit = \"5ms\""
+    )), @r#"
+    4: a query of `offline` is the whole set of samples, whose time is no latency to limit
+       `"5ms"` for nothing
+       remove it, or add another scenario to `scenario` under `[matrix]`
+    "#);
+    // Where another scenario has latencies, it is for that.
+    parse(&with(
+        "matrix.scenario = [\"offline\", \"server\"]\nmatrix.rate = [10]\n\
+         measure = { latency-limit = \"5ms\", offline-samples = 100 }",
+    ))
+    .expect("the limit is for `server`");
+}
+
+#[test]
+fn absurd_amounts_are_refused() {
+    assert_snapshot!(errors(&with(
+        "matrix.scenario = [\"offline\", \"multi-stream\"]\n[measure]\nduration = \"800h\"\n\
+         minimum-queries = 10000000001\noffline-samples = 9223372036854775807\n\
+         multi-stream-samples = 1000000001"
+    )), @r#"
+    5: `measure.duration` is longer than 30 days
+       `"800h"` too long
+       give 720h or less
+    6: `measure.minimum-queries` is more than the 10000000000 queries that are possible
+       `10000000001` too many
+       give 10000000000 or fewer
+    7: `measure.offline-samples` is more than the 1000000000 samples that are possible
+       `9223372036854775807` too many
+       give 1000000000 or fewer
+    8: `measure.multi-stream-samples` is more than the 1000000000 samples that are possible
+       `1000000001` too many
+       give 1000000000 or fewer
+    "#);
+}
+
+#[test]
+fn a_mistyped_auto_is_no_duration() {
+    assert_snapshot!(errors(&with("measure.warm-up = \"atuo\"")), @r#"
+    3: `measure.warm-up`: `atuo` is neither a duration nor `auto`
+       `"atuo"` not a warm-up
+       did you mean `auto`?
+    "#);
+    assert_snapshot!(errors(&with("measure.warm-up = \"none\"")), @r#"
+    3: `measure.warm-up`: `none` is neither a duration nor `auto`
+       `"none"` not a warm-up
+       write a duration such as `"200ms"`, a number of queries, or `auto`
     "#);
 }

@@ -38,7 +38,7 @@ fn the_commented_keys_of_the_template_are_good() {
         .filter(|line| !line.starts_with("rate = "))
         .map(|line| match line {
             r#"scenario = ["single-stream", "offline"]"# => {
-                r#"scenario = ["server", "closed-loop"]"#
+                r#"scenario = ["server", "closed-loop", "multi-stream"]"#
             }
             _ => line,
         })
@@ -172,7 +172,7 @@ measure = {{ {measure} }}
     assert_eq!(plain, MeasureSettings::default());
 
     let loaded = parse(
-        "scenario = [\"server\", \"closed-loop\"], rate = [50, 0.5], clients = 4",
+        "scenario = [\"server\", \"closed-loop\", \"multi-stream\"], rate = [50, 0.5], clients = 4",
         "warm-up = \"auto\", latency-limit = \"10ms\", latency-percentile = 99.9, \
          confidence = { half-width = \"0.5%\" }, multi-stream-samples = 4",
     );

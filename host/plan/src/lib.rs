@@ -372,6 +372,7 @@ impl Plan {
         let check = self.reference.as_ref().map(|reference| {
             Box::new(reference.check(&key, &model.facts, file, &model.identity, self.seed))
         });
+        let scenario = key.scenario;
         PlannedCase::Case(Box::new(CaseSpec {
             id,
             index,
@@ -386,11 +387,21 @@ impl Plan {
             placement: backend.placement,
             check,
             inputs: model.inputs.clone(),
-            measure: self.measure.clone(),
+            measure: of_scenario(&self.measure, scenario),
             seed: self.seed,
             process: 0,
         }))
     }
+}
+
+/// The settings of one scenario's cases: a query of `offline` is the whole set of samples, whose time is no
+/// latency to limit.
+fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSettings {
+    let mut settings = settings.clone();
+    if scenario == Scenario::Offline {
+        settings.latency_limit = None;
+    }
+    settings
 }
 
 /// Why a device cannot run a cell.

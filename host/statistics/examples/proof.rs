@@ -113,7 +113,8 @@ fn intervals(experiments: usize) {
     println!(
         "{experiments} experiments for each line. A cell says how often the interval held the truth, \
          among the experiments in which it was stated; a number in brackets says how many those \
-         were, where not all. Below 94 % and 98.5 %, it is bold.\n"
+         were, where not all. Below 94 % and 98.5 %, it is bold. Where fewer than one in a hundred was \
+         stated, it says in how many of those the truth was held.\n"
     );
     println!("| series | values | stated | p50 | p90 | p99 | mean |");
     println!("|---|--:|--:|--:|--:|--:|--:|");
@@ -138,6 +139,9 @@ fn intervals(experiments: usize) {
                     let mark = if (10.0 * percent).round() < 10.0 * promised { "**" } else { "" };
                     match coverage.stated {
                         0 => print!(" refused |"),
+                        few if 100 * few < experiments => {
+                            print!(" refused but for {few}, of which {} |", coverage.covered);
+                        }
                         all if all == experiments => print!(" {mark}{percent:.1} %{mark} |"),
                         some => print!(" {mark}{percent:.1} %{mark} ({some}) |"),
                     }

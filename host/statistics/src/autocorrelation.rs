@@ -24,6 +24,10 @@ const LAGS: usize = 128;
 /// The longest series whose values are looked at one by one.
 const LONGEST: usize = 1 << 17;
 
+/// Lengths of series whose memory is looked for beneath noise as well. Shorter ones have too few values to
+/// tell, and longer ones show it to Geyer's sum.
+pub(crate) const SHORT: std::ops::RangeInclusive<usize> = 100..=2048;
+
 /// The number of independent values whose mean would be as uncertain as that of this series:
 /// *n* / τ with τ = 1 + 2 (ρ₁ + ρ₂ + …). Between 1 and *n*; *n* for a series of equal values,
 /// which shows no correlation, and 0 where there are none. NaN is not allowed.
@@ -90,6 +94,41 @@ impl Memory {
         Self::new(deviations(series), variance, count, width)
     }
 
+    /// As [`Self::of`], but for a [`SHORT`] series whose autocorrelations are positive when they are taken
+    /// together, of a sum over a window of fixed width, where that is more. A slow wander beneath jitter has
+    /// autocorrelations that last and are each so small that Geyer's sum is soon ended by chance.
+    ///
+    /// The sum of *m* autocorrelations of *n* independent values deviates by √(*m* / *n*) from −*m* / *n*
+    /// (M. S. Bartlett, *Journal of the Royal Statistical Society*, Supplement 8(1), 1946). One that is more
+    /// than one deviation above that is taken as it is.
+    pub(crate) fn beneath_noise<T: Value>(values: &[T]) -> Self {
+        let found = Self::of(values);
+        match Self::over_window(values) {
+            Some(window) if window.size < found.size => window,
+            _ => found,
+        }
+    }
+
+    fn over_window<T: Value>(values: &[T]) -> Option<Self> {
+        if !SHORT.contains(&values.len()) {
+            return None;
+        }
+        let count = values.len() as f64;
+        let lags = (1.5 * count.sqrt()) as usize;
+        let correlations = autocorrelation(values, lags)?;
+        let sum: f64 = correlations[1..].iter().sum();
+        let share = lags as f64 / count;
+        if sum + share < share.sqrt() {
+            return None;
+        }
+        // Each of the 2 lags + 1 terms, of both signs, is too small by the variance of the mean.
+        let bias = (2 * lags + 1) as f64 / count;
+        let size = (count * (1.0 - bias).max(0.1) / (1.0 + 2.0 * sum)).clamp(1.0, count);
+        let put_back = |correlation: f64| (correlation + 1.0 / size) / (1.0 + 1.0 / size);
+        let correlations = correlations.into_iter().map(put_back).collect();
+        Some(Self { count, size, width: 1, lags: lags + 1, correlations })
+    }
+
     /// Of the series of "above `limit` or not".
     pub(crate) fn of_above<T: Value>(values: &[T], limit: T) -> Self {
         let above = |bin: &[T]| {
@@ -148,18 +187,44 @@ impl Memory {
     }
 
     /// The least number of independent values that the series is worth for its mean: of
-    /// [`Self::size`] and of what it would be for a first-order autoregression, whose coefficient is
-    /// too small by (1 + 3 *r*) / *n* when it is read from so many values (F. H. C. Marriott and J. A.
-    /// Pope, "Bias in the Estimation of Autocorrelations", *Biometrika* 41(3/4), 1954).
+    /// [`Self::size`] and of what it would be for a first-order autoregression.
     pub(crate) fn least_size(&self) -> f64 {
-        let &[_, next, ..] = self.correlations.as_slice() else { return self.size };
-        if self.width > 1 {
-            return self.size;
-        }
+        let Some(coefficient) = self.coefficient() else { return self.size };
+        let coefficient = coefficient.clamp(0.0, 0.999);
+        self.size.min(self.count * (1.0 - coefficient) / (1.0 + coefficient))
+    }
+
+    /// The coefficient of a first-order autoregression, which is too small by (1 + 3 *r*) / *n* when it is
+    /// read from so many values (F. H. C. Marriott and J. A. Pope, "Bias in the Estimation of
+    /// Autocorrelations", *Biometrika* 41(3/4), 1954). `None` where neighbours were averaged.
+    fn coefficient(&self) -> Option<f64> {
+        let &[_, next, ..] = self.correlations.as_slice() else { return None };
         // The mean's own variance is what is missing in another way here.
         let found = next * (1.0 + 1.0 / self.size) - 1.0 / self.size;
-        let coefficient = (found + (1.0 + 3.0 * found) / self.count).clamp(0.0, 0.999);
-        self.size.min(self.count * (1.0 - coefficient) / (1.0 + coefficient))
+        (self.width == 1).then_some(found + (1.0 + 3.0 * found) / self.count)
+    }
+
+    /// How little the series may be worth, as [`Self::size_above`], where it is not long enough to know: one
+    /// of [`SHORT`] length that is correlated beyond the next value, and shorter than 50 times its
+    /// correlation time (A. Sokal, "Monte Carlo Methods in Statistical Mechanics", 1996, who asks for more
+    /// before such a time is believed). Then as much as a first-order autoregression whose coefficient is two
+    /// standard errors, of √((1 − *r*²) / *n*) each, above the one that was found. All of its values otherwise.
+    pub(crate) fn doubtful_size_above(&self, probability: f64) -> f64 {
+        const LONG: f64 = 50.0;
+        const NEGLIGIBLE: f64 = 1e-3;
+
+        let is_doubtful = |coefficient: &f64| {
+            let time = (1.0 + coefficient) / (1.0 - coefficient.min(0.99));
+            self.lags > 2 && SHORT.contains(&(self.count as usize)) && self.count < LONG * time
+        };
+        let Some(found) = self.coefficient().filter(is_doubtful) else { return self.count };
+        let error = ((1.0 - found * found).max(0.0) / self.count).sqrt();
+        let coefficient = (found + 2.0 * error).clamp(0.0, 0.99);
+        let correlations =
+            std::iter::successors(Some(coefficient), |last| Some(last * coefficient));
+        let later = correlations.take_while(|correlation| *correlation > NEGLIGIBLE);
+        let sum: f64 = later.map(|correlation| correlation_above(correlation, probability)).sum();
+        (self.count / (1.0 + 2.0 * sum)).clamp(1.0, self.count)
     }
 
     /// What a series whose normal scores these are is worth for the fraction of it that lies above

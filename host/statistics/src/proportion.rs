@@ -1,26 +1,31 @@
 //! Proportions.
 
-/// The two-sided 97.5 % point of the normal distribution, for intervals at 95 %.
-const NORMAL_95: f64 = 1.959_963_984_540_054;
+use crate::distribution::normal_quantile;
 
-/// The Wilson score interval at 95 % of the proportion `successes / trials`; `None` where there
+/// The Wilson score interval at `confidence` of the proportion `successes / trials`; `None` where there
 /// are no trials or more successes than trials.
 ///
 /// It stays inside 0 and 1, and keeps its coverage where the proportion is close to either, which
 /// the interval of the textbooks does not (E. B. Wilson, *Journal of the American Statistical
 /// Association* 22(158), 1927; L. D. Brown, T. T. Cai and A. DasGupta, *Statistical Science*
 /// 16(2), 2001).
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
 #[must_use]
-pub fn wilson_interval(successes: u64, trials: u64) -> Option<(f64, f64)> {
+pub fn wilson_interval(successes: u64, trials: u64, confidence: f64) -> Option<(f64, f64)> {
+    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
     if trials == 0 || successes > trials {
         return None;
     }
     let (successes, trials) = (successes as f64, trials as f64);
-    let square = NORMAL_95 * NORMAL_95;
+    let deviate = normal_quantile(0.5 + confidence / 2.0);
+    let square = deviate * deviate;
     let proportion = successes / trials;
     let scale = 1.0 / (1.0 + square / trials);
     let centre = (proportion + square / (2.0 * trials)) * scale;
-    let spread = NORMAL_95
+    let spread = deviate
         * (proportion * (1.0 - proportion) / trials + square / (4.0 * trials * trials)).sqrt()
         * scale;
     // At either end the bound is the proportion itself; rounding must not push it past.

@@ -80,12 +80,13 @@ fn interval_ranks_by_the_binomial_distribution() {
 fn wilson_intervals() {
     for entry in list(&reference()["wilson"]) {
         let (low, high) =
-            wilson_interval(whole(&entry["successes"]), whole(&entry["trials"])).expect("trials");
+            wilson_interval(whole(&entry["successes"]), whole(&entry["trials"]), 0.95)
+                .expect("trials");
         assert!((low - real(&entry["interval"][0])).abs() < 1e-15, "{entry}: {low}");
         assert!((high - real(&entry["interval"][1])).abs() < 1e-15, "{entry}: {high}");
     }
-    assert_eq!(wilson_interval(0, 0), None);
-    assert_eq!(wilson_interval(3, 2), None);
+    assert_eq!(wilson_interval(0, 0, 0.95), None);
+    assert_eq!(wilson_interval(3, 2, 0.95), None);
 }
 
 /// What is computed in another way than the reference, to 1e-12 of the value.

@@ -39,11 +39,21 @@ pub trait Metric {
 pub struct Case {
     /// The case's id.
     pub id: String,
-    /// Its coordinates, and under `missing.COLUMN` why it has no such column, where the host knows.
+    /// Its coordinates; as `confidence` the level that the manifest asks for, where it does; and under
+    /// `missing.COLUMN` why it has no such column, where the host knows.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Case {
+    /// The confidence of intervals, strictly between 0 and 1: what the manifest asks for, or 0.95.
+    #[must_use]
+    pub fn confidence(&self) -> f64 {
+        const USUAL: f64 = 0.95;
+
+        let asked = self.attributes.get("confidence").and_then(|text| text.parse().ok());
+        asked.filter(|level| *level > 0.0 && *level < 1.0).unwrap_or(USUAL)
+    }
+
     /// The gap for a column that the case lacks, with the reason that the host gives for it. Where it
     /// gives none, and where the column is there and the gap is for something else, the gap as it is.
     #[must_use]

@@ -362,7 +362,7 @@ impl RunFolder {
     }
 }
 
-/// Coordinates of a case by name.
+/// Coordinates of a case by name, and the confidence that the manifest asks for.
 fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
     let key = &record.key;
     let mut attributes: BTreeMap<String, String> = [
@@ -384,6 +384,9 @@ fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
     }
     if let Some(clients) = key.clients {
         attributes.insert("clients".into(), clients.to_string());
+    }
+    if let Some(confidence) = record.spec.as_ref().and_then(|spec| spec.measure.confidence) {
+        attributes.insert("confidence".into(), confidence.level.get().to_string());
     }
     attributes
 }

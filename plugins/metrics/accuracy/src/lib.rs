@@ -4,7 +4,7 @@ Top-*k* accuracy over the labelled data set.
 An example counts as right where its label is among the *k* classes with the largest outputs. Of
 equal outputs the class with the lower index goes first, as NumPy's and ONNX's `argmax` have it.
 An example with NaN among its outputs counts as wrong, and `not-a-number` says how many there
-were. The interval is Wilson's at 95 %: what other examples of the same kind might have given.
+were. The interval is Wilson's, at 95 % or what the manifest asks for: what other examples of the same kind might have given.
 */
 
 use std::collections::BTreeSet;
@@ -47,7 +47,11 @@ impl Metric for Accuracy {
         &[OUTPUT, LABEL]
     }
 
-    fn compute(_: &Case, columns: &Columns, options: Options) -> Result<Vec<Measurement>, Error> {
+    fn compute(
+        case: &Case,
+        columns: &Columns,
+        options: Options,
+    ) -> Result<Vec<Measurement>, Error> {
         if options.top.is_empty() {
             return Err(Error::Options(
                 "`top` is an empty list, so nothing would be reported".into(),
@@ -60,13 +64,17 @@ impl Metric for Accuracy {
             Ok(examples) => Ok(Standings::of(&examples, &options.top)?),
             Err(gap) => Err(gap),
         };
-        Ok(options.top.iter().map(|&top| measurement(top, standings.as_ref())).collect())
+        Ok(options
+            .top
+            .iter()
+            .map(|&top| measurement(top, standings.as_ref(), case.confidence()))
+            .collect())
     }
 }
 
 plugin_guest::export_metric!(Accuracy);
 
-fn measurement(top: usize, standings: Result<&Standings, &Gap>) -> Measurement {
+fn measurement(top: usize, standings: Result<&Standings, &Gap>, confidence: f64) -> Measurement {
     let metric = format!("accuracy.top{top}");
     let standings = match standings {
         Ok(standings) => standings,
@@ -76,11 +84,11 @@ fn measurement(top: usize, standings: Result<&Standings, &Gap>) -> Measurement {
     let examples = standings.better.len();
     let not_a_number = standings.better.iter().filter(|better| better.is_none()).count();
     let value = right as f64 / examples as f64;
-    let (low, high) = wilson_interval(right as u64, examples as u64)
+    let (low, high) = wilson_interval(right as u64, examples as u64, confidence)
         .expect("there are examples, and no more are right than there are");
     Measurement::new(metric, Ok(value), "1", Direction::Higher)
         .with_interval(low, high)
-        .with_attribute("confidence", "0.95")
+        .with_attribute("confidence", confidence.to_string())
         .with_attribute("interval", "Wilson")
         .with_attribute("examples", examples.to_string())
         .with_attribute("right", right.to_string())

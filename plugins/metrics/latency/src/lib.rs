@@ -1,7 +1,7 @@
 /*!
 Latency percentiles, mean and spread.
 
-A percentile is the nearest rank, comes with a distribution-free interval at 95 %, and is a gap
+A percentile is the nearest rank, comes with a distribution-free interval, and is a gap
 where the queries are too few for that interval to exist: `host-statistics` argues both. Queries that
 follow one another are alike, so how wide the interval is goes not by how many there were, but by how
 many independent ones they are worth; for a p99 that is a matter of how the slow queries come. The
@@ -32,9 +32,6 @@ use plugin_guest::{
 /// The columns that are read.
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
-
-/// Confidence of the intervals.
-const CONFIDENCE: f64 = 0.95;
 
 /// Resamples of the bootstrap over processes.
 const RESAMPLES: usize = 2000;
@@ -70,9 +67,10 @@ impl Metric for Latency {
             (Ok(latencies), Ok(numbers)) => split(latencies, numbers)?,
             _ => Vec::new(),
         };
-        Ok(measurements(latencies)
+        let confidence = case.confidence();
+        Ok(measurements(latencies, confidence)
             .into_iter()
-            .map(|measurement| over_processes(measurement, &processes))
+            .map(|measurement| over_processes(measurement, &processes, confidence))
             .map(|measurement| {
                 measurement
                     .with_attribute("queries", queries.to_string())
@@ -106,7 +104,7 @@ fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Er
 type Statistic = Box<dyn Fn(&[u64]) -> f64>;
 
 /// The same value over processes, where there are several and the value is not an extreme.
-fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement {
+fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f64) -> Measurement {
     let name = measurement.metric.trim_start_matches("latency.").to_owned();
     let quantile = PERCENTILES.into_iter().find(|quantile| quantile.to_string() == name);
     let statistic: Statistic = match (&*name, quantile) {
@@ -121,14 +119,14 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement
     }
     if let Some(quantile) = quantile {
         for (number, process) in processes.iter().enumerate() {
-            let (needs, has) = (quantile.minimum_count(CONFIDENCE), process.len());
+            let (needs, has) = (quantile.minimum_count(confidence), process.len());
             if has < needs {
                 let reason = format!("process {}: needs {needs} queries, has {has}", number + 1);
                 return self::measurement(&name, Err(Gap::not_measured(reason)));
             }
         }
     }
-    let resampling = Resampling { resamples: RESAMPLES, confidence: CONFIDENCE, seed: 0 };
+    let resampling = Resampling { resamples: RESAMPLES, confidence, seed: 0 };
     let values: Vec<f64> = processes.iter().map(|process| statistic(process)).collect();
     let value = moments(&values).map_or(0.0, |found| found.mean);
     let found = self::measurement(&name, Ok(value))
@@ -144,7 +142,7 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement
         Ok((interval, method)) => found
             // Student's interval knows no latency below zero to be impossible.
             .with_interval(interval.low.max(0.0), interval.high)
-            .with_attribute("confidence", CONFIDENCE.to_string())
+            .with_attribute("confidence", confidence.to_string())
             .with_attribute(
                 "interval",
                 match method {
@@ -159,7 +157,7 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]]) -> Measurement
     }
 }
 
-fn measurements(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
+fn measurements(latencies: Result<&[u64], Gap>, confidence: f64) -> Vec<Measurement> {
     let sample = latencies.and_then(|latencies| {
         moments(latencies)
             .map(|moments| (latencies, moments))
@@ -175,27 +173,27 @@ fn measurements(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
     let absolute_deviation =
         of(|latencies, _| Ok(median_absolute_deviation(latencies).expect("there are queries")));
     let mut all = vec![
-        mean(sample.as_ref()),
+        mean(sample.as_ref(), confidence),
         measurement("standard-deviation", deviation),
         measurement("median-absolute-deviation", absolute_deviation)
             .with_attribute("definition", "median of the distances from the median, unscaled"),
         measurement("minimum", of(|_, moments| Ok(moments.minimum as f64))),
     ];
-    all.extend(percentiles(sample.as_ref().map(|(latencies, _)| *latencies)));
+    all.extend(percentiles(sample.as_ref().map(|(latencies, _)| *latencies), confidence));
     all.push(measurement("maximum", of(|_, moments| Ok(moments.maximum as f64))));
     all
 }
 
-fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>) -> Measurement {
+fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measurement {
     let (latencies, moments) = match sample {
         Ok(sample) => sample,
         Err(gap) => return measurement("mean", Err(gap.clone())),
     };
     let mean = measurement("mean", Ok(moments.mean));
-    match mean_interval(latencies, CONFIDENCE) {
+    match mean_interval(latencies, confidence) {
         Ok(interval) => mean
             .with_interval(interval.low, interval.high)
-            .with_attribute("confidence", CONFIDENCE.to_string())
+            .with_attribute("confidence", confidence.to_string())
             .with_attribute("interval", "Student's t, for the effective size")
             .with_attribute("effective-size", whole(effective_size(latencies))),
         // A mean needs no other query, and an interval does.
@@ -210,9 +208,9 @@ fn without_interval(measurement: Measurement, needs: usize, size: f64) -> Measur
     measurement.with_attribute("interval", reason).with_attribute("effective-size", size)
 }
 
-fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
+fn percentiles(latencies: Result<&[u64], &Gap>, confidence: f64) -> Vec<Measurement> {
     let estimates: Vec<Result<SizedEstimate<u64>, Gap>> = match latencies {
-        Ok(latencies) => sized_estimates(latencies, &PERCENTILES, CONFIDENCE)
+        Ok(latencies) => sized_estimates(latencies, &PERCENTILES, confidence)
             .into_iter()
             .map(|estimate| {
                 estimate.map_err(|TooFew { needs, has }| {
@@ -236,14 +234,14 @@ fn percentiles(latencies: Result<&[u64], &Gap>) -> Vec<Measurement> {
             match interval {
                 Some((low, high)) => percentile
                     .with_interval(low as f64, high as f64)
-                    .with_attribute("confidence", CONFIDENCE.to_string())
+                    .with_attribute("confidence", confidence.to_string())
                     .with_attribute(
                         "interval",
                         "order statistics, distribution-free, for the effective size",
                     )
                     .with_attribute("effective-size", whole(effective_size)),
                 None => {
-                    without_interval(percentile, quantile.minimum_count(CONFIDENCE), effective_size)
+                    without_interval(percentile, quantile.minimum_count(confidence), effective_size)
                 }
             }
         })
@@ -328,6 +326,29 @@ mod tests {
         assert!((2455.0..2462.0).contains(&low) && (2539.0..2546.0).contains(&high), "{low}");
         assert!(found.values().all(|one| one.unit == "ns" && one.direction == Direction::Lower));
         assert!(found.values().all(|one| one.attributes["queries"] == "5000"));
+    }
+
+    #[test]
+    fn the_manifest_may_ask_for_another_confidence() {
+        let attributes = [("confidence".to_owned(), "0.99".to_owned())].into();
+        let case = Case { id: "0123456789abcdef".into(), attributes };
+        let data = ColumnData::Unsigned(shuffled(5000));
+        let column = Column { name: LATENCY.into(), unit: "ns".into(), width: 1, data };
+        let found = Latency::compute(&case, &vec![column].into(), NoOptions {}).expect("values");
+        let wide = found.into_iter().map(|one| (one.metric.clone(), one)).collect();
+        let usual = compute("single-stream", Some(shuffled(5000)));
+        let width = |of: &BTreeMap<String, Measurement>, metric: &str| {
+            let (low, high) = of[metric].interval.expect("an interval");
+            high - low
+        };
+        for metric in ["latency.mean", "latency.p50"] {
+            // 2.576 standard errors, and not 1.960.
+            let ratio = width(&wide, metric) / width(&usual, metric);
+            assert!((1.28..1.35).contains(&ratio), "{metric}: {ratio}");
+            assert_eq!(wide[metric].attributes["confidence"], "0.99");
+        }
+        // 3,688 queries are enough for a p99.9 at 95 %, and 5,296 at 99 %.
+        assert!(usual["latency.p99.9"].value.is_ok() && wide["latency.p99.9"].value.is_err());
     }
 
     fn of_processes(latencies: Vec<u64>, processes: Vec<u64>) -> BTreeMap<String, Measurement> {

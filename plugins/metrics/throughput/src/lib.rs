@@ -29,9 +29,6 @@ const ACHIEVED: &str = "achieved-rate";
 const OFFERED: &str = "offered-rate";
 const PROCESS: &str = "process";
 
-/// Confidence of the interval over processes.
-const CONFIDENCE: f64 = 0.95;
-
 /// The metric.
 pub struct Throughput;
 
@@ -46,7 +43,7 @@ impl Metric for Throughput {
         &[LATENCY, ITEMS, LANE, ACHIEVED, OFFERED, PROCESS]
     }
 
-    fn compute(_: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+    fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
         let sample = Sample {
             latencies: columns.unsigned(LATENCY),
             items: columns.unsigned(ITEMS),
@@ -69,7 +66,7 @@ impl Metric for Throughput {
                 sample.part(number, range).rates()
             })
             .collect();
-        Ok(over_processes(&processes))
+        Ok(over_processes(&processes, case.confidence()))
     }
 }
 
@@ -147,7 +144,7 @@ impl<'a> Sample<'a> {
 
 /// The mean of the processes' rates, with its interval by Student's *t*; the first gap, if one of them
 /// has none.
-fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
+fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measurement> {
     let Some(first) = processes.first() else { return Vec::new() };
     let over = |(index, of_first): (usize, &Measurement)| {
         let values: Result<Vec<f64>, Gap> =
@@ -166,11 +163,11 @@ fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
             .with_attribute("processes", values.len().to_string())
             .with_attribute("definition", "mean over processes");
         let of_process: Vec<&[f64]> = values.chunks(1).collect();
-        match student_interval(&of_process, |one| one[0], CONFIDENCE) {
+        match student_interval(&of_process, |one| one[0], confidence) {
             Ok(interval) => found
                 // Student's interval knows no rate below zero to be impossible.
                 .with_interval(interval.low.max(0.0), interval.high)
-                .with_attribute("confidence", CONFIDENCE.to_string())
+                .with_attribute("confidence", confidence.to_string())
                 .with_attribute("interval", "Student's t over processes"),
             // All are the same, which leaves nothing to estimate an uncertainty by.
             Err(_) => found,

@@ -16,6 +16,7 @@ mod number;
 mod ran;
 mod run;
 mod summary;
+mod surroundings;
 mod visible;
 
 pub use configuration::{Configuration, OFFLINE, SINGLE_STREAM, configurations};
@@ -27,4 +28,7 @@ pub use run::{
     Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
 };
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
+pub use surroundings::{
+    Disturbance, Lateness, OpenLoop, Probe, QueryStages, RateSearch, Scheduling, Surroundings,
+};
 pub use visible::{REASON, excerpt, visible};

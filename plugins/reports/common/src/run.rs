@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use plugin_guest::Direction;
 use plugin_guest::{Error, Row, View, Views};
+use serde::Deserialize;
+
+use crate::surroundings::{OpenLoop, RateSearch, Surroundings, parsed};
 
 /// A run, with all that the views say of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,9 +86,14 @@ pub struct Case {
     pub stages: Vec<(&'static str, i64)>,
     /// How it was measured, where the host says: names and values.
     pub settings: BTreeMap<String, String>,
-    /// How the load of an open loop was kept up, where a case ran and how its outputs compared: names and
-    /// values.
-    pub load: Vec<(&'static str, String)>,
+    /// How the load of an open loop was kept up.
+    pub open_loop: OpenLoop,
+    /// What the search for the highest rate came to, where there was one.
+    pub search: Option<RateSearch>,
+    /// What it was measured under, as far as the host says.
+    pub surroundings: Surroundings,
+    /// Where a case ran and how its outputs compared: names and values.
+    pub ran: Vec<(&'static str, String)>,
     /// What the backend says that it used.
     pub used: BTreeMap<String, String>,
     /// Values of metrics, in the host's order.
@@ -118,8 +126,15 @@ impl Case {
             let step = step.map(|step| format!(", step {}", crate::humanise(step as f64, "ns")));
             conditions.insert("clock".to_owned(), format!("{source}{}", step.unwrap_or_default()));
         }
-        for (name, value) in &self.load {
-            conditions.insert((*name).to_owned(), value.clone());
+        if let Some(search) = &self.search {
+            conditions.insert("search".to_owned(), search.written());
+        }
+        if let Some(processors) = self.surroundings.scheduling.as_ref().and_then(|it| it.written())
+        {
+            conditions.insert("processors".to_owned(), processors);
+        }
+        for (name, value) in self.open_loop.written().into_iter().chain(self.ran.iter().cloned()) {
+            conditions.insert(name.to_owned(), value);
         }
         for (name, value) in &self.used {
             conditions.insert(format!("backend's {}", name.replace('-', " ")), value.clone());
@@ -152,7 +167,7 @@ pub enum Outcome {
 }
 
 /// What is missing, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Gap {
     /// A word for the kind of reason.
     pub kind: String,
@@ -283,6 +298,16 @@ impl Run {
         results.map(|result| result.metric.as_str()).filter(|name| seen.insert(*name)).collect()
     }
 
+    /// The confidence of all intervals, as `95 %`; `None` where they differ or none is stated.
+    #[must_use]
+    pub fn confidence(&self) -> Option<String> {
+        let results = self.cases.iter().flat_map(|case| &case.results);
+        let mut levels = results.filter_map(|result| result.attributes.get("confidence"));
+        let first = levels.next()?;
+        let level: f64 = first.parse().ok()?;
+        levels.all(|level| level == first).then(|| format!("{} %", percent(level)))
+    }
+
     /// The conditions that all finished cases share, and names of those in which they differ.
     #[must_use]
     pub fn conditions(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
@@ -405,7 +430,7 @@ fn percent(share: f64) -> f64 {
 
 /// A number of queries or a time, whichever the manifest gave; a limit; or how narrow an interval has to
 /// be.
-#[derive(serde::Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Quantity {
     iterations: Option<u64>,
@@ -488,22 +513,16 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
     ] {
         stages.extend(whole(column)?.map(|time| (name, time)));
     }
-    let mut load = Vec::new();
-    for (column, name) in [
-        ("asked_rate", "rate asked for"),
-        ("offered_rate", "rate offered"),
-        ("achieved_rate", "rate achieved"),
-    ] {
-        load.extend(real(column)?.map(|rate| (name, crate::humanise(rate, "1/s"))));
-    }
-    for (column, name) in [
-        ("lateness_p50_ns", "generator's lateness, median"),
-        ("lateness_p99_ns", "generator's lateness, p99"),
-        ("lateness_max_ns", "generator's lateness, maximum"),
-    ] {
-        load.extend(whole(column)?.map(|time| (name, crate::humanise(time as f64, "ns"))));
-    }
-    load.extend(crate::ran::facts(text("conditions")?));
+    let open_loop = OpenLoop {
+        asked_rate: real("asked_rate")?,
+        offered_rate: real("offered_rate")?,
+        achieved_rate: real("achieved_rate")?,
+        unserved: whole("unserved")?,
+        lateness_p50_ns: whole("lateness_p50_ns")?,
+        lateness_p99_ns: whole("lateness_p99_ns")?,
+        lateness_max_ns: whole("lateness_max_ns")?,
+    };
+    let ran = crate::ran::facts(text("conditions")?);
     Ok(Case {
         id: row.text("case_id")?.to_owned(),
         model: row.text("model")?.to_owned(),
@@ -528,7 +547,10 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         loop_ns: row.optional_real("loop_ns")?,
         clock: owned(text("clock_source")?).map(|source| (source, resolution)),
         stages,
-        load,
+        ran,
+        open_loop,
+        search: parsed(text("search")?),
+        surroundings: parsed(text("conditions")?).unwrap_or_default(),
         settings: settings(text("measure")?),
         used: object(text("used")?),
         results: Vec::new(),

@@ -3,7 +3,8 @@ Every value of the run as CSV, a row each: `results.csv`, as RFC 4180 has it, in
 
 The long form: a row holds the coordinates of a case, the name of one metric and its value, or why
 there is none. A case that failed or was a gap has one row without a metric, so that it cannot go
-missing unseen. Numbers are written in full, in the metric's own unit; an empty field is a missing
+missing unseen. Behind the value stand, for an open loop, the rates and how late its generator was, the
+same in every row of the case. Numbers are written in full, in the metric's own unit; an empty field is a missing
 value and never a zero.
 */
 
@@ -15,7 +16,7 @@ pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-const HEADER: [&str; 22] = [
+const HEADER: [&str; 31] = [
     "run_id",
     "case_id",
     "model",
@@ -38,6 +39,15 @@ const HEADER: [&str; 22] = [
     "interval_high",
     "gap_kind",
     "gap_reason",
+    "asked_rate",
+    "offered_rate",
+    "achieved_rate",
+    "lateness_p50_ns",
+    "lateness_p99_ns",
+    "lateness_max_ns",
+    "search_end",
+    "search_fine",
+    "search_too_much",
 ];
 
 impl Report for Csv {
@@ -69,12 +79,14 @@ fn table(run: &Run) -> Result<Vec<u8>, csv::Error> {
             Outcome::Failed(gap) => ("failed", Some(gap)),
             Outcome::Gap(gap) => ("gap", Some(gap)),
         };
-        let coordinates = coordinates(run, case, outcome);
+        let (coordinates, load) = (coordinates(run, case, outcome), load(case));
+        let mut row =
+            |value: [String; 8]| writer.write_record(coordinates.iter().chain(&value).chain(&load));
         if reason.is_some() || case.results.is_empty() {
-            writer.write_record(coordinates.iter().chain(&value(None, reason)))?;
+            row(value(None, reason))?;
         }
         for result in &case.results {
-            writer.write_record(coordinates.iter().chain(&value(Some(result), None)))?;
+            row(value(Some(result), None))?;
         }
     }
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
@@ -102,6 +114,24 @@ fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 14] {
         case.clients.map(|clients| clients.to_string()).unwrap_or_default(),
         outcome.to_owned(),
         case.valid.map(|valid| valid.to_string()).unwrap_or_default(),
+    ]
+}
+
+/// How the load of an open loop was kept up, and what the search for its rate came to; empty for others.
+fn load(case: &Case) -> [String; 9] {
+    let rate = |rate: Option<f64>| rate.map(|rate| rate.to_string()).unwrap_or_default();
+    let late = |time: Option<i64>| time.map(|time| time.to_string()).unwrap_or_default();
+    let (load, search) = (&case.open_loop, case.search.as_ref());
+    [
+        rate(load.asked_rate),
+        rate(load.offered_rate),
+        rate(load.achieved_rate),
+        late(load.lateness_p50_ns),
+        late(load.lateness_p99_ns),
+        late(load.lateness_max_ns),
+        search.map(|search| text(&search.end)).unwrap_or_default(),
+        rate(search.and_then(|search| search.fine)),
+        rate(search.and_then(|search| search.too_much)),
     ]
 }
 
@@ -142,15 +172,32 @@ mod tests {
     fn values_are_rows() {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
         insta::assert_snapshot!(text, @r#"
-    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,
+    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_fine,search_too_much
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,
     "#);
+    }
+
+    #[test]
+    fn an_open_loop_has_its_rates_in_every_row() {
+        let mut tables = made_up::tables(&SINGLE);
+        made_up::open_loop(&mut tables, 0);
+        let mut files = BTreeMap::new();
+        Csv::render(&tables, &mut files, NoOptions {}).expect("a report");
+        let text = String::from_utf8(files.remove(FILE).expect("the named file")).expect("UTF-8");
+        let mut lines = text.lines();
+        let header = lines.next().expect("a header");
+        assert!(header.ends_with(
+            ",asked_rate,offered_rate,achieved_rate,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,\
+             search_end,search_fine,search_too_much"
+        ));
+        assert_eq!(lines.clone().count(), 7);
+        assert!(lines.all(|line| line.ends_with(",400,401.5,399.25,120,5300,41000,found,400,410")));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::{
-    Advice, Case, Configuration, Gap, Labels, Outcome, REASON, Run, SINGLE_STREAM, SummaryCell,
-    case_label, configurations, excerpt, humanise, humanise_interval, humanise_metric,
+    Advice, Case, Configuration, Disturbance, Gap, Labels, Outcome, REASON, Run, SINGLE_STREAM,
+    SummaryCell, case_label, configurations, excerpt, humanise, humanise_interval, humanise_metric,
     summary_columns,
 };
 
@@ -221,6 +221,12 @@ fn coordinates(cases: &[Case]) -> (Vec<Coordinate>, Vec<(&'static str, String)>)
     (columns, same)
 }
 
+/// What intervals of the run are called: by their confidence, where all have the same.
+fn intervals(run: &Run, several: bool) -> String {
+    let word = if several { "intervals" } else { "interval" };
+    run.confidence().map_or(word.to_owned(), |level| format!("{level} {word}"))
+}
+
 fn results(run: &Run) -> Option<Markup> {
     if run.cases.is_empty() {
         return Some(html! { p { "The plan has no case." } });
@@ -238,7 +244,7 @@ fn results(run: &Run) -> Option<Markup> {
                 }
                 ". "
             }
-            "Below a value: its 95 % interval, where the metric states one."
+            "Below a value: its " (intervals(run, false)) ", where the metric states one."
         }
         div.scroll tabindex="0" role="group" aria-label="Table of results" {
             table.wide {
@@ -414,7 +420,7 @@ fn distributions(run: &Run) -> Option<Markup> {
     });
     Some(html! {
         p {
-            "How long a query takes, from the fastest to the slowest. Every step to the right leaves a tenth as many queries above: the flatter a line stays, the steadier the case. Points mark the stated percentiles, bars their 95 % intervals, and each line ends where its sample ends."
+            "How long a query takes, from the fastest to the slowest. Every step to the right leaves a tenth as many queries above: the flatter a line stays, the steadier the case. Points mark the stated percentiles, bars their " (intervals(run, true)) ", and each line ends where its sample ends."
             @if any_batches && of_batches.len() < cases.len() {
                 " Offline cases are left out, since their query is many batches at once."
             }
@@ -500,7 +506,7 @@ fn batches(run: &Run) -> Option<Markup> {
     }
     Some(html! {
         p {
-            "Latency is that of single-stream queries, one batch each: p99 solid, p50 dashed, with 95 % intervals. Throughput is offline solid, single-stream dashed."
+            "Latency is that of single-stream queries, one batch each: p99 solid, p50 dashed, with " (intervals(run, true)) ". Throughput is offline solid, single-stream dashed."
         }
         @for (model, chart, shown, all) in charts {
             figure {
@@ -629,20 +635,34 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
             "The cost of a clock reading and of an empty round of the measuring loop was measured in the same worker, before the backend was opened. The last column is that round as a share of the median query: what of a latency is ours."
         }
         (method_table(&finished, labels, &differing))
+        (query_stages(&finished, labels))
+        (disturbances(&finished, labels))
     })
 }
 
-/// How the metrics define what they state, where they say so.
+/// How the metrics define what they state, where they say so. What differs among cases is told with them
+/// all, so that each metric is there once.
 fn definitions(run: &Run) -> Markup {
-    let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let mut seen = BTreeSet::new();
+    let mut metrics: BTreeMap<&str, [Vec<&str>; 3]> = BTreeMap::new();
     for result in run.cases.iter().flat_map(|case| &case.results) {
-        let said: Vec<_> = ["definition", "interval", "confidence"]
+        let said = metrics.entry(&result.metric).or_default();
+        for (known, name) in said.iter_mut().zip(DEFINED_BY) {
+            let value = result.attributes.get(name).map(String::as_str);
+            // Why there is no interval is a matter of its case.
+            let value = value.filter(|value| !value.starts_with("none: "));
+            known.extend(value.filter(|value| !known.contains(value)));
+        }
+    }
+    let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (metric, said) in metrics {
+        let said: Vec<_> = said
             .iter()
-            .filter_map(|name| Some(format!("{name}: {}", result.attributes.get(*name)?)))
+            .zip(DEFINED_BY)
+            .filter(|(values, _)| !values.is_empty())
+            .map(|(values, name)| format!("{name}: {}", values.join(", or ")))
             .collect();
-        if !said.is_empty() && seen.insert((&result.metric, said.join(" · "))) {
-            definitions.entry(said.join(" · ")).or_default().push(&result.metric);
+        if !said.is_empty() {
+            definitions.entry(said.join(" · ")).or_default().push(metric);
         }
     }
     html! {
@@ -653,6 +673,91 @@ fn definitions(run: &Run) -> Markup {
             } }
         }
     }
+}
+
+/// Attributes that define a value.
+const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
+
+/// Where the time of a whole query goes.
+fn query_stages(finished: &[&Case], labels: &Labels) -> Markup {
+    let known = |case: &&&Case| case.surroundings.stages.is_some();
+    let cases: Vec<_> = finished.iter().filter(known).collect();
+    html! {
+        @if !cases.is_empty() {
+            h3 { "Stages of a whole query" }
+            p.quiet {
+                "Means over a few queries made for this after measuring, from inputs to outputs in the host's memory. The latencies above are of the middle part."
+            }
+            div.scroll tabindex="0" role="group" aria-label="Table of the stages of a query" {
+                table {
+                    thead { tr {
+                        th scope="col" { "case" }
+                        th.number scope="col" { "copy in" }
+                        th.number scope="col" { "compute" }
+                        th.number scope="col" { "copy out" }
+                    } }
+                    tbody { @for case in cases { tr {
+                        th scope="row" { (link(case, labels)) }
+                        @match &case.surroundings.stages {
+                            Some(Ok(stages)) => {
+                                @for time in [stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns] {
+                                    td.number { (humanise(time, "ns")) }
+                                }
+                            }
+                            Some(Err(gap)) => td.missing colspan="3" { (excerpt(&gap.reason, IN_ROW)) },
+                            None => {}
+                        }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+/// What came between, as far as the machine tells: columns without a single figure are left out.
+fn disturbances(finished: &[&Case], labels: &Labels) -> Markup {
+    type Figure = (&'static str, fn(&Disturbance) -> Option<String>);
+    const FIGURES: [Figure; 9] = [
+        ("voluntary switches", |it| it.voluntary_switches.map(|count| count.to_string())),
+        ("involuntary switches", |it| it.involuntary_switches.map(|count| count.to_string())),
+        ("minor page faults", |it| it.minor_faults.map(|count| count.to_string())),
+        ("major page faults", |it| it.major_faults.map(|count| count.to_string())),
+        ("stolen time", |it| it.stolen_ns.map(|time| humanise(time as f64, "ns"))),
+        ("thermal throttles", |it| it.thermal_throttles.map(|count| count.to_string())),
+        ("quota throttles", |it| it.quota_throttles.map(|count| count.to_string())),
+        ("clock at start", |it| it.frequency_start_hertz.map(gigahertz)),
+        ("clock at end", |it| it.frequency_end_hertz.map(gigahertz)),
+    ];
+    let cases: Vec<_> = finished
+        .iter()
+        .filter_map(|&case| Some((case, case.surroundings.disturbance.as_ref()?)))
+        .collect();
+    let is_told = |(_, read): &Figure| cases.iter().any(|(_, found)| read(found).is_some());
+    let figures: Vec<_> = FIGURES.into_iter().filter(is_told).collect();
+    html! {
+        @if !figures.is_empty() {
+            h3 { "What came between" }
+            p.quiet { "Counted by the kernel from the first measured query to the last." }
+            div.scroll tabindex="0" role="group" aria-label="Table of what came between" {
+                table {
+                    thead { tr {
+                        th scope="col" { "case" }
+                        @for (name, _) in &figures { th.number scope="col" { (name) } }
+                    } }
+                    tbody { @for (case, found) in cases { tr {
+                        th scope="row" { (link(case, labels)) }
+                        @for (_, read) in &figures {
+                            td.number { (read(found).unwrap_or_else(|| "—".to_owned())) }
+                        }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+fn gigahertz(hertz: u64) -> String {
+    format!("{} GHz", report_common::significant(hertz as f64 / 1e9, 3))
 }
 
 fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String>) -> Markup {
@@ -670,7 +775,7 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
                     th.number scope="col" { "queries" }
                     th.number scope="col" { "threads" }
                     th.number scope="col" { "took" }
-                    @for stage in &stages { th.number scope="col" { (stage) } }
+                    @for stage in &stages { th.number scope="col" { (short(stage)) } }
                     @for name in differing { th scope="col" { (name) } }
                     th.number scope="col" { "clock reading" }
                     th.number scope="col" { "empty round" }
@@ -694,6 +799,16 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
                 } } }
             }
         }
+    }
+}
+
+/// A stage in a word, where the column is told by its neighbours.
+fn short(stage: &str) -> &str {
+    match stage {
+        "open the plugin" => "open",
+        "load the model" => "load",
+        "prepare it" => "prepare",
+        other => other,
     }
 }
 
@@ -763,9 +878,7 @@ fn machine(run: &Run) -> Option<Markup> {
     }
     let written = |name: &str, value: &str| match value.parse::<f64>() {
         Ok(number) if name.ends_with("-bytes") => humanise(number, "B"),
-        Ok(number) if name.ends_with("-hertz") => {
-            format!("{} GHz", report_common::significant(number / 1e9, 3))
-        }
+        Ok(number) if name.ends_with("-hertz") => gigahertz(number as u64),
         _ => value.to_owned(),
     };
     Some(html! {

@@ -83,6 +83,35 @@ fn the_quickstart_has_every_section() {
 }
 
 #[test]
+fn what_a_case_was_measured_under_is_shown() {
+    let mut tables = advised(&QUICKSTART);
+    made_up::open_loop(&mut tables, 0);
+    let page = rendered(&tables).replace('\u{202f}', " ");
+    assert!(page.contains("<th class=\"number\" scope=\"col\">copy out</th>"));
+    assert!(page.contains("<td class=\"number\">3.40 GHz</td><td class=\"number\">3.40 GHz</td>"));
+    assert!(!page.contains("thermal throttles"), "no machine has told");
+    assert!(page.contains("<dt>processors</dt><dd>0-15, not pinned</dd>"));
+    assert!(page.contains("<td>found: 400/s is fine, 410/s is too much; 2 measurements</td>"));
+    assert!(page.contains("<td>5.30 µs</td>"), "the generator's lateness");
+}
+
+#[test]
+fn a_metric_is_defined_once() {
+    let mut tables = advised(&QUICKSTART);
+    let table = tables.get_mut("results").expect("a view");
+    let mut intervals = ["order statistics", "none: needs 36", "Student's t"].into_iter().cycle();
+    for row in table.rows.iter_mut().filter(|row| row[1] == Cell::Text("latency.p90".into())) {
+        let interval = intervals.next().expect("one after the other");
+        let attributes = format!(r#"{{"definition":"nearest rank","interval":"{interval}"}}"#);
+        row[9] = Cell::Text(attributes);
+    }
+    let page = rendered(&tables);
+    let definitions = &page[page.find("<h3>Definitions").expect("there are some")..];
+    let definitions = &definitions[..definitions.find("</dl>").expect("their end")];
+    insta::assert_snapshot!(definitions, @r#"<h3>Definitions</h3><dl class="facts"><dt>latency.p90</dt><dd>definition: nearest rank · interval: order statistics, or Student's t</dd>"#);
+}
+
+#[test]
 fn what_is_missing_has_its_reason_and_no_number() {
     let page = rendered(&advised(&COMPARISON));
     let row = |id: u64| {

@@ -1,7 +1,7 @@
 /*!
 Everything that is known of the run as one JSON document: `results.json`.
 
-The document is an object; [`Document`] and the types below it are its reference. `schema` is 1.
+The document is an object; [`Document`] and the types that it is made of are its reference. `schema` is 1.
 Fields may be added without a new number; a field that goes or changes its meaning raises it. A
 value that is missing is `null`, with its reason beside it, and never a zero. Numbers are in the
 unit that stands beside them or that their name ends in.
@@ -10,7 +10,10 @@ unit that stands beside them or that their name ends in.
 use std::collections::BTreeMap;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::{Case, Gap, MetricResult, Outcome, Run};
+use report_common::{
+    Case, Disturbance, Gap, MetricResult, OpenLoop, Outcome, QueryStages, RateSearch, Run,
+    Scheduling,
+};
 use serde::Serialize;
 
 /// The report.
@@ -124,6 +127,10 @@ pub struct CaseEntry<'a> {
     pub rate: Option<f64>,
     /// Clients of a closed loop.
     pub clients: Option<i64>,
+    /// How the load of an open loop was kept up.
+    pub open_loop: Option<&'a OpenLoop>,
+    /// What the search for the highest rate came to.
+    pub search: Option<&'a RateSearch>,
     /// Threads that the backend was allowed.
     pub threads: Option<i64>,
     /// `finished`, `failed` or `gap`.
@@ -148,6 +155,14 @@ pub struct CaseEntry<'a> {
     pub loop_ns: Option<f64>,
     /// One-off times by stage.
     pub stages_ns: BTreeMap<&'a str, i64>,
+    /// Where the time of a whole query goes, copies included.
+    pub query_stages: Option<&'a QueryStages>,
+    /// Why that is not known, where it was looked at.
+    pub query_stages_gap: Option<GapEntry<'a>>,
+    /// Where the worker ran.
+    pub scheduling: Option<&'a Scheduling>,
+    /// What the kernel counted while measuring.
+    pub disturbance: Option<&'a Disturbance>,
     /// How it was measured, as far as the host says.
     pub settings: &'a BTreeMap<String, String>,
     /// What the backend says that it used.
@@ -282,6 +297,8 @@ fn case(case: &Case) -> CaseEntry<'_> {
         Outcome::Failed(reason) => ("failed", Some(gap(reason))),
         Outcome::Gap(reason) => ("gap", Some(gap(reason))),
     };
+    let surroundings = &case.surroundings;
+    let stages = surroundings.stages.as_ref();
     CaseEntry {
         id: &case.id,
         model: &case.model,
@@ -296,6 +313,8 @@ fn case(case: &Case) -> CaseEntry<'_> {
         scenario: &case.scenario,
         rate: case.rate,
         clients: case.clients,
+        open_loop: Some(&case.open_loop).filter(|known| **known != OpenLoop::default()),
+        search: case.search.as_ref(),
         threads: case.threads,
         outcome,
         reason,
@@ -308,6 +327,10 @@ fn case(case: &Case) -> CaseEntry<'_> {
         clock_read_ns: case.clock_read_ns,
         loop_ns: case.loop_ns,
         stages_ns: case.stages.iter().copied().collect(),
+        query_stages: stages.and_then(|stages| stages.as_ref().ok()),
+        query_stages_gap: stages.and_then(|stages| stages.as_ref().err()).map(gap),
+        scheduling: surroundings.scheduling.as_ref(),
+        disturbance: surroundings.disturbance.as_ref(),
         settings: &case.settings,
         used: &case.used,
         results: case.results.iter().map(result).collect(),
@@ -375,6 +398,17 @@ mod tests {
       "clock-resolution-ns": 1,
       "device": "cpu:0",
       "device-name": "Example CPU 8-Core Processor",
+      "disturbance": {
+        "frequency-end-hertz": 3395000000,
+        "frequency-start-hertz": 3400000000,
+        "involuntary-switches": 31,
+        "major-faults": 0,
+        "minor-faults": 140,
+        "quota-throttles": null,
+        "stolen-ns": 0,
+        "thermal-throttles": null,
+        "voluntary-switches": 12
+      },
       "elapsed-ns": 1402000000,
       "id": "5eed000000000000",
       "latency-histogram": null,
@@ -383,10 +417,17 @@ mod tests {
       "mode": "inference",
       "model": "digits",
       "model-sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
+      "open-loop": null,
       "outcome": "finished",
       "peak-memory-bytes": 38210000,
       "precision": "fp32",
       "queries": 10619,
+      "query-stages": {
+        "compute-ns": 113000.0,
+        "copy-in-ns": 2260.0,
+        "copy-out-ns": 1130.0
+      },
+      "query-stages-gap": null,
       "rate": null,
       "reason": null,
       "results": [
@@ -470,6 +511,11 @@ mod tests {
         }
       ],
       "scenario": "single-stream",
+      "scheduling": {
+        "pinned": false,
+        "processors": "0-15"
+      },
+      "search": null,
       "sequence-length": null,
       "settings": {
         "maximum duration": "60.0 s",
@@ -492,6 +538,26 @@ mod tests {
       "valid": true,
       "warnings": []
     }
+    "#);
+    }
+
+    #[test]
+    fn the_load_of_an_open_loop_and_its_search_are_written() {
+        let mut tables = made_up::tables(&SINGLE);
+        made_up::open_loop(&mut tables, 0);
+        let mut files = BTreeMap::new();
+        Json::render(&tables, &mut files, NoOptions {}).expect("a report");
+        let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
+        let case = &document["cases"][0];
+        let shown = ["rate", "open-loop", "search", "query-stages", "scheduling", "disturbance"]
+            .map(|name| format!("{name}: {}", case[name]));
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+    rate: 400.0
+    open-loop: {"achieved-rate":399.25,"asked-rate":400.0,"lateness-max-ns":41000,"lateness-p50-ns":120,"lateness-p99-ns":5300,"offered-rate":401.5,"unserved":0}
+    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"achieved-per-second":null,"latency-ns":null,"lateness":null,"queries":90,"rate":800.0}],"too-much":410.0}
+    query-stages: {"compute-ns":113000.0,"copy-in-ns":2260.0,"copy-out-ns":1130.0}
+    scheduling: {"pinned":false,"processors":"0-15"}
+    disturbance: {"frequency-end-hertz":3395000000,"frequency-start-hertz":3400000000,"involuntary-switches":31,"major-faults":0,"minor-faults":140,"quota-throttles":null,"stolen-ns":0,"thermal-throttles":null,"voluntary-switches":12}
     "#);
     }
 

@@ -391,7 +391,7 @@ mod tests {
     | recommender | hardware | 0.1.0 | `1111111111111111111111111111111111111111111111111111111111111111` |
     | report | html | 0.1.0 | `ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff` |
 
-    In every case: backend's engine made-up 1.0, backend's threads 1, clock CLOCK\_MONOTONIC, step 1.00 ns, maximum duration 60.0 s, minimum duration 1.00 s, minimum queries 100, timeout 60.0 s, warm up 200 ms.
+    In every case: backend's engine made-up 1.0, backend's threads 1, clock CLOCK\_MONOTONIC, step 1.00 ns, maximum duration 60.0 s, minimum duration 1.00 s, minimum queries 100, processors 0-15, not pinned, timeout 60.0 s, warm up 200 ms.
 
     | case | queries | clock reading | empty loop |
     | --- | ---: | ---: | ---: |
