@@ -59,8 +59,7 @@ pub(crate) fn see(
             }
         };
         let devices = experiment::describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
-            let error =
-                experiment::nothing_found(&error).unwrap_or_else(|| error.to_string());
+            let error = experiment::nothing_found(&error).unwrap_or_else(|| error.to_string());
             let missing = match runtimes.find(&plugin.plugin) {
                 Ok(standing) => runtimes::missing(&plugin.plugin, standing.as_ref()),
                 Err(error) => Some(error.to_string()),
