@@ -1,9 +1,9 @@
 /*!
 Building the tool, and laying it out as it is installed.
 
-Beside the executable `host` lie `host-worker`, `libduckdb.so` and `plugins/`. Cargo puts the first
-two there by itself; the rest is copied, each file in one step, and only where it changed, so that a
-second call does nothing.
+Beside the executable `host` lie `host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/`. Cargo
+puts the first three there by itself; the rest is copied, each file in one step, and only where it
+changed, so that a second call does nothing.
 */
 
 use std::fs;
@@ -67,7 +67,8 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     let selection: Vec<String> = match profile {
         Profile::Release => {
             let backends = BACKENDS.iter().map(|id| format!("--package=backend-{id}"));
-            let programs = ["host-cli", "host-worker"].map(|name| format!("--package={name}"));
+            let programs = ["host-cli", "host-worker", "plugin-testkit"]
+                .map(|name| format!("--package={name}"));
             ["--release".to_owned()].into_iter().chain(programs).chain(backends).collect()
         }
         // With the tests, which are run next: what they ask of dependencies is then known here, and
@@ -118,7 +119,7 @@ fn copy_if_changed(source: &Path, target: &Path) -> Result<(), Failed> {
 /// Copies the installed layout out of cargo's folder.
 pub(crate) fn copy_to(built: &Path, target: &Path) -> Result<(), Failed> {
     fs::create_dir_all(target).at(target)?;
-    for name in ["host", "host-worker", "libduckdb.so"] {
+    for name in ["host", "host-worker", "plugin-testkit", "libduckdb.so"] {
         place(&built.join(name), &target.join(name))?;
     }
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {

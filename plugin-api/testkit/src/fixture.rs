@@ -136,7 +136,7 @@ impl Fixture {
         let files: [(&str, &[u8]); 4] = [
             ("manifests/data/digits.onnx", include_bytes!("../../../manifests/data/digits.onnx")),
             ("plugin-api/testkit/fixtures/apart.onnx", include_bytes!("../fixtures/apart.onnx")),
-            ("plugin-api/testkit/fixtures/apart.bin", include_bytes!("../fixtures/apart.bin")),
+            ("plugin-api/testkit/fixtures/apart.data", include_bytes!("../fixtures/apart.data")),
             ("plugin-api/testkit/fixtures/digits.toml", include_bytes!("../fixtures/digits.toml")),
         ];
         let paths = files.map(|(path, bytes)| (folder.join(path), bytes));
