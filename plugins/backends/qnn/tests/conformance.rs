@@ -5,7 +5,8 @@ use plugin_testkit::{Fixture, Suite};
 #[test]
 #[ignore = "needs the runtime's folder in TARE_RUNTIME; a minute or more on the simulator"]
 fn qnn_conforms() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/digits.toml");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/digits.toml");
     let mut fixture = Fixture::read(path.as_ref()).expect("a good fixture");
     fixture.precision = "fp16".into();
     // Logits of up to 14, rounded to 11 bits after each of a few layers.

@@ -44,9 +44,7 @@ impl Input {
             state >> 40
         };
         let data = match dtype {
-            "f32" => {
-                Data::Floats((0..count).map(|_| bits() as f32 / (1 << 24) as f32).collect())
-            }
+            "f32" => Data::Floats((0..count).map(|_| bits() as f32 / (1 << 24) as f32).collect()),
             "i64" => Data::Integers(vec![1; count]),
             _ => return None,
         };
