@@ -218,7 +218,24 @@ pub enum PluginsCommand {
         /// The plugin's id.
         id: String,
     },
+    /// Check whether a backend keeps the native ABI's contract.
+    #[command(after_long_help = TEST_HELP)]
+    Test {
+        /// The plugin's folder, with a separator in it, such as ./scale; or the id of an installed one.
+        #[arg(value_name = "DIR|ID", value_hint = ValueHint::DirPath)]
+        plugin: String,
+        /// A model, inputs and the outputs that are right, as a TOML file; a tiny ONNX model in float32
+        /// where none is given.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        fixture: Option<PathBuf>,
+    },
 }
+
+const TEST_HELP: &str = "\
+The checks are made by the program plugin-testkit, which lies beside host. Each is made in a process of
+its own, with the runtime that the plugin would be measured with, and a crash or a hang is a failed check.
+One that does not apply, such as of an extension that is not offered, is listed with the reason. The exit
+code is 0 where no check fails, and 4 where one does or nothing could be checked.";
 
 const TRUST_HELP: &str = "\
 A native plugin can do whatever you can do. One that you put into your plugin folder, or name with

@@ -56,6 +56,11 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(base.join("tare"))
 }
 
+/// Name of the executable that checks backends.
+pub(crate) fn testkit_file_name() -> String {
+    format!("plugin-testkit{}", std::env::consts::EXE_SUFFIX)
+}
+
 /// Name of the worker's executable.
 pub(crate) fn worker_file_name() -> String {
     format!("host-worker{}", std::env::consts::EXE_SUFFIX)

@@ -8,21 +8,33 @@ too early for a plugin to set them; so the host does, before the worker starts.
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::platform;
 
 /// Names the runtime that the plugin is to use: its folder, or the library itself.
-pub(crate) const RUNTIME: &str = "TARE_RUNTIME";
+const RUNTIME: &str = "TARE_RUNTIME";
+
+/// Gives a process that opens a plugin the environment that the plugin expects: a worker, or whatever
+/// else is started in its place. `runtime` is the folder or the library that the plugin is to use.
+pub fn set_environment(command: &mut Command, runtime: Option<&Path>) {
+    command.envs(fixed());
+    match runtime {
+        Some(runtime) => command.envs(of_runtime(runtime)),
+        // Whoever started the host is not to choose the runtime of every plugin at once.
+        None => command.env_remove(RUNTIME),
+    };
+}
 
 /// What holds for every worker: nothing that is measured here reports to anybody. Runtimes that
 /// do so by default are told not to in the way that each of them listens to.
-pub(crate) fn fixed() -> [(&'static str, &'static str); 1] {
+fn fixed() -> [(&'static str, &'static str); 1] {
     // ONNX Runtime from 1.29 on. Its API to switch it off comes too late.
     [("ORT_DISABLE_TELEMETRY", "1")]
 }
 
 /// What holds for the worker of a plugin that uses this runtime.
-pub(crate) fn of_runtime(runtime: &Path) -> [(&'static str, OsString); 2] {
+fn of_runtime(runtime: &Path) -> [(&'static str, OsString); 2] {
     let old = env::var_os(platform::LIBRARY_PATH).unwrap_or_default();
     // An empty entry would be the current folder.
     let others = env::split_paths(&old).filter(|folder| !folder.as_os_str().is_empty());

@@ -28,6 +28,7 @@ mod reference;
 mod runner;
 mod supervise;
 
+pub use environment::set_environment;
 pub use interrupt::Interrupt;
 pub use observer::{Observer, Silent};
 pub use runner::{DescribeError, RunError, RunSummary, Runner};

@@ -53,12 +53,7 @@ impl Worker {
         request: Vec<u8>,
     ) -> io::Result<Self> {
         let mut command = Command::new(executable);
-        command.envs(crate::environment::fixed());
-        match runtime {
-            Some(runtime) => command.envs(crate::environment::of_runtime(runtime)),
-            // Whoever started the host is not to choose the runtime of every plugin at once.
-            None => command.env_remove(crate::environment::RUNTIME),
-        };
+        crate::environment::set_environment(&mut command, runtime);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         platform::separate(&mut command);
         let mut child = command.spawn()?;

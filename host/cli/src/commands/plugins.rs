@@ -7,7 +7,7 @@ use host_wasm::Sandbox;
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, PluginsCommand};
-use crate::commands::devices;
+use crate::commands::{devices, plugin_test};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
@@ -26,6 +26,9 @@ pub(crate) fn plugins(
             info(id, &registry, &settings.runtimes(&registry)?, settings, printer)
         }
         PluginsCommand::Trust { id } => trust(id, &registry, printer),
+        PluginsCommand::Test { plugin, fixture } => {
+            plugin_test::test(plugin, fixture.as_deref(), settings, printer)
+        }
     }
 }
 

@@ -204,6 +204,11 @@ impl Provider for Qnn {
         true
     }
 
+    /// Its own are 32 bits wide, and what does not fit ends the process.
+    fn largest_axis(&self) -> i64 {
+        u32::MAX.into()
+    }
+
     fn options(&self, precision: &str) -> ProviderOptions {
         let half = if precision == "fp16" { "1" } else { "0" };
         let mut options = self.target.clone();

@@ -38,6 +38,7 @@ const MEMORY: &[&str] = &[
     "hipErrorOutOfMemory",
     "out of memory",
     "Out of memory",
+    "QNN_COMMON_ERROR_MEM_ALLOC",
 ];
 
 /// Messages that mean an operator, a version or a device that is beyond the engine.
@@ -88,6 +89,9 @@ mod tests {
         let of = |message| code(Code::GenericFailure, message, Doing::Loading);
         let cuda = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer";
         assert_eq!(of(cuda), ErrorCode::OutOfMemory);
+        let qnn =
+            "Failed to finalize QNN graph. Error: QNN_COMMON_ERROR_MEM_ALLOC: Memory allocation …";
+        assert_eq!(of(qnn), ErrorCode::OutOfMemory);
         assert_eq!(of("Frob(-1) is not a registered function/op"), ErrorCode::Unsupported);
         let library = "Failed to load library libonnxruntime_providers_cuda.so with error: …";
         assert_eq!(of(library), ErrorCode::NotFound);

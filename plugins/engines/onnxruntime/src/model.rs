@@ -97,6 +97,7 @@ impl Model for OrtModel {
     fn prepare(&self, request: &PrepareRequest<'_>) -> Result<OrtSession> {
         let source = &self.source;
         source.check_precision(request.precision)?;
+        source.check_axes(request.shapes)?;
         let sizes = source.named_sizes(request.shapes);
         let purpose = Purpose { precision: request.precision.into(), sizes };
         let made = match &self.session {
@@ -137,6 +138,21 @@ impl Source {
             self.provider.name(),
         );
         Err(Error::new(ErrorCode::Unsupported, message))
+    }
+
+    fn check_axes(&self, shapes: &[&[i64]]) -> Result<()> {
+        let largest = self.provider.largest_axis();
+        for (input, shape) in self.info.inputs.iter().zip(shapes) {
+            if shape.iter().any(|size| *size > largest) {
+                let (name, provider) = (&input.name, self.provider.name());
+                let message = format!(
+                    "input `{name}` cannot have the shape {shape:?}: {provider} takes axes of up to \
+                     {largest}"
+                );
+                return Err(Error::new(ErrorCode::InvalidArgument, message));
+            }
+        }
+        Ok(())
     }
 
     /// Sizes of the axes that have names.

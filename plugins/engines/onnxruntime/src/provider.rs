@@ -50,6 +50,11 @@ pub trait Provider: Send + Sync + 'static {
         false
     }
 
+    /// The largest size of an axis. Beyond it a provider may end the process instead of refusing.
+    fn largest_axis(&self) -> i64 {
+        i64::MAX
+    }
+
     /// The device's memory and queue, where tensors live there. Without it tensors live in the host's
     /// memory, and ONNX Runtime copies in each run what the provider wants elsewhere.
     fn accelerator(&self) -> Option<Arc<dyn Accelerator>> {
