@@ -219,6 +219,15 @@ pub enum ResultsCommand {
         #[arg(default_value = "latest")]
         run: String,
     },
+    /// Say of each case that two runs have in common whether it got slower.
+    #[command(after_long_help = COMPARE_HELP)]
+    Compare {
+        /// The run to compare with: its id, a part of it, its folder, or `latest`.
+        first: String,
+        /// The run that is compared.
+        #[arg(default_value = "latest")]
+        second: String,
+    },
     /// Ask the database, in SQL. Only reading is allowed.
     #[command(after_long_help = QUERY_HELP)]
     Query {
@@ -258,9 +267,22 @@ pub enum ResultsCommand {
     },
 }
 
+const COMPARE_HELP: &str = "\
+Cases are matched by their id, so that only what is defined alike is compared. Of each the median
+latency of the second run is held against that of the first, each with its interval at 95 %: over
+processes where there are several, and otherwise for as many independent queries as they are worth.
+Where the intervals are apart, the case is slower or faster. Where they overlap, where there is
+none, or where a result is invalid, it cannot be told, which does not mean that nothing changed;
+`processes = 5` under [measure] makes it easier to tell.
+
+The last column is the test of Mann and Whitney: in how many pairs of a first and a second value the
+second is the larger, and how often chance alone would set two runs so far apart.";
+
 const QUERY_HELP: &str = "\
-The tables are benchmark_runs, benchmark_results, hardware_info and raw_benchmark_data, and the
-views that docs/reference/views.md lists. For example:
+The tables are benchmark_runs, benchmark_cases, benchmark_results, benchmark_warnings,
+benchmark_plugins, hardware_info, recommendations and raw_benchmark_data, with the rows of all runs;
+docs/reference/tables.md lists their columns. Views of one run, such as latency_quantiles, are
+written by `host results export`. For example:
 
   host results query \"SELECT experiment, count(*) FROM benchmark_runs GROUP BY ALL\"";
 

@@ -10,6 +10,7 @@ use host_store::{
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ResultsCommand};
+use crate::commands::compare::compare;
 use crate::commands::recompute::recompute;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -31,6 +32,10 @@ pub(crate) fn results(
     match command {
         ResultsCommand::List => list(&results, printer),
         ResultsCommand::Show { run } => show(&results.find(run)?, printer),
+        ResultsCommand::Compare { first, second } => {
+            let folder = |run: &str| Ok::<_, Failure>(RunFolder::open(&results.find(run)?)?);
+            compare(&folder(first)?, &folder(second)?, printer)
+        }
         ResultsCommand::Query { sql } => query(&results, sql, printer),
         ResultsCommand::Export { run, to, view } => write(&results.find(run)?, view, to, printer),
         ResultsCommand::Sync { rebuild } => sync(&results, *rebuild, printer),
