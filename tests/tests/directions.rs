@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("backend-mps", &["engine-onnxruntime", "plugin-api"]),
     ("backend-qnn", &["engine-onnxruntime", "plugin-api"]),
     ("backend-webgpu", &["engine-onnxruntime", "plugin-api"]),
+    ("backend-openvino", &["onnx-file", "plugin-api"]),
     ("backend-null", &["plugin-api"]),
     ("backend-fault", &["plugin-api"]),
     ("end-to-end", &[]),
