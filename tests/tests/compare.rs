@@ -45,15 +45,17 @@ fn a_run_is_held_against_another() {
     assert!(["slower", "faster", "cannot-tell"].contains(&verdict), "{verdict}");
     assert_eq!(cases[0]["mann-whitney"]["of"], "queries");
 
-    // A run against itself: its intervals overlap, and no value is larger more often than smaller.
+    // A run against itself: its intervals overlap, where its few queries have any, and no value is larger
+    // more often than smaller.
     let same = place.run(&["--format", "json", "results", "compare", id, id]).expect(0).json();
     let case = &same["cases"][0];
     assert_eq!((&case["change"], &case["verdict"]), (&0.0.into(), &"cannot-tell".into()));
-    assert_eq!(case["reason"], "the intervals overlap");
+    let reason = case["reason"].as_str().expect("a reason");
+    assert!(["the intervals overlap", "too few independent queries"].contains(&reason), "{reason}");
     assert_eq!(case["mann-whitney"]["second-larger"], 0.5);
 
     let shown = place.run(&["results", "compare", id, id]).expect(0);
-    assert!(shown.stdout.contains("cannot tell: the intervals overlap"), "{}", shown.stdout);
+    assert!(shown.stdout.contains(&format!("cannot tell: {reason}")), "{}", shown.stdout);
 }
 
 /// Other options make another case, of which the first run knows nothing.
@@ -92,7 +94,9 @@ fn a_slower_case_is_told() {
     let second = runs[1].to_string_lossy().into_owned();
     let compared = place.run(&["--format", "json", "results", "compare", &id, &second]).expect(0);
     let case = &compared.json()["cases"][0];
-    assert_eq!(case["verdict"], "slower", "{case}");
+    // On a busy machine so few queries may be worth too little for an interval.
+    let verdict = case["verdict"].as_str().expect("a word");
+    assert!(verdict == "slower" || case["reason"] == "too few independent queries", "{case}");
     assert!(case["change"].as_f64().is_some_and(|part| part > 0.5), "{case}");
     assert_eq!(case["mann-whitney"]["second-larger"], 1.0, "{case}");
 }

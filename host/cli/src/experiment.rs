@@ -602,23 +602,27 @@ mod tests {
             first_use: false,
         };
         let missing = Standing::Missing { reason: "is not installed".into() };
-        let said = |code: &str| DescribeError {
+        let said = |code: &str, message: &str| DescribeError {
             failure: host_record::Failure::Backend {
                 phase: host_record::Phase::Devices,
                 code: code.into(),
-                message: "libdemo.so is nowhere".into(),
+                message: message.into(),
                 details: String::new(),
             },
             standard_error: String::new(),
         };
-        let gap = lacking(&plugin, Some(&missing), &said("not-found")).expect("a gap");
+        let nowhere = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+        let gap = lacking(&plugin, Some(&missing), &said("not-found", nowhere)).expect("a gap");
         assert_eq!(gap.kind, GapKind::RuntimeMissing);
         assert_eq!(
             gap.reason,
             "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it"
         );
-        assert_eq!(lacking(&plugin, Some(&missing), &said("internal")), None, "it failed");
-        assert_eq!(lacking(&plugin, None, &said("not-found")), None, "it misses something else");
+        assert_eq!(lacking(&plugin, Some(&missing), &said("internal", nowhere)), None, "it failed");
+        // One that looked for its device first has no use for the runtime either.
+        let gap = lacking(&plugin, Some(&missing), &said("not-found", "devices: there is no NPU"));
+        let device = Gap { kind: GapKind::DeviceMissing, reason: "there is no NPU".to_owned() };
+        assert_eq!(gap, Some(device));
     }
 
     #[test]

@@ -224,9 +224,11 @@ fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
     let report = finish(fault(&options)).0;
     let reasons = report.verdict.expect("it is judged").reasons;
     let kinds: Vec<_> = reasons.iter().map(|reason| reason.kind).collect();
-    assert_eq!(kinds, [InvalidKind::Unsynchronised], "{reasons:?}");
+    // By what reading the outputs takes, and by the device's own clock.
+    let both = [InvalidKind::ReturnedEarly, InvalidKind::Unsynchronised];
+    assert_eq!(kinds, both, "{reasons:?}");
     let told = |warning: &host_record::Warning| {
-        warning.kind == WarningKind::Invalid && warning.evidence == reasons[0].evidence
+        warning.kind == WarningKind::Invalid && warning.evidence == reasons[1].evidence
     };
     assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
 }
