@@ -333,6 +333,7 @@ fn processes_come_case_by_case_or_in_rounds() {
     assert_eq!(order("interleaved"), "0.0, 1.0, gap 2, gap 3, 0.1, 1.1");
 }
 
+<<<<<<< HEAD
 #[test]
 fn each_precision_runs_the_file_that_is_named_for_it() {
     let text = r#"
@@ -409,4 +410,21 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
         error.to_string(),
         "the reference `cpu` cannot be used: the backend `cpu` sees no device here"
     );
+=======
+/// A query of `offline` is the whole set of samples, whose time is no latency to limit.
+#[test]
+fn offline_has_no_limit_on_its_latency() {
+    let matrix = "backend = \"cpu\"\nmodel = \"b\"\nscenario = [\"single-stream\", \"offline\"]\n\
+                  [measure]\nlatency-limit = \"5ms\"";
+    let cpu = ready("cpu", &[device("cpu:0", &[Precision::Fp32])]);
+    let plan = plan(matrix, facts([("cpu", cpu), ("cuda", ready("cuda", &[]))])).expect("a plan");
+    let limits: Vec<_> = plan
+        .items()
+        .map(|item| match item {
+            PlannedCase::Case(case) => case.measure.latency_limit.map(|limit| limit.at_most_ns),
+            PlannedCase::Gap { .. } => panic!("nothing is missing"),
+        })
+        .collect();
+    assert_eq!(limits, [Some(5_000_000), None]);
+>>>>>>> leftovers
 }
