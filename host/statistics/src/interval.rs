@@ -33,7 +33,7 @@ pub struct Interval {
 /// series makes it: mean ± *t* · √(Ω / *n*), where Ω is the mean square of the *b* lowest terms of its cosine
 /// transform, at least 6 and one for each 32 values, and *t* has *b* degrees of freedom (E. Lazarus, D. J.
 /// Lewis, J. H. Stock and M. W. Watson, "HAR Inference: Recommendations for Practice", *Journal of Business &
-/// Economic Statistics* 36(4), 2018). Of 200 independent values the interval is an eighth wider for that.
+/// Economic Statistics* 36(4), 2018). Of 200 independent values the interval is a seventh wider for that.
 ///
 /// The mean of a skewed distribution is approximately normal only for many values: the interval of the
 /// mean of a few lognormal latencies misses more often than it says.
