@@ -333,7 +333,6 @@ fn processes_come_case_by_case_or_in_rounds() {
     assert_eq!(order("interleaved"), "0.0, 1.0, gap 2, gap 3, 0.1, 1.1");
 }
 
-<<<<<<< HEAD
 #[test]
 fn each_precision_runs_the_file_that_is_named_for_it() {
     let text = r#"
@@ -410,7 +409,8 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
         error.to_string(),
         "the reference `cpu` cannot be used: the backend `cpu` sees no device here"
     );
-=======
+}
+
 /// A query of `offline` is the whole set of samples, whose time is no latency to limit.
 #[test]
 fn offline_has_no_limit_on_its_latency() {
@@ -426,5 +426,4 @@ fn offline_has_no_limit_on_its_latency() {
         })
         .collect();
     assert_eq!(limits, [Some(5_000_000), None]);
->>>>>>> leftovers
 }
