@@ -1,12 +1,13 @@
 //! What ONNX Runtime does that the embedded engine does not, and what it refuses.
 
-use std::path::{Path, PathBuf};
+mod onnx;
+
+use std::path::Path;
 
 use plugin_api::client::{Backend, DataType, Error, ErrorCode, LoadRequest, Model, TensorView};
-use rten_onnx::onnx::{
-    DataType as OnnxType, Dimension, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TypeProto, TypeProtoTensor, ValueInfoProto,
-};
+use rten_onnx::onnx::{DataType as OnnxType, TensorProto};
+
+use onnx::model;
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
 
@@ -14,48 +15,6 @@ fn load(backend: &Backend, path: &Path, options: &[(&str, &str)]) -> Result<Mode
     let options = [&[("engine", "onnxruntime")], options].concat();
     let path = path.to_str().expect("UTF-8");
     backend.load(&LoadRequest { path, device: "cpu:0", threads: Some(1), options: &options })
-}
-
-/// A tensor of shape `[n]`.
-fn value(name: &str, element: OnnxType) -> ValueInfoProto {
-    let dim = vec![Dimension { dim_value: None, dim_param: Some("n".into()) }];
-    let shape = Some(TensorShapeProto { dim });
-    let tensor_type = Some(TypeProtoTensor { elem_type: Some(element), shape });
-    ValueInfoProto {
-        name: Some(name.into()),
-        r#type: Some(TypeProto { tensor_type, sequence: None }),
-    }
-}
-
-/// A model `y = operator(x, w)`, with weights as given.
-fn model(folder: &Path, operator: &str, element: OnnxType, weights: TensorProto) -> PathBuf {
-    let node = NodeProto {
-        name: Some("the_node".into()),
-        op_type: Some(operator.into()),
-        input: vec!["x".into(), "w".into()],
-        output: vec!["y".into()],
-        ..NodeProto::default()
-    };
-    let model = ModelProto {
-        ir_version: Some(8),
-        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(17) }],
-        graph: Some(GraphProto {
-            node: vec![node],
-            initializer: vec![TensorProto {
-                name: Some("w".into()),
-                data_type: Some(element),
-                dims: vec![1],
-                ..weights
-            }],
-            input: vec![value("x", element)],
-            output: vec![value("y", element)],
-            value_info: Vec::new(),
-        }),
-        ..ModelProto::default()
-    };
-    let path = folder.join(format!("{operator}.onnx"));
-    std::fs::write(&path, model.write_buf().expect("a model")).expect("the folder is writable");
-    path
 }
 
 /// All in one, since only one backend of a library may be alive.

@@ -15,7 +15,9 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use engine_onnxruntime::{GpuRuntime, Library, OPTIONS, OrtModel, RuntimeNames, runtime_folder};
+use engine_onnxruntime::{
+    GpuRuntime, Library, OPTIONS, OrtModel, RuntimeNames, description, runtime_folder,
+};
 use plugin_api::abi;
 use plugin_api::backend::{
     Backend, Description, Device, DeviceEnergy, DeviceMemory, Error, ErrorCode, Host, LoadRequest,
@@ -47,16 +49,8 @@ impl Backend for CudaBackend {
     }
 
     fn description(&self) -> Description {
-        Description {
-            id: "cuda".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            engine: "onnxruntime".into(),
-            // Known when the library is loaded; sessions say it.
-            engine_version: String::new(),
-            extensions: [abi::DEVICE_ENERGY, abi::DEVICE_MEMORY, abi::DEVICE_TIMER, abi::PROFILE]
-                .map(str::to_owned)
-                .into(),
-        }
+        let extensions = [abi::DEVICE_ENERGY, abi::DEVICE_MEMORY, abi::DEVICE_TIMER, abi::PROFILE];
+        description("cuda", env!("CARGO_PKG_VERSION"), &extensions)
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {

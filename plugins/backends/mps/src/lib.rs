@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Library, OPTIONS, OrtModel, Provider, ProviderOptions, append_by_name, ort,
+    Library, OPTIONS, OrtModel, Provider, ProviderOptions, append_by_name, description, ort,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -34,14 +34,7 @@ impl Backend for MpsBackend {
     }
 
     fn description(&self) -> Description {
-        Description {
-            id: "mps".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            engine: "onnxruntime".into(),
-            // Known when the library is loaded; sessions say it.
-            engine_version: String::new(),
-            extensions: vec![abi::PROFILE.into()],
-        }
+        description("mps", env!("CARGO_PKG_VERSION"), &[abi::PROFILE])
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {

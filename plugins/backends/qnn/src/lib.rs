@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, loader_says, ort,
-    runtime_folder,
+    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, description,
+    loader_says, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -45,14 +45,7 @@ impl Backend for QnnBackend {
     }
 
     fn description(&self) -> Description {
-        Description {
-            id: "qnn".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            engine: "onnxruntime".into(),
-            // Known when the library is loaded; sessions say it.
-            engine_version: String::new(),
-            extensions: vec![abi::PROFILE.into()],
-        }
+        description("qnn", env!("CARGO_PKG_VERSION"), &[abi::PROFILE])
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {

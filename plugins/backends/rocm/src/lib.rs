@@ -17,7 +17,7 @@ use engine_onnxruntime::ort::ep::{self, ArbitrarilyConfigurableExecutionProvider
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
     Accelerator, GpuRuntime, Library, OPTIONS, OrtModel, Provider, ProviderOptions, RuntimeNames,
-    append_by_name, ort, runtime_folder,
+    append_by_name, description, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -46,14 +46,7 @@ impl Backend for RocmBackend {
     }
 
     fn description(&self) -> Description {
-        Description {
-            id: "rocm".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            engine: "onnxruntime".into(),
-            // Known when the library is loaded; sessions say it.
-            engine_version: String::new(),
-            extensions: vec![abi::DEVICE_TIMER.into(), abi::PROFILE.into()],
-        }
+        description("rocm", env!("CARGO_PKG_VERSION"), &[abi::DEVICE_TIMER, abi::PROFILE])
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {

@@ -54,3 +54,18 @@ pub use ort;
 pub use provider::{Cpu, Provider, ProviderOptions, append_by_name};
 pub use session::OrtSession;
 pub use tensor::{Carrier, OrtTensor};
+
+use plugin_api::backend::Description;
+
+/// What a backend over this engine is, by its own id and version.
+#[must_use]
+pub fn description(id: &str, version: &str, extensions: &[&str]) -> Description {
+    Description {
+        id: id.into(),
+        version: version.into(),
+        engine: "onnxruntime".into(),
+        // Known when the library is loaded; sessions say it.
+        engine_version: String::new(),
+        extensions: extensions.iter().map(|&name| name.to_owned()).collect(),
+    }
+}
