@@ -5,6 +5,7 @@
 #define tare_backend_v1 scale_backend_v1
 #include "scale.c"
 #undef tare_backend_v1
+#include <math.h>
 
 static tare_error *read_energy(tare_device_energy_args *args) {
     CHECK_SIZE(tare_device_energy_args, args, microjoules);
@@ -20,6 +21,29 @@ static tare_error *read_memory(tare_device_memory_args *args) {
         return fail(TARE_ERROR_NOT_FOUND, "there is no device `%.*s`", TEXT(args->device));
     args->used_bytes = 1024;
     args->peak_bytes = 4096;
+    return NULL;
+}
+
+static tare_error *read_state(tare_device_state_args *args) {
+    CHECK_SIZE(tare_device_state_args, args, slowed_by);
+    if (!is(args->device, DEVICE))
+        return fail(TARE_ERROR_NOT_FOUND, "there is no device `%.*s`", TEXT(args->device));
+    args->utilisation = 0.5;
+    args->memory_utilisation = args->memory_clock_hertz = args->power_watts = NAN;
+    args->clock_hertz = 1e9;
+    args->temperature_celsius = 40.0;
+    args->slowed_known = 1;
+    args->slowed_by = TARE_SLOWED_BY_HEAT;
+    return NULL;
+}
+
+static tare_error *read_allocator(tare_allocator_args *args) {
+    CHECK_SIZE(tare_allocator_args, args, reserved_bytes);
+    args->name.data = "Scale";
+    args->name.length = 5;
+    args->used_bytes = 100;
+    args->peak_bytes = 200;
+    args->reserved_bytes = 0;
     return NULL;
 }
 
@@ -52,9 +76,13 @@ static tare_error *profile(tare_profile_args *args) {
 static const void *get_tare_extension(tare_backend *backend, tare_string name) {
     static const tare_device_energy energy = {sizeof energy, read_energy};
     static const tare_device_memory memory = {sizeof memory, read_memory};
+    static const tare_device_state state = {sizeof state, read_state};
+    static const tare_allocator allocator = {sizeof allocator, read_allocator};
     static const tare_stage_times stages = {sizeof stages, run_in_stages};
     static const tare_device_timer timer = {sizeof timer, run_timed};
     static const tare_profile profiler = {sizeof profiler, profile};
+    if (is(name, TARE_DEVICE_STATE)) return &state;
+    if (is(name, TARE_ALLOCATOR)) return &allocator;
     if (is(name, TARE_DEVICE_TIMER)) return &timer;
     if (is(name, TARE_PROFILE)) return &profiler;
     if (is(name, TARE_DEVICE_ENERGY)) return &energy;

@@ -23,6 +23,7 @@ public:
         run(inputs, outputs);
         return 4;
     }
+    tare::AllocatorUse allocator_use() { return {"Scale", 100, 200, 0}; }
     std::vector<tare::Operator> profile(const tare::Inputs &) {
         return {{"scale", "Mul", "ScaleProvider", 1, 5}, {"copy", "", "OtherProvider", 6, 7}};
     }
@@ -58,9 +59,20 @@ public:
         return {1024, 4096};
     }
 
+    static void device_state(const std::string &device, tare_device_state_args &state) {
+        check(device);
+        state.utilisation = 0.5;
+        state.clock_hertz = 1e9;
+        state.temperature_celsius = 40.0;
+        state.slowed_known = 1;
+        state.slowed_by = TARE_SLOWED_BY_HEAT;
+    }
+
     const void *extension(std::string_view name) override {
         if (name == TARE_DEVICE_ENERGY) return tare::device_energy<TellingBackend>();
         if (name == TARE_DEVICE_MEMORY) return tare::device_memory<TellingBackend>();
+        if (name == TARE_DEVICE_STATE) return tare::device_state<TellingBackend>();
+        if (name == TARE_ALLOCATOR) return tare::allocator<StagedSession>();
         if (name == TARE_STAGE_TIMES) return tare::stage_times<StagedSession>();
         if (name == TARE_DEVICE_TIMER) return tare::device_timer<StagedSession>();
         if (name == TARE_PROFILE) return tare::profile<StagedSession>();

@@ -286,6 +286,9 @@ table! {
         /// Processors to measure on: `none` leaves it to the system, `auto` takes as many cores of
         /// one memory node as the backend has threads, and a list takes these, by number.
         "pin" pin: Pin, default "\"none\"";
+        /// How often the device is looked at while queries are timed: its utilisation, clocks,
+        /// temperature, power and what slows it, by a thread of its own. When absent: never.
+        "device-sampling" device_sampling: Nanoseconds, optional;
     }
 }
 

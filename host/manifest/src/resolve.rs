@@ -565,6 +565,8 @@ const MOST_CLIENTS: u32 = 1024;
 
 /// So many processes of each case take days, and are a mistake.
 const MOST_PROCESSES: u32 = 1000;
+const SHORTEST_SAMPLING_NS: u64 = 1_000_000;
+const LONGEST_SAMPLING_NS: u64 = 60_000_000_000;
 
 fn too_many(what: &str, count: &At<NonZeroU32>, most: u32, reader: &mut Reader) {
     if count.get_ref().get() > most {
@@ -827,7 +829,18 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         timeout,
         memory_limit,
         pin,
+        device_sampling,
     } = table;
+    if let Some(period) = device_sampling
+        && !(SHORTEST_SAMPLING_NS..=LONGEST_SAMPLING_NS).contains(&period.get_ref().0)
+    {
+        reader.error(
+            period.span(),
+            "`measure.device-sampling` is from 1 ms to 1 min",
+            "too short or too long",
+            "give a time such as `\"100ms\"`, or leave it out".to_owned(),
+        );
+    }
     if let Some(processes) = processes {
         too_many("processes", processes, MOST_PROCESSES, reader);
     }
@@ -935,6 +948,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
         pin: value(pin)?,
+        device_sampling_ns: value(device_sampling).map(|Nanoseconds(period)| period),
     })
 }
 

@@ -124,6 +124,10 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
         // What is searched depends on the limit; elsewhere the limit only judges.
         part["find"] = json!({ "latency-limit": measure.latency_limit, "what": find });
     }
+    // Looking may disturb, so it is another measurement.
+    if let Some(period) = measure.device_sampling_ns {
+        part["device-sampling-ns"] = period.into();
+    }
     match &measure.pin {
         Pin::None => {}
         Pin::Auto => part["pin"] = "auto".into(),

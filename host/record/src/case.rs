@@ -430,6 +430,10 @@ pub struct MeasureSettings {
     /// Processors to measure on.
     #[serde(default, skip_serializing_if = "Pin::is_none")]
     pub pin: Pin,
+    /// How long it is from one look at the device to the next while queries are timed, in
+    /// nanoseconds. `None`: it is not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_sampling_ns: Option<u64>,
 }
 
 fn one() -> u32 {
@@ -459,6 +463,7 @@ impl Default for MeasureSettings {
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
             pin: Pin::None,
+            device_sampling_ns: None,
         }
     }
 }

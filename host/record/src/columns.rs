@@ -42,6 +42,8 @@ pub mod column {
     pub const PROPORTIONAL_MEMORY: &str = "proportional-memory";
     /// `u64`, B, one row: the most memory on the device that the backend says it held.
     pub const DEVICE_MEMORY: &str = "device-memory";
+    /// `u64`, B, one row: the most memory on the device that its engine's own allocator counted.
+    pub const DEVICE_ALLOCATOR: &str = "device-allocator";
     /// `f64`, J, one row: energy of the processors' packages over the measured part.
     pub const PACKAGE_ENERGY: &str = "package-energy";
     /// `f64`, J, one row: energy of the memory, where the processor counts it apart.
@@ -84,6 +86,7 @@ pub mod column {
         AVERAGE_MEMORY,
         PROPORTIONAL_MEMORY,
         DEVICE_MEMORY,
+        DEVICE_ALLOCATOR,
         PACKAGE_ENERGY,
         MEMORY_ENERGY,
         DEVICE_ENERGY,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::check::Parity;
+use crate::device_state::DeviceStates;
 use crate::energy::Energy;
 use crate::outcome::Gap;
 use crate::placement::{DeviceTime, Placement};
@@ -36,6 +37,9 @@ pub struct Conditions {
     /// Which operators ran where; of several processes, only the first finds out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Result<Placement, Gap>>,
+    /// What the device did meanwhile, where the manifest asks for it to be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_state: Option<Result<DeviceStates, Gap>>,
     /// How its outputs compared with the reference's, where the manifest names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parity: Option<Parity>,
@@ -106,6 +110,23 @@ pub struct MemoryUse {
     /// The most memory on the device that the backend says it held, up to the end of measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_peak_bytes: Option<Result<u64, Gap>>,
+    /// What the engine's own allocator counted on the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<Result<AllocatorUse, Gap>>,
+}
+
+/// Memory of a session in bytes, as its engine's allocator counts it, just after measuring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AllocatorUse {
+    /// The allocator, as the engine calls it.
+    pub name: String,
+    /// What was allocated.
+    pub used_bytes: u64,
+    /// The most that ever was, where it is known.
+    pub peak_bytes: Option<u64>,
+    /// What the allocator held of the device's memory, used or not, where it is known.
+    pub reserved_bytes: Option<u64>,
 }
 
 /// Means over whole queries that were made for this, after the measured part.
@@ -200,6 +221,12 @@ mod tests {
             energy: Some(Energy { processor: Err(gap.clone()), device: Ok(domain) }),
             memory: Some(MemoryUse {
                 device_peak_bytes: Some(Err(gap.clone())),
+                allocator: Some(Ok(AllocatorUse {
+                    name: "Cuda".into(),
+                    used_bytes: 1,
+                    peak_bytes: Some(2),
+                    reserved_bytes: None,
+                })),
                 ..MemoryUse::default()
             }),
             stages: Some(Err(gap.clone())),
@@ -210,6 +237,7 @@ mod tests {
                 plain_ns: 1.75,
             })),
             placement: Some(Err(gap)),
+            device_state: Some(Ok(DeviceStates::of(1000, 5, &[crate::DeviceSample::default()]))),
             parity: Some(Parity {
                 reference: "cpu".into(),
                 tolerance: crate::Tolerance::of(crate::Precision::Fp16),

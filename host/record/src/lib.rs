@@ -15,6 +15,7 @@ mod case;
 mod check;
 mod columns;
 mod conditions;
+mod device_state;
 mod energy;
 mod environment;
 mod load;
@@ -37,7 +38,10 @@ pub use case::{
 };
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, column};
-pub use conditions::{Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes};
+pub use conditions::{
+    AllocatorUse, Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes,
+};
+pub use device_state::{DeviceSample, DeviceStates, SlowedBy, SlowedShare, Spread};
 pub use energy::{DomainEnergy, Energy};
 pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,

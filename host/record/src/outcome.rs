@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{CaseKey, CaseSpec, names};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
+use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::placement::ProfiledOperator;
@@ -284,6 +285,9 @@ pub struct WorkerReport {
     /// The operators of one run, where the backend makes a profile. Kept in a file beside the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<ProfiledOperator>,
+    /// What the device did, look by look. Kept in a file beside the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_states: Vec<DeviceSample>,
 }
 
 /// How a case ended.

@@ -21,7 +21,8 @@ use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, InputSource, InvalidKind,
     LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock,
-    SamplePhase, Scenario, Share, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
+    SamplePhase, Scenario, Share, SlowedBy, SlowedShare, Tolerance, WarmUp, WarningKind,
+    WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
@@ -183,6 +184,48 @@ fn what_a_backend_offers_is_used() {
     assert!(inside.compute_ns >= 2_400_000.0, "{inside:?}");
     assert!(stages.copy_in_ns >= 1_200_000.0 && stages.copy_out_ns >= 1_200_000.0, "{stages:?}");
     assert!(stages.compute_ns >= 2_400_000.0, "{stages:?}");
+}
+
+#[test]
+fn a_device_is_looked_at_where_it_is_asked_for() {
+    let options = [("fault-offers", "device-state,allocator"), ("fault", "slow")];
+    let mut case = fault(&options);
+    case.measure.minimum_duration_ns = 200_000_000;
+    let unasked = finish(case.clone()).0;
+    assert_eq!((unasked.conditions.device_state, unasked.device_states.len()), (None, 0));
+    let memory = unasked.conditions.memory.expect("it is told");
+    let allocator = memory.allocator.expect("it was asked").expect("it is offered");
+    assert_eq!((allocator.name.as_str(), allocator.peak_bytes), ("Fault", Some(2 << 20)));
+
+    case.measure.device_sampling_ns = Some(10_000_000);
+    let (report, recorded) = finish(case);
+    let states = report.conditions.device_state.expect("it was asked for").expect("it is offered");
+    // One at the start at least, and no more than there are periods.
+    assert!((2..=1000).contains(&states.looks), "{states:?}");
+    assert_eq!(states.looks, report.device_states.len() as u64);
+    assert_eq!(states.clock_hertz.map(|clock| clock.mean), Some(1e9));
+    assert_eq!(states.power_watts, None);
+    let heat = SlowedShare { by: SlowedBy::Heat, looks: states.looks };
+    assert_eq!(states.slowed_by, Some(vec![heat]));
+    assert!(report.warnings.iter().any(|warning| warning.kind == WarningKind::Throttled));
+    // By the clock that queries are timed by.
+    let times: Vec<u64> = report.device_states.iter().map(|sample| sample.time_ns).collect();
+    assert!(times.is_sorted());
+    let queries = recorded.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
+    let last = queries.flat_map(SampleBlock::queries).map(|query| query.start_ns).max();
+    assert!(times.first() < last.as_ref(), "{times:?} {last:?}");
+}
+
+#[test]
+fn a_device_that_does_not_tell_is_a_gap() {
+    let mut case = null();
+    case.measure.device_sampling_ns = Some(10_000_000);
+    let conditions = finish(case).0.conditions;
+    let gap = conditions.device_state.expect("it was asked for").expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-state/1`");
+    let memory = conditions.memory.expect("it is told");
+    let gap = memory.allocator.expect("it was asked").expect_err("no extension");
+    assert_eq!(gap.reason, "the backend does not offer the extension `tare/allocator/1`");
 }
 
 #[test]

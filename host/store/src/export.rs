@@ -23,8 +23,8 @@ pub enum ExportFormat {
 }
 
 /// Writes a view of a run to a file: `samples` (one row a query), `outputs` (one row an example
-/// and output), `operators` (one row an operator of a profile), or one of the fixed views. The rows stream through, so that samples of any number
-/// can be exported; the file is complete or not there. Of a run that has lost files, what rests on
+/// and output), `operators` (one row an operator of a profile), `device_states` (one row a look at the
+/// device), or one of the fixed views. The rows stream through, so that samples of any number can be exported; the file is complete or not there. Of a run that has lost files, what rests on
 /// them is not exported at all: a table with fewer cases would look like a whole one.
 ///
 /// # Errors
@@ -42,11 +42,12 @@ pub fn export(
         "samples" => "raw_benchmark_data",
         "outputs" => "outputs",
         "operators" => "operators",
+        "device_states" => "device_states",
         view if views.names().iter().any(|name| name == view) => view,
         other => {
             let names = views.names().join(", ");
             let detail = format!(
-                "there is no view `{other}`; there are: samples, outputs, operators, {names}"
+                "there is no view `{other}`; there are: samples, outputs, operators, device_states, {names}"
             );
             return Err(StoreError::Query { detail });
         }
@@ -54,6 +55,7 @@ pub fn export(
     let needed = match source {
         "outputs" => Some(CaseFile::Outputs),
         "operators" => Some(CaseFile::Profile),
+        "device_states" => Some(CaseFile::DeviceStates),
         "raw_benchmark_data" | "latency_quantiles" | "latency_histogram" => Some(CaseFile::Samples),
         _ => None,
     };

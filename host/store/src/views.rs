@@ -15,8 +15,8 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Outcome, Table, Views};
 
 use crate::database::{
-    MIGRATIONS, confine, has_parquet, import, in_memory, migrate, operators_view, pattern_literal,
-    samples_view, table, user_query,
+    MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory, migrate,
+    operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -85,10 +85,12 @@ impl RunViews {
                 .into(),
         };
         let operators = operators_view(parquet_files(&path, CaseFile::Profile, &lost)?.as_deref());
+        let device_states =
+            device_states_view(parquet_files(&path, CaseFile::DeviceStates, &lost)?.as_deref());
         connection
             .execute_batch(&format!(
                 "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; \
-                 CREATE VIEW operators AS {operators}; {}",
+                 CREATE VIEW operators AS {operators}; CREATE VIEW device_states AS {device_states}; {}",
                 include_str!("views.sql")
             ))
             .map_err(StoreError::database("make the views"))?;
@@ -106,8 +108,8 @@ impl RunViews {
         &self.lost
     }
 
-    /// Answers a query that a user wrote, over the views and over `raw_benchmark_data`, `outputs`
-    /// and `operators`, the run's samples, outputs and profiles.
+    /// Answers a query that a user wrote, over the views and over `raw_benchmark_data`, `outputs`,
+    /// `operators` and `device_states`, the run's samples, outputs, profiles and looks at devices.
     ///
     /// # Errors
     ///
@@ -119,7 +121,7 @@ impl RunViews {
         user_query(&self.connection, sql).map(|answer| answer.table)
     }
 
-    /// Writes a view, `raw_benchmark_data`, `outputs` or `operators` to a file in one of DuckDB's formats.
+    /// Writes a view, or one of those over files, to a file in one of DuckDB's formats.
     pub(crate) fn copy(
         &self,
         name: &str,

@@ -14,6 +14,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 mod backend;
 mod clock;
 mod connection;
+mod device_state;
 mod device_time;
 mod disturbance;
 mod early;

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use host_measure::{
     self as measure, Block, Bracket, Crew, MaxRate, MeasureError, Meter, Observer, Requirement,
@@ -10,10 +11,10 @@ use host_measure::{
 };
 use host_record::protocol::Message;
 use host_record::{
-    CaseSpec, Conditions, Confidence, EarlyStopping, Failure, Find, InvalidKind, InvalidReason,
-    Lateness, Pace, Phase, Probe, Rate, RateSearch, RuleSet, SampleBlock, SamplePhase, SampleTimes,
-    Scenario, ScheduledTimes, Scheduling, SearchEnd, Share, SteadyClass, Verdict, WarmUp,
-    WarmUpFacts, Warning,
+    CaseSpec, Conditions, Confidence, EarlyStopping, Failure, Find, Gap, InvalidKind,
+    InvalidReason, Lateness, Pace, Phase, Probe, Rate, RateSearch, RuleSet, SampleBlock,
+    SamplePhase, SampleTimes, Scenario, ScheduledTimes, Scheduling, SearchEnd, Share, SteadyClass,
+    Verdict, WarmUp, WarmUpFacts, Warning,
 };
 use host_statistics::{
     Quantile, STEADY_STATE_TOLERANCE, correlated_estimates, median, order_statistics,
@@ -23,6 +24,7 @@ use plugin_api::client::{Backend, Error};
 
 use crate::backend::BackendTarget;
 use crate::connection::Connection;
+use crate::device_state::{self, Sampler};
 use crate::examples::Examples;
 use crate::failure::{self, Stop};
 use crate::measurement::went_back;
@@ -134,6 +136,8 @@ pub(crate) struct Measured {
     pub(crate) after: Activity,
     /// What it was measured under, and what is doubtful about that.
     pub(crate) surroundings: (Conditions, Vec<Warning>),
+    /// What the device did, where that was asked for.
+    pub(crate) device: Option<Result<device_state::Seen, Gap>>,
 }
 
 impl<'a> Load<'a> {
@@ -385,10 +389,17 @@ impl<'a> Load<'a> {
         let before = platform::activity();
         let Watched { clock, backend, scheduling } = stage.watched;
         let device = &self.case.key.device;
-        let mut surroundings = Surroundings::start(clock, backend, device, before);
-        let summary = sink.run(stage, scenario, &rule, &mut || surroundings.look())?;
-        let after = platform::activity();
-        let surroundings = surroundings.end(scheduling.clone());
+        let (summary, after, surroundings, device) = std::thread::scope(|scope| {
+            let sampler = settings.device_sampling_ns.map(|period| {
+                let period = Duration::from_nanos(period);
+                device_state::start(scope, clock, backend, device, period)
+            });
+            let mut surroundings = Surroundings::start(clock, backend, device, before);
+            let summary = sink.run(stage, scenario, &rule, &mut || surroundings.look())?;
+            let after = platform::activity();
+            let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
+            Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
+        })?;
         let verdict = self.judge(&summary, &sink, search.as_ref());
         let latencies = sink.latencies;
         Ok(Measured {
@@ -401,6 +412,7 @@ impl<'a> Load<'a> {
             before,
             after,
             surroundings,
+            device,
         })
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
 use host_record::{
-    CaseSpec, Failure, InvalidReason, Phase, Placement, PlacementRule, Timings, Warning,
-    WarningKind, WorkerReport,
+    AllocatorUse, CaseSpec, Failure, Gap, InvalidReason, Phase, Placement, PlacementRule, Timings,
+    Warning, WarningKind, WorkerReport,
 };
 use host_statistics::median;
 use plugin_api::abi::OPTION_PLACEMENT;
@@ -26,9 +26,11 @@ use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
 use crate::outputs::NotNumbers;
+use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{
-    clock, device_time, early, hash, outputs, parity, pinning, platform, profile, reference, stages,
+    clock, device_state, device_time, early, hash, outputs, parity, pinning, platform, profile,
+    reference, stages,
 };
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
@@ -136,7 +138,7 @@ pub(crate) fn measure(
                 .map_err(failure::backend(Phase::Prepare))?
         }
     }?;
-    let (mut conditions, disturbances) = measured.surroundings;
+    let (mut conditions, mut disturbances) = measured.surroundings;
     // Before the outputs are collected, which needs memory of its own.
     let peak_memory_bytes = platform::peak_memory();
     let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
@@ -144,6 +146,21 @@ pub(crate) fn measure(
     // As with the runs above, a backend that fails now has done what it was asked for.
     let mut not_numbers = target.not_numbers(model.info()).unwrap_or_default();
     let session = target.into_session();
+    let device_states = match measured.device {
+        Some(Ok((states, samples))) => {
+            disturbances.extend(device_state::warning(&states));
+            conditions.device_state = Some(Ok(states));
+            samples
+        }
+        Some(Err(gap)) => {
+            conditions.device_state = Some(Err(gap));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    if let Some(memory) = &mut conditions.memory {
+        memory.allocator = Some(allocator_use(&session));
+    }
 
     let evidence = Evidence {
         case,
@@ -252,6 +269,19 @@ pub(crate) fn measure(
         warm_up: measured.warm_up,
         conditions,
         profile: operators,
+        device_states,
+    })
+}
+
+/// What the engine's allocator says of the session's memory on the device.
+fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
+    let found = session.allocator_use().ok_or_else(|| not_offered(plugin_api::abi::ALLOCATOR))?;
+    let found = found.map_err(|error| refused(&error))?;
+    Ok(AllocatorUse {
+        name: found.name,
+        used_bytes: found.used_bytes,
+        peak_bytes: found.peak_bytes,
+        reserved_bytes: found.reserved_bytes,
     })
 }
 

@@ -394,7 +394,8 @@ TARE_EXPORT const tare_backend_api *tare_backend_v1(const tare_host_api *host);
 
 /* get_extension answers with a pointer to the table that is named here, or with NULL. A backend offers
  * what it knows and nothing else: what is not offered is shown as a gap, and an error from one of
- * these calls as a gap with its message. None of them is called while queries are timed. */
+ * these calls as a gap with its message. None of them is called while queries are timed, but for
+ * tare_device_state, and that only where the user asks for it. */
 
 /* Energy of a device. The table is a tare_device_energy. */
 #define TARE_DEVICE_ENERGY "tare/device-energy/1"
@@ -427,6 +428,57 @@ typedef struct tare_device_memory {
     size_t struct_size;
     tare_error *(*read)(tare_device_memory_args *args); /* [main thread] */
 } tare_device_memory;
+
+/* What a device does at the moment. The table is a tare_device_state. */
+#define TARE_DEVICE_STATE "tare/device-state/1"
+
+/* What keeps a device's clocks below what they could be, as bits. */
+#define TARE_SLOWED_BY_IDLENESS 1u
+#define TARE_SLOWED_BY_SETTING 2u /* Clocks that somebody has set. */
+#define TARE_SLOWED_BY_POWER 4u
+#define TARE_SLOWED_BY_HEAT 8u
+#define TARE_SLOWED_BY_OTHER 16u
+
+typedef struct tare_device_state_args {
+    size_t struct_size;
+    tare_backend *backend;
+    tare_string device;        /* A device's id. */
+    double utilisation;        /* out: part of the latest time in which it computed, 0 to 1. This and
+                                * each of the next five is not a number where the device does not tell. */
+    double memory_utilisation; /* out: part of that time in which its memory was read or written. */
+    double clock_hertz;        /* out: of what computes. */
+    double memory_clock_hertz; /* out */
+    double temperature_celsius; /* out */
+    double power_watts;         /* out: of the whole device. */
+    uint32_t slowed_known;      /* out: 0 where the device does not tell what slows it. */
+    uint32_t slowed_by;         /* out: TARE_SLOWED_BY bits. */
+} tare_device_state_args;
+
+typedef struct tare_device_state {
+    size_t struct_size;
+    /* [any thread] Also while other calls are under way and queries are timed: it holds nothing that
+     * a run waits for. */
+    tare_error *(*read)(tare_device_state_args *args);
+} tare_device_state;
+
+/* Memory of a session by the allocator of its engine, beside what the driver says. The table is a
+ * tare_allocator. */
+#define TARE_ALLOCATOR "tare/allocator/1"
+
+typedef struct tare_allocator_args {
+    size_t struct_size;
+    tare_session *session;
+    tare_string name;        /* out: as the engine calls it, such as "Cuda"; until the allocator is asked
+                              * again or the session is released. */
+    uint64_t used_bytes;     /* out: what is allocated from it now. */
+    uint64_t peak_bytes;     /* out: the most that ever was; 0: unknown. */
+    uint64_t reserved_bytes; /* out: what it holds of the device's memory, used or not; 0: unknown. */
+} tare_allocator_args;
+
+typedef struct tare_allocator {
+    size_t struct_size;
+    tare_error *(*read)(tare_allocator_args *args); /* [main thread] */
+} tare_allocator;
 
 /* Stages of a run, for backends whose runs copy by themselves. The table is a tare_stage_times. */
 #define TARE_STAGE_TIMES "tare/stage-times/1"
@@ -545,6 +597,10 @@ TARE_ASSERT_SIZE(tare_device_energy_args, 40);
 TARE_ASSERT_SIZE(tare_device_energy, 16);
 TARE_ASSERT_SIZE(tare_device_memory_args, 48);
 TARE_ASSERT_SIZE(tare_device_memory, 16);
+TARE_ASSERT_SIZE(tare_device_state_args, 88);
+TARE_ASSERT_SIZE(tare_device_state, 16);
+TARE_ASSERT_SIZE(tare_allocator_args, 56);
+TARE_ASSERT_SIZE(tare_allocator, 16);
 TARE_ASSERT_SIZE(tare_stage_times_args, 40);
 TARE_ASSERT_SIZE(tare_stage_times, 16);
 TARE_ASSERT_SIZE(tare_device_timer_args, 24);

@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <new>
@@ -452,6 +453,7 @@ struct PreparedSession {
     std::vector<tare_attribute> used;
     tare_session_info raw;
     std::unique_ptr<StoredProfile> profile; /* What the latest one said. */
+    std::string allocator;                  /* Its name, as it was last asked for. */
 
     PreparedSession(std::unique_ptr<Session> prepared, const ModelInfo &info)
         : session(std::move(prepared)), input_count(info.inputs.size()),
@@ -733,6 +735,13 @@ struct DeviceMemory {
     uint64_t peak_bytes; /* 0: unknown. */
 };
 
+struct AllocatorUse {
+    std::string name; /* As the engine calls it. */
+    uint64_t used_bytes;
+    uint64_t peak_bytes;     /* 0: unknown. */
+    uint64_t reserved_bytes; /* 0: unknown. */
+};
+
 struct StageTimes {
     uint64_t copy_in_ns;
     uint64_t compute_ns;
@@ -764,6 +773,45 @@ template <typename B> const void *device_memory() {
                 const DeviceMemory memory = backend.device_memory(detail::own(args->device));
                 args->used_bytes = memory.used_bytes;
                 args->peak_bytes = memory.peak_bytes;
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_DEVICE_STATE with. `B` is the backend's class, and has
+ * `static void device_state(const std::string &device, tare_device_state_args &state)`, which sets what
+ * the device tells: what it leaves is not known. It has no instance, since it is called on another
+ * thread than everything else. */
+template <typename B> const void *device_state() {
+    static const tare_device_state table = {
+        sizeof(tare_device_state), [](tare_device_state_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_device_state_args, args, slowed_by);
+                const double unknown = std::numeric_limits<double>::quiet_NaN();
+                args->utilisation = args->memory_utilisation = unknown;
+                args->clock_hertz = args->memory_clock_hertz = unknown;
+                args->temperature_celsius = args->power_watts = unknown;
+                args->slowed_known = args->slowed_by = 0;
+                B::device_state(detail::own(args->device), *args);
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_ALLOCATOR with. `S` is the class of its sessions, and has
+ * `tare::AllocatorUse allocator_use()`. */
+template <typename S> const void *allocator() {
+    static const tare_allocator table = {
+        sizeof(tare_allocator), [](tare_allocator_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_allocator_args, args, reserved_bytes);
+                detail::PreparedSession &prepared = detail::session(args->session);
+                const AllocatorUse use = static_cast<S &>(*prepared.session).allocator_use();
+                prepared.allocator = use.name;
+                args->name = {prepared.allocator.data(), prepared.allocator.size()};
+                args->used_bytes = use.used_bytes;
+                args->peak_bytes = use.peak_bytes;
+                args->reserved_bytes = use.reserved_bytes;
             });
         }};
     return &table;

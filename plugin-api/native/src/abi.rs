@@ -27,6 +27,10 @@ pub const DEVICE_MEMORY: &str = "tare/device-memory/1";
 /// Name of the extension whose table is [`StageTimes`].
 pub const STAGE_TIMES: &str = "tare/stage-times/1";
 
+/// Name of the extension whose table is [`DeviceState`].
+pub const DEVICE_STATE: &str = "tare/device-state/1";
+/// Name of the extension whose table is [`Allocator`].
+pub const ALLOCATOR: &str = "tare/allocator/1";
 /// Name of the extension whose table is [`DeviceTimer`].
 pub const DEVICE_TIMER: &str = "tare/device-timer/1";
 /// Name of the extension whose table is [`Profile`].
@@ -39,6 +43,20 @@ pub const OPTION_PLACEMENT: &str = "placement";
 pub const DYNAMIC: i64 = -1;
 /// `run` may return as soon as the work is queued.
 pub const RUN_ENQUEUE: u64 = 1;
+
+/// What keeps a device's clocks below what they could be, as bits of `slowed_by`.
+pub mod slowed_by {
+    /// There is nothing to do.
+    pub const IDLENESS: u32 = 1;
+    /// Somebody has set them.
+    pub const SETTING: u32 = 2;
+    /// A limit on power.
+    pub const POWER: u32 = 4;
+    /// It is too hot.
+    pub const HEAT: u32 = 8;
+    /// Something else.
+    pub const OTHER: u32 = 16;
+}
 
 /// Codes of [`Error`].
 pub mod error_code {
@@ -375,6 +393,43 @@ structs! {
     sized DeviceMemory as tare_device_memory = 16 {
         struct_size: usize,
         read: Option<Call<DeviceMemoryArgs>>,
+    }
+
+    /// Arguments of [`DeviceState`]'s `read`.
+    sized DeviceStateArgs as tare_device_state_args = 88 {
+        struct_size: usize,
+        backend: *mut Backend,
+        device: String,
+        utilisation: f64,
+        memory_utilisation: f64,
+        clock_hertz: f64,
+        memory_clock_hertz: f64,
+        temperature_celsius: f64,
+        power_watts: f64,
+        slowed_known: u32,
+        slowed_by: u32,
+    }
+
+    /// The extension [`DEVICE_STATE`].
+    sized DeviceState as tare_device_state = 16 {
+        struct_size: usize,
+        read: Option<Call<DeviceStateArgs>>,
+    }
+
+    /// Arguments of [`Allocator`]'s `read`.
+    sized AllocatorArgs as tare_allocator_args = 56 {
+        struct_size: usize,
+        session: *mut Session,
+        name: String,
+        used_bytes: u64,
+        peak_bytes: u64,
+        reserved_bytes: u64,
+    }
+
+    /// The extension [`ALLOCATOR`].
+    sized Allocator as tare_allocator = 16 {
+        struct_size: usize,
+        read: Option<Call<AllocatorArgs>>,
     }
 
     /// Arguments of [`StageTimes`]'s `run`.

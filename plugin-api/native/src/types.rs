@@ -238,6 +238,38 @@ pub struct ModelInfo {
     pub outputs: Vec<TensorInfo>,
 }
 
+/// What a device does at a moment, as far as it tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DeviceReading {
+    /// Part of the latest time in which it computed, 0 to 1.
+    pub utilisation: Option<f64>,
+    /// Part of that time in which its memory was read or written, 0 to 1.
+    pub memory_utilisation: Option<f64>,
+    /// Clock of what computes, in hertz.
+    pub clock_hertz: Option<f64>,
+    /// Clock of its memory, in hertz.
+    pub memory_clock_hertz: Option<f64>,
+    /// Temperature in degrees Celsius.
+    pub temperature_celsius: Option<f64>,
+    /// Power of the whole device, in watts.
+    pub power_watts: Option<f64>,
+    /// What keeps its clocks below what they could be: bits of [`abi::slowed_by`](crate::abi::slowed_by).
+    pub slowed_by: Option<u32>,
+}
+
+/// What a session holds of a device's memory, as its engine's allocator counts it, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllocatorUse {
+    /// The allocator, as the engine calls it.
+    pub name: String,
+    /// What is allocated now.
+    pub used_bytes: u64,
+    /// The most that ever was, where it is known.
+    pub peak_bytes: Option<u64>,
+    /// What the allocator holds of the device's memory, used or not, where it is known.
+    pub reserved_bytes: Option<u64>,
+}
+
 /// An operator as it ran: after fusion, so it may stand for several of the model's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfiledOperator {

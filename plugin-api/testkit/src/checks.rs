@@ -629,13 +629,30 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     ensure(after >= before, || {
         format!("the device's counter of energy went from {before:?} µJ back to {after:?} µJ")
     })?;
-    // That the peak is not below what is in use, the host's side sees to.
+    // That the peak is not below what is in use, and figures are such as can be, the host's side sees to.
     told(ready.backend.device_memory(&device))?;
+    told(ready.session.allocator_use())?;
+    state_is_told_while_running(&mut ready, &device)?;
     stages_can_be_true(&mut ready)?;
     device_time_can_be_true(&mut ready)?;
     profile_can_be_true(&mut ready)?;
     says(ready.call.run())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
+}
+
+/// What a device does is asked for on another thread while this one runs.
+fn state_is_told_while_running(ready: &mut Ready, device: &str) -> Outcome {
+    const READINGS: usize = 10;
+    let Some(reader) = ready.backend.device_state(device) else { return Ok(()) };
+    let reader = says(reader)?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| (0..READINGS).try_for_each(|_| reader.read().map(drop)));
+        while !thread.is_finished() {
+            says(ready.call.run())?;
+            says(ready.session.synchronise())?;
+        }
+        told(thread.join().ok()).map(drop)
+    })
 }
 
 fn stages_can_be_true(ready: &mut Ready) -> Outcome {

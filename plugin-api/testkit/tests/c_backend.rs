@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use common::{FOLDER, build};
 use plugin_api::abi;
-use plugin_api::client::{Backend, DataType, LoadRequest, ProfiledOperator, TensorView};
+use plugin_api::client::{
+    AllocatorUse, Backend, DataType, DeviceReading, LoadRequest, ProfiledOperator, TensorView,
+};
 use plugin_testkit::{Fixture, Suite};
 
 /// The example in Rust.
@@ -99,11 +101,31 @@ fn extensions_are_told(source: &str) {
         assert_eq!(error.message, "there is no device `gpu:0`");
     }
 
+    let reader = backend.device_state("gpu:0").expect("the extension").expect("a reader");
+    let error = reader.read().expect_err("no such device");
+    assert_eq!(error.message, "there is no device `gpu:0`");
+    let reader = backend.device_state("scale:0").expect("the extension").expect("a reader");
+    // On another thread, as it is used.
+    let reading = std::thread::scope(|scope| scope.spawn(|| reader.read()).join());
+    let expected = DeviceReading {
+        utilisation: Some(0.5),
+        clock_hertz: Some(1e9),
+        temperature_celsius: Some(40.0),
+        slowed_by: Some(abi::slowed_by::HEAT),
+        ..DeviceReading::default()
+    };
+    assert_eq!(reading.expect("no panic").expect("a reading"), expected);
+
     let path = Path::new(FOLDER).join("three.scale");
     let path = path.to_str().expect("UTF-8");
     let request = LoadRequest { path, device: "scale:0", threads: None, options: &[] };
     let model = backend.load(&request).expect("a model");
     let session = model.prepare("fp32", &[vec![1, 4]]).expect("a session");
+    let found = session.allocator_use().expect("the extension").expect("an answer");
+    let name = "Scale".to_owned();
+    let expected =
+        AllocatorUse { name, used_bytes: 100, peak_bytes: Some(200), reserved_bytes: None };
+    assert_eq!(found, expected);
     let bytes: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0].into_iter().flat_map(f32::to_ne_bytes).collect();
     let view = TensorView { dtype: DataType::F32, shape: &[1, 4], strides: None, bytes: &bytes };
     let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");
@@ -148,6 +170,7 @@ fn what_a_backend_does_not_offer_is_nothing() {
     let backend = unsafe { Backend::open(*entry) }.expect("a backend");
     assert!(backend.device_energy("scale:0").is_none());
     assert!(backend.device_memory("scale:0").is_none());
+    assert!(backend.device_state("scale:0").is_none());
 }
 
 fn refuses_a_file_that_is_no_model(library: &Path) {

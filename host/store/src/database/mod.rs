@@ -28,7 +28,7 @@ use host_record::{Cell, Table};
 use crate::error::{StoreError, duckdb_message};
 use crate::platform::sync_folder;
 use crate::results_folder::{ResultsFolder, folder_name};
-use crate::run::{Flaw, Inspection, RunFolder};
+use crate::run::{DEVICE_STATE_NUMBERS, Flaw, Inspection, RunFolder};
 
 /// Name of the database file in a results folder.
 pub const DATABASE_FILE: &str = "tare.duckdb";
@@ -236,6 +236,14 @@ impl Database {
                 .execute_batch(&format!("CREATE TEMP VIEW operators AS {view}"))
                 .map_err(failed(&path, "read the profiles"))?;
         }
+        if sql.to_ascii_lowercase().contains("device_states") {
+            let files = has_files(&results, "device-states")?
+                .then(|| pattern_literal(results.path(), "runs/*/device-states/*.parquet"));
+            let view = device_states_view(files.as_deref());
+            connection
+                .execute_batch(&format!("CREATE TEMP VIEW device_states AS {view}"))
+                .map_err(failed(&path, "read what devices did"))?;
+        }
         // A file of samples that is no longer one stands in the way of those only who ask for it.
         if Self::reads_samples(sql) {
             made.map_err(failed(&path, "read the samples"))?;
@@ -357,6 +365,26 @@ pub(crate) fn operators_view(files: Option<&str>) -> String {
                  NULL::VARCHAR AS kind, NULL::VARCHAR AS provider, NULL::BIGINT AS start_ns, \
                  NULL::BIGINT AS duration_ns WHERE false"
             .into(),
+    }
+}
+
+/// A view over files of what devices did.
+pub(crate) fn device_states_view(files: Option<&str>) -> String {
+    let numbers = DEVICE_STATE_NUMBERS.map(|(name, _)| name);
+    match files {
+        Some(files) => format!(
+            "SELECT parse_path(filename)[-3] AS run_id, \
+             split_part(parse_filename(filename), '.', 1) AS case_id, \
+             coalesce(try_cast(split_part(parse_filename(filename), '.', 2) AS INTEGER), 0) \
+             AS process, time_ns::BIGINT AS time_ns, {}, slowed_by::VARCHAR AS slowed_by \
+             FROM read_parquet({files}, filename = true)",
+            numbers.join(", ")
+        ),
+        None => format!(
+            "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::INTEGER AS process, \
+             NULL::BIGINT AS time_ns, {}, NULL::VARCHAR AS slowed_by WHERE false",
+            numbers.map(|name| format!("NULL::DOUBLE AS {name}")).join(", ")
+        ),
     }
 }
 

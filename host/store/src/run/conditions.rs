@@ -7,6 +7,16 @@ fn gap(reason: &str) -> Gap {
     Gap { kind: GapKind::NotMeasured, reason: reason.into() }
 }
 
+/// The most bytes that the engine's allocator counted on the device.
+pub(super) fn allocator_peak(conditions: &Conditions) -> Result<u64, Gap> {
+    let found = conditions.memory.as_ref().and_then(|memory| memory.allocator.as_ref());
+    let found = found.ok_or_else(|| gap("the record is from before allocators were asked"))?;
+    let found = found.as_ref().map_err(Clone::clone)?;
+    found.peak_bytes.ok_or_else(|| {
+        gap(&format!("the allocator `{}` does not tell the most that it held", found.name))
+    })
+}
+
 /// Joules of what a column of energy is about.
 pub(super) fn energy(conditions: &Conditions, name: &str) -> Result<f64, Gap> {
     let energy = conditions.energy.as_ref();
@@ -44,6 +54,7 @@ pub(super) fn missing(conditions: &Conditions, names: &[impl AsRef<str>]) -> Vec
             column::DEVICE_MEMORY => {
                 conditions.memory.as_ref()?.device_peak_bytes.as_ref()?.as_ref().err().cloned()
             }
+            column::DEVICE_ALLOCATOR => allocator_peak(conditions).err(),
             column::COPY_IN_TIME | column::COMPUTE_TIME | column::COPY_OUT_TIME => {
                 conditions.stages.as_ref()?.as_ref().err().cloned()
             }

@@ -59,6 +59,8 @@ pub enum CaseFile {
     Labels,
     /// The operators of one run.
     Profile,
+    /// What the device did, look by look.
+    DeviceStates,
 }
 
 /// What became of a lost file.
@@ -86,7 +88,8 @@ pub enum Loss {
 }
 
 impl CaseFile {
-    const ALL: [Self; 4] = [Self::Samples, Self::Outputs, Self::Labels, Self::Profile];
+    const ALL: [Self; 5] =
+        [Self::Samples, Self::Outputs, Self::Labels, Self::Profile, Self::DeviceStates];
 
     /// The word for it, which is also its folder's name.
     #[must_use]
@@ -96,6 +99,7 @@ impl CaseFile {
             Self::Outputs => "outputs",
             Self::Labels => "labels",
             Self::Profile => "profiles",
+            Self::DeviceStates => "device-states",
         }
     }
 
@@ -123,6 +127,7 @@ impl CaseFile {
             Self::Outputs => layout.outputs(part),
             Self::Labels => layout.labels(part),
             Self::Profile => layout.profile(part),
+            Self::DeviceStates => layout.device_states(part),
         }
     }
 }
@@ -193,6 +198,8 @@ pub(super) struct Files {
     labels: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     profiles: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device_states: Option<u64>,
 }
 
 impl Files {
@@ -211,6 +218,7 @@ impl Files {
             outputs: length(CaseFile::Outputs)?,
             labels: length(CaseFile::Labels)?,
             profiles: length(CaseFile::Profile)?,
+            device_states: length(CaseFile::DeviceStates)?,
         })
     }
 
@@ -220,6 +228,7 @@ impl Files {
             CaseFile::Outputs => self.outputs,
             CaseFile::Labels => self.labels,
             CaseFile::Profile => self.profiles,
+            CaseFile::DeviceStates => self.device_states,
         }
     }
 }
@@ -371,7 +380,7 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
     }
     let read = match file {
         CaseFile::Samples => SampleReader::of(path, opened).map(drop),
-        CaseFile::Outputs | CaseFile::Labels | CaseFile::Profile => {
+        CaseFile::Outputs | CaseFile::Labels | CaseFile::Profile | CaseFile::DeviceStates => {
             SerializedFileReader::new(opened).map(drop).map_err(StoreError::parquet(path))
         }
     };

@@ -333,6 +333,7 @@ impl RunFolder {
                 let peak = memory.and_then(|it| it.device_peak_bytes.as_ref()?.as_ref().ok());
                 ("B", single(peak.copied()))
             }
+            column::DEVICE_ALLOCATOR => ("B", single(conditions::allocator_peak(conditions).ok())),
             column::PACKAGE_ENERGY | column::MEMORY_ENERGY | column::DEVICE_ENERGY => {
                 ("J", real(conditions::energy(conditions, name).ok()))
             }

@@ -1,6 +1,7 @@
 //! One run's folder: what lies in it, who writes it and who reads it.
 
 mod conditions;
+mod device_states;
 mod flaws;
 mod folder;
 mod header;
@@ -19,6 +20,7 @@ pub use header::{
 pub use lines::TornLine;
 pub use writer::{PlanWriter, RunWriter};
 
+pub(crate) use device_states::NUMBERS as DEVICE_STATE_NUMBERS;
 pub(crate) use flaws::{Inspection, without_samples};
 pub(crate) use folder::hexadecimal;
 pub(crate) use samples::SampleColumn;
@@ -93,24 +95,30 @@ impl Layout {
         self.root.join("profiles").join(format!("{part}.parquet"))
     }
 
+    pub(crate) fn device_states(&self, part: &str) -> PathBuf {
+        self.root.join("device-states").join(format!("{part}.parquet"))
+    }
+
     pub(crate) fn standard_error(&self, part: &str) -> PathBuf {
         self.root.join("stderr").join(format!("{part}.txt"))
     }
 
     /// The files that belong to one process of a case, which are named by its part.
-    pub(crate) fn case_files(&self, part: &str) -> [PathBuf; 5] {
+    pub(crate) fn case_files(&self, part: &str) -> [PathBuf; 6] {
         [
             self.samples(part),
             self.outputs(part),
             self.labels(part),
             self.profile(part),
+            self.device_states(part),
             self.standard_error(part),
         ]
     }
 }
 
 /// The folders of [`Layout::case_files`].
-pub(crate) const CASE_FOLDERS: [&str; 5] = ["samples", "outputs", "labels", "profiles", "stderr"];
+pub(crate) const CASE_FOLDERS: [&str; 6] =
+    ["samples", "outputs", "labels", "profiles", "device-states", "stderr"];
 
 /// The name under which a file is written before it is complete.
 pub(crate) fn partial(path: &Path) -> PathBuf {

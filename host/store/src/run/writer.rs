@@ -10,6 +10,7 @@ use host_record::{
     part,
 };
 
+use super::device_states::write_device_states;
 use super::flaws::{Files, JournalLine, Loss, LostFile, forget};
 use super::folder::{JournalRecords, RunFolder, stems, write_json};
 use super::header::{
@@ -381,6 +382,10 @@ impl Recorder for RunWriter {
             let profile = std::mem::take(&mut report.profile);
             if !profile.is_empty() {
                 write_profile(&self.folder.layout.profile(&part), &profile)?;
+            }
+            let states = std::mem::take(&mut report.device_states);
+            if !states.is_empty() {
+                write_device_states(&self.folder.layout.device_states(&part), &states)?;
             }
         }
         let standard_error = std::mem::take(&mut record.standard_error);

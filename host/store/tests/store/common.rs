@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DomainEnergy, Energy,
-    Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse, MetricValue, Mode, Outcome,
-    OutputBlock, PlacementRule, PluginIdentity, Precision, Processor, ProfiledOperator,
-    RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario, StageTimes, Timings,
-    WarmUp, Warning, WarningKind, WorkerReport,
+    AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
+    DomainEnergy, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse,
+    MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
+    ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario,
+    SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
@@ -124,7 +124,21 @@ pub(crate) fn report() -> WorkerReport {
         used: BTreeMap::from([("engine".into(), "rten".into())]),
         conditions: conditions(),
         profile: vec![operator("conv", 0, 70), operator("softmax", 70, 10)],
+        device_states: vec![
+            look(10, Some(&[SlowedBy::Power, SlowedBy::Heat])),
+            look(20, Some(&[])),
+            look(30, None),
+        ],
         ..WorkerReport::default()
+    }
+}
+
+fn look(time_ns: u64, slowed_by: Option<&[SlowedBy]>) -> DeviceSample {
+    DeviceSample {
+        time_ns,
+        clock_hertz: Some(1.5e9),
+        slowed_by: slowed_by.map(<[_]>::to_vec),
+        ..DeviceSample::default()
     }
 }
 
@@ -147,6 +161,12 @@ pub(crate) fn conditions() -> Conditions {
             average_of: 20,
             proportional_bytes: Some(45 << 20),
             device_peak_bytes: Some(Ok(1 << 30)),
+            allocator: Some(Ok(AllocatorUse {
+                name: "Arena".into(),
+                used_bytes: 1 << 28,
+                peak_bytes: Some(1 << 29),
+                reserved_bytes: None,
+            })),
         }),
         stages: Some(Ok(StageTimes {
             queries: 10,

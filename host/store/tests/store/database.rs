@@ -624,6 +624,7 @@ fn views_of_an_empty_run_are_empty() {
     assert_eq!(read(&views, "run").rows.len(), 1);
     assert!(views.query("FROM outputs").expect("outputs").rows.is_empty());
     assert!(views.query("FROM operators").expect("operators").rows.is_empty());
+    assert!(views.query("FROM device_states").expect("looks").rows.is_empty());
 }
 
 #[test]
@@ -656,6 +657,18 @@ fn exports_can_be_read_by_others() {
     assert_eq!(lines[1], format!("{run},{case},conv,Node,TestProvider,0,70"));
     assert_eq!(lines[2], format!("{run},{case},softmax,Node,TestProvider,70,10"));
 
+    export(writer.folder(), "device_states", ExportFormat::Csv, &to("d.csv")).expect("an export");
+    let text = fs::read_to_string(to("d.csv")).expect("a file");
+    let lines: Vec<_> = text.lines().take(4).collect();
+    assert_eq!(
+        lines[0],
+        "run_id,case_id,process,time_ns,utilisation,memory_utilisation,clock_hertz,\
+         memory_clock_hertz,temperature_celsius,power_watts,slowed_by"
+    );
+    assert_eq!(lines[1], format!("{run},{case},0,10,,,1500000000.0,,,,power heat"));
+    assert_eq!(lines[2], format!("{run},{case},0,20,,,1500000000.0,,,,\"\""));
+    assert_eq!(lines[3], format!("{run},{case},0,30,,,1500000000.0,,,,"));
+
     export(writer.folder(), "latency_quantiles", ExportFormat::Parquet, &to("q.parquet"))
         .expect("an export");
     let connection = duckdb::Connection::open_in_memory().expect("a client");
@@ -666,7 +679,10 @@ fn exports_can_be_read_by_others() {
 
     let error = export(writer.folder(), "nonesuch", ExportFormat::Csv, &to("n.csv"));
     assert!(
-        error.expect_err("no such view").to_string().contains("samples, outputs, operators, run")
+        error
+            .expect_err("no such view")
+            .to_string()
+            .contains("samples, outputs, operators, device_states, run")
     );
     let error = export(writer.folder(), "samples", ExportFormat::Csv, &to("no/such/folder.csv"));
     assert!(error.is_err());

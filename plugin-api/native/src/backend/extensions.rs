@@ -12,10 +12,12 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::glue::{Instance, arguments, guard, handle, profile_with, run_with, text};
+use super::glue::{
+    Instance, allocator_with, arguments, guard, handle, profile_with, run_with, text,
+};
 use super::{Backend, Model, Result, Session};
 use crate::abi;
-use crate::types::ProfiledOperator;
+use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
 /// A backend that knows what energy its devices take: `tare/device-energy/1`.
 pub trait DeviceEnergy: Backend {
@@ -45,6 +47,29 @@ pub trait DeviceMemory: Backend {
     ///
     /// Where there is no such device, or it does not tell.
     fn memory(&self, device: &str) -> Result<MemoryUse>;
+}
+
+/// A backend whose devices tell what they do at the moment: `tare/device-state/1`.
+///
+/// It is asked on a thread of its own while queries are timed, so there is no instance to ask, and
+/// nothing that a run waits for may be held meanwhile.
+pub trait DeviceState: Backend {
+    /// What the device does.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such device, or it does not tell.
+    fn reading(device: &str) -> Result<DeviceReading>;
+}
+
+/// A session whose engine has an allocator that counts: `tare/allocator/1`.
+pub trait Allocator: Session {
+    /// What it says.
+    ///
+    /// # Errors
+    ///
+    /// Where the engine does not tell.
+    fn allocator_use(&mut self) -> Result<AllocatorUse>;
 }
 
 /// Stages of a run, in nanoseconds.
@@ -124,6 +149,33 @@ pub fn device_memory<B: DeviceMemory>() -> NonNull<c_void> {
     .cast()
 }
 
+/// The table for [`abi::DEVICE_STATE`].
+#[must_use]
+pub fn device_state<B: DeviceState>() -> NonNull<c_void> {
+    const {
+        NonNull::from_ref(&abi::DeviceState {
+            struct_size: size_of::<abi::DeviceState>(),
+            read: Some(read_state::<B>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::ALLOCATOR`].
+#[must_use]
+pub fn allocator<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: Allocator,
+{
+    const {
+        NonNull::from_ref(&abi::Allocator {
+            struct_size: size_of::<abi::Allocator>(),
+            read: Some(read_allocator::<B::Model>),
+        })
+    }
+    .cast()
+}
+
 /// The table for [`abi::STAGE_TIMES`].
 #[must_use]
 pub fn stage_times<B: Backend>() -> NonNull<c_void>
@@ -198,6 +250,41 @@ unsafe extern "C" fn read_memory<B: DeviceMemory>(
         args.used_bytes = memory.used_bytes;
         args.peak_bytes = memory.peak_bytes.unwrap_or(0);
         Ok(())
+    })
+}
+
+unsafe extern "C" fn read_state<B: DeviceState>(
+    args: *mut abi::DeviceStateArgs,
+) -> *mut abi::Error {
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`. The backend's handle is left alone, since another
+        // thread may be using it.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        let device = unsafe { text(args.device, "the device") }?;
+        let reading = B::reading(device)?;
+        let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        args.utilisation = number(reading.utilisation);
+        args.memory_utilisation = number(reading.memory_utilisation);
+        args.clock_hertz = number(reading.clock_hertz);
+        args.memory_clock_hertz = number(reading.memory_clock_hertz);
+        args.temperature_celsius = number(reading.temperature_celsius);
+        args.power_watts = number(reading.power_watts);
+        args.slowed_known = u32::from(reading.slowed_by.is_some());
+        args.slowed_by = reading.slowed_by.unwrap_or(0);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn read_allocator<M: Model>(args: *mut abi::AllocatorArgs) -> *mut abi::Error
+where
+    M::Session: Allocator,
+{
+    guard(|| {
+        // SAFETY: the contract of `plugin_api.h`.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the contract.
+        unsafe { allocator_with::<M>(args, Allocator::allocator_use) }
     })
 }
 

@@ -20,7 +20,7 @@ use super::{
     Tensor, View, ViewMut,
 };
 use crate::abi::{self, SizedStruct};
-use crate::types::{Dimension, ModelInfo, ProfiledOperator};
+use crate::types::{AllocatorUse, Dimension, ModelInfo, ProfiledOperator};
 
 /// What a backend's handle is.
 pub(super) struct Instance<B> {
@@ -43,6 +43,8 @@ struct PreparedSession<S> {
     output_count: usize,
     info: StoredSessionInfo,
     profile: StoredProfile,
+    /// Name of its allocator, as it was last asked for.
+    allocator: String,
 }
 
 /// What an error's handle is.
@@ -361,6 +363,7 @@ unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi:
             output_count: loaded.info.owned.outputs.len(),
             info,
             profile: StoredProfile::default(),
+            allocator: String::new(),
         }));
         args.session = prepared.cast();
         // SAFETY: it was just made.
@@ -492,6 +495,26 @@ pub(super) unsafe fn profile_with<M: Model>(
     prepared.profile = StoredProfile::new(profile(&mut prepared.session, inputs)?);
     args.operators = prepared.profile.pointers.as_ptr();
     args.operator_count = prepared.profile.pointers.len();
+    Ok(())
+}
+
+/// Asks a session's allocator.
+///
+/// # Safety
+///
+/// The arguments are as the ABI describes them.
+pub(super) unsafe fn allocator_with<M: Model>(
+    args: &mut abi::AllocatorArgs,
+    read: impl FnOnce(&mut M::Session) -> Result<AllocatorUse>,
+) -> Result<()> {
+    // SAFETY: the contract.
+    let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
+    let found = read(&mut prepared.session)?;
+    prepared.allocator = found.name;
+    args.name = abi::String::borrow(&prepared.allocator);
+    args.used_bytes = found.used_bytes;
+    args.peak_bytes = found.peak_bytes.unwrap_or(0);
+    args.reserved_bytes = found.reserved_bytes.unwrap_or(0);
     Ok(())
 }
 

@@ -92,16 +92,17 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 pub use extensions::{
-    DeviceEnergy, DeviceMemory, DeviceTimer, MemoryUse, Profile, StageTimes, Stages, device_energy,
-    device_memory, device_timer, profile, stage_times,
+    Allocator, DeviceEnergy, DeviceMemory, DeviceState, DeviceTimer, MemoryUse, Profile,
+    StageTimes, Stages, allocator, device_energy, device_memory, device_state, device_timer,
+    profile, stage_times,
 };
 pub use glue::{enter, threads};
 pub use options::Options;
 pub use view::{Element, HostTensor, View, ViewMut};
 
 pub use crate::types::{
-    DataType, Description, Device, Dimension, ErrorCode, ModelInfo, ProfiledOperator, TensorInfo,
-    element_count,
+    AllocatorUse, DataType, Description, Device, DeviceReading, Dimension, ErrorCode, ModelInfo,
+    ProfiledOperator, TensorInfo, element_count,
 };
 
 /// A result of a backend's work.
@@ -197,8 +198,8 @@ pub trait Backend: Sized + 'static {
     fn load(&self, request: &LoadRequest<'_>) -> Result<Self::Model>;
 
     /// The table of an extension, which stays as it is as long as the backend lives. For those that
-    /// Tare defines, [`device_energy`], [`device_memory`], [`stage_times`], [`device_timer`] and
-    /// [`profile`] make it.
+    /// Tare defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`],
+    /// [`stage_times`], [`device_timer`] and [`profile`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None

@@ -1,8 +1,10 @@
 //! The extensions that Tare defines, as the host uses them. What a backend does not offer is `None`.
 
-use super::{Backend, BackendInner, Call, Error, Result, foreign};
+use std::marker::PhantomData;
+
+use super::{Backend, BackendInner, Call, Error, Result, Session, foreign};
 use crate::abi;
-use crate::types::ProfiledOperator;
+use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
 /// Memory on a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +119,119 @@ impl Backend {
             }
             0 => Ok(DeviceMemory { used_bytes, peak_bytes: None }),
             _ => Ok(DeviceMemory { used_bytes, peak_bytes: Some(peak_bytes) }),
+        }))
+    }
+}
+
+/// Reads what a device does, on any thread. It cannot outlive its backend.
+#[derive(Debug)]
+pub struct DeviceStateReader<'a> {
+    read: abi::Call<abi::DeviceStateArgs>,
+    handle: *mut abi::Backend,
+    device: &'a str,
+    /// The backend that it borrows.
+    backend: PhantomData<&'a ()>,
+}
+
+// SAFETY: the function may be called on any thread and at any time, as long as the backend lives, which
+// it does during `'a`.
+unsafe impl Send for DeviceStateReader<'_> {}
+// SAFETY: the same, and calls may be made at the same time.
+unsafe impl Sync for DeviceStateReader<'_> {}
+
+impl DeviceStateReader<'_> {
+    /// What the device does now.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its figures cannot be.
+    pub fn read(&self) -> Result<DeviceReading> {
+        let name = abi::DEVICE_STATE;
+        let mut args = abi::DeviceStateArgs {
+            struct_size: size_of::<abi::DeviceStateArgs>(),
+            backend: self.handle,
+            device: abi::String::borrow(self.device),
+            utilisation: f64::NAN,
+            memory_utilisation: f64::NAN,
+            clock_hertz: f64::NAN,
+            memory_clock_hertz: f64::NAN,
+            temperature_celsius: f64::NAN,
+            power_watts: f64::NAN,
+            slowed_known: 0,
+            slowed_by: 0,
+        };
+        // SAFETY: the arguments are whole, and any thread may call this one.
+        unsafe { invoke(name, self.read, &mut args) }?;
+        let told = |what: &str, value: f64, low: f64, high: f64| match value {
+            value if value.is_nan() => Ok(None),
+            value if (low..=high).contains(&value) => Ok(Some(value)),
+            _ => Err(Error::contract(name, format!("returned a {what} of {value}"))),
+        };
+        Ok(DeviceReading {
+            utilisation: told("utilisation", args.utilisation, 0.0, 1.0)?,
+            memory_utilisation: told("memory utilisation", args.memory_utilisation, 0.0, 1.0)?,
+            clock_hertz: told("clock", args.clock_hertz, 0.0, 1e12)?,
+            memory_clock_hertz: told("memory clock", args.memory_clock_hertz, 0.0, 1e12)?,
+            temperature_celsius: told("temperature", args.temperature_celsius, -273.15, 1e4)?,
+            power_watts: told("power", args.power_watts, 0.0, 1e6)?,
+            slowed_by: (args.slowed_known != 0).then_some(args.slowed_by),
+        })
+    }
+}
+
+impl Backend {
+    /// What reads the state of a device.
+    ///
+    /// # Errors
+    ///
+    /// Where the table of the extension breaks the rules.
+    #[must_use]
+    pub fn device_state<'a>(&'a self, device: &'a str) -> Option<Result<DeviceStateReader<'a>>> {
+        let read = self.inner.function(abi::DEVICE_STATE, |table: &abi::DeviceState| table.read)?;
+        let handle = self.inner.handle;
+        Some(read.map(|read| DeviceStateReader { read, handle, device, backend: PhantomData }))
+    }
+}
+
+impl Session {
+    /// What this session holds of its device's memory, as its engine's allocator counts it.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table or its figures break the rules.
+    #[must_use]
+    pub fn allocator_use(&self) -> Option<Result<AllocatorUse>> {
+        let name = abi::ALLOCATOR;
+        let read = self.inner.model.backend.function(name, |table: &abi::Allocator| table.read)?;
+        let mut args = abi::AllocatorArgs {
+            struct_size: size_of::<abi::AllocatorArgs>(),
+            session: self.inner.handle,
+            name: abi::String::EMPTY,
+            used_bytes: 0,
+            peak_bytes: 0,
+            reserved_bytes: 0,
+        };
+        // SAFETY: the arguments are whole and the handle is this session's.
+        let called = read.and_then(|read| unsafe { invoke(name, read, &mut args) });
+        let abi::AllocatorArgs { used_bytes, peak_bytes, reserved_bytes, .. } = args;
+        Some(called.and_then(|()| {
+            // SAFETY: the call has just handed it out, and the session is alive.
+            let allocator = unsafe { foreign::text(args.name, "an allocator's name") }
+                .map_err(|detail| Error::contract(name, detail))?;
+            for (what, bytes) in [("peak", peak_bytes), ("reserve", reserved_bytes)] {
+                if bytes != 0 && bytes < used_bytes {
+                    let detail =
+                        format!("returned a {what} of {bytes} B below {used_bytes} B in use");
+                    return Err(Error::contract(name, detail));
+                }
+            }
+            let known = |bytes: u64| (bytes != 0).then_some(bytes);
+            Ok(AllocatorUse {
+                name: allocator,
+                used_bytes,
+                peak_bytes: known(peak_bytes),
+                reserved_bytes: known(reserved_bytes),
+            })
         }))
     }
 }

@@ -29,12 +29,12 @@ use std::sync::Arc;
 
 pub use call::Call;
 pub use error::{Error, OpenError};
-pub use extensions::{DeviceMemory, StageTimes};
+pub use extensions::{DeviceMemory, DeviceStateReader, StageTimes};
 pub use tensor::{Tensor, TensorData, TensorView};
 
 pub use crate::types::{
-    DataType, Description, Device, Dimension, ErrorCode, ModelInfo, ProfiledOperator, TensorInfo,
-    element_count,
+    AllocatorUse, DataType, Description, Device, DeviceReading, Dimension, ErrorCode, ModelInfo,
+    ProfiledOperator, TensorInfo, element_count,
 };
 
 use crate::abi;

@@ -20,8 +20,9 @@ use engine_onnxruntime::{
 };
 use plugin_api::abi;
 use plugin_api::backend::{
-    Backend, Description, Device, DeviceEnergy, DeviceMemory, Error, ErrorCode, Host, LoadRequest,
-    MemoryUse, Result, device_energy, device_memory, device_timer, profile,
+    Backend, Description, Device, DeviceEnergy, DeviceMemory, DeviceReading, DeviceState, Error,
+    ErrorCode, Host, LoadRequest, MemoryUse, Result, device_energy, device_memory, device_state,
+    device_timer, profile,
 };
 
 use memory::Baseline;
@@ -49,7 +50,13 @@ impl Backend for CudaBackend {
     }
 
     fn description(&self) -> Description {
-        let extensions = [abi::DEVICE_ENERGY, abi::DEVICE_MEMORY, abi::DEVICE_TIMER, abi::PROFILE];
+        let extensions = [
+            abi::DEVICE_ENERGY,
+            abi::DEVICE_MEMORY,
+            abi::DEVICE_STATE,
+            abi::DEVICE_TIMER,
+            abi::PROFILE,
+        ];
         description("cuda", env!("CARGO_PKG_VERSION"), &extensions)
     }
 
@@ -57,6 +64,7 @@ impl Backend for CudaBackend {
         match name {
             abi::DEVICE_ENERGY => Some(device_energy::<Self>()),
             abi::DEVICE_MEMORY => Some(device_memory::<Self>()),
+            abi::DEVICE_STATE => Some(device_state::<Self>()),
             abi::DEVICE_TIMER => Some(device_timer::<Self>()),
             abi::PROFILE => Some(profile::<Self>()),
             _ => None,
@@ -114,6 +122,12 @@ fn set_unless_set(name: &str, value: &str) {
 impl DeviceEnergy for CudaBackend {
     fn microjoules(&self, device: &str) -> Result<u64> {
         Gpu::find(device)?.microjoules()
+    }
+}
+
+impl DeviceState for CudaBackend {
+    fn reading(device: &str) -> Result<DeviceReading> {
+        nvml::reading(device)
     }
 }
 

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Nvml, cuda_driver_version_major, cuda_driver_version_minor};
-use plugin_api::backend::{Device, Error, ErrorCode, Result};
+use plugin_api::abi;
+use plugin_api::backend::{Device, DeviceReading, Error, ErrorCode, Result};
 
 /// The library comes with the driver.
 const LIBRARY: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
@@ -159,6 +161,61 @@ impl Gpu {
     }
 }
 
+/// What a GPU does at the moment. It is asked again and again while queries are timed, so no more is
+/// asked of the driver than has to be.
+pub(crate) fn reading(id: &str) -> Result<DeviceReading> {
+    let index = id.strip_prefix("cuda:").and_then(|index| index.parse().ok());
+    let found = index.map(|index| {
+        nvml()?.device_by_index(index).map_err(|error| failed("opening the GPU", &error))
+    });
+    let gpu = match found {
+        Some(Ok(gpu)) => gpu,
+        // What there is, is said there.
+        _ => Gpu::find(id)?.device()?,
+    };
+    let hertz = |clock| gpu.clock_info(clock).ok().map(|megahertz| 1e6 * f64::from(megahertz));
+    let utilisation = gpu.utilization_rates().ok();
+    Ok(DeviceReading {
+        utilisation: utilisation.as_ref().map(|rates| f64::from(rates.gpu) / 100.0),
+        memory_utilisation: utilisation.as_ref().map(|rates| f64::from(rates.memory) / 100.0),
+        clock_hertz: hertz(Clock::SM),
+        memory_clock_hertz: hertz(Clock::Memory),
+        temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
+        power_watts: gpu.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1000.0),
+        slowed_by: gpu.current_throttle_reasons().ok().map(slowed_by),
+    })
+}
+
+/// NVML's reasons as those that all devices share.
+fn slowed_by(reasons: ThrottleReasons) -> u32 {
+    let shared = [
+        (ThrottleReasons::GPU_IDLE, abi::slowed_by::IDLENESS),
+        (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, abi::slowed_by::SETTING),
+        (ThrottleReasons::DISPLAY_CLOCK_SETTING, abi::slowed_by::SETTING),
+        (ThrottleReasons::SW_POWER_CAP, abi::slowed_by::POWER),
+        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, abi::slowed_by::POWER),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, abi::slowed_by::HEAT),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, abi::slowed_by::HEAT),
+    ];
+    let (known, bits) =
+        shared.into_iter().fold((ThrottleReasons::empty(), 0), |(known, bits), (reason, bit)| {
+            match reasons.contains(reason) {
+                true => (known | reason, bits | bit),
+                false => (known, bits),
+            }
+        });
+    // A slowdown of the hardware says in a reason of its own what it is due to, where that is known.
+    let explained = bits & (abi::slowed_by::HEAT | abi::slowed_by::POWER) != 0;
+    let rest = reasons - known;
+    match rest - ThrottleReasons::HW_SLOWDOWN {
+        rest if !rest.is_empty() => bits | abi::slowed_by::OTHER,
+        _ if rest.contains(ThrottleReasons::HW_SLOWDOWN) && !explained => {
+            bits | abi::slowed_by::OTHER
+        }
+        _ => bits,
+    }
+}
+
 fn watts(milliwatts: u32) -> String {
     format!("{:.1}", f64::from(milliwatts) / 1000.0)
 }
@@ -209,6 +266,18 @@ fn precisions(capability: (i32, i32)) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_are_those_that_all_devices_share() {
+        use abi::slowed_by::{HEAT, IDLENESS, OTHER, POWER};
+        assert_eq!(slowed_by(ThrottleReasons::empty()), 0);
+        assert_eq!(slowed_by(ThrottleReasons::GPU_IDLE), IDLENESS);
+        assert_eq!(slowed_by(ThrottleReasons::SW_POWER_CAP), POWER);
+        let hot = ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::HW_THERMAL_SLOWDOWN;
+        assert_eq!(slowed_by(hot), HEAT);
+        assert_eq!(slowed_by(ThrottleReasons::HW_SLOWDOWN), OTHER);
+        assert_eq!(slowed_by(ThrottleReasons::SYNC_BOOST | hot), OTHER | HEAT);
+    }
 
     #[test]
     fn cuda_counts_those_that_are_visible() {

@@ -15,7 +15,7 @@ Without options it does its work and does it right. These options of `[backend.o
 | `fault-runs` | how many runs the pace is about, see below | 100 |
 | `fault-bytes` | how much is lost each time, for `leak` | 1048576 |
 | `fault-message` | what the error says, for `error` | that it was asked to fail |
-| `fault-offers` | extensions to offer, joined by commas: `device-energy`, `device-memory`, `stage-times`, `device-timer`, `profile` | none |
+| `fault-offers` | extensions to offer, joined by commas: `device-energy`, `device-memory`, `device-state`, `allocator`, `stage-times`, `device-timer`, `profile` | none |
 | `fault-code` | exit code for `exit`, name of the error's code for `error` | 3, `internal` |
 
 | `fault` | what happens |
@@ -68,10 +68,11 @@ use std::time::{Duration, Instant};
 
 use plugin_api::abi;
 use plugin_api::backend::{
-    Backend, DataType, Description, Device, DeviceEnergy, DeviceMemory, DeviceTimer, Dimension,
-    Error, ErrorCode, Host, HostTensor, LoadRequest, MemoryUse, Model, ModelInfo, Options,
-    PrepareRequest, Profile, ProfiledOperator, Result, Session, StageTimes, Stages, Tensor,
-    TensorInfo, View, ViewMut, device_energy, device_memory, device_timer, profile, stage_times,
+    Allocator, AllocatorUse, Backend, DataType, Description, Device, DeviceEnergy, DeviceMemory,
+    DeviceReading, DeviceState, DeviceTimer, Dimension, Error, ErrorCode, Host, HostTensor,
+    LoadRequest, MemoryUse, Model, ModelInfo, Options, PrepareRequest, Profile, ProfiledOperator,
+    Result, Session, StageTimes, Stages, Tensor, TensorInfo, View, ViewMut, allocator,
+    device_energy, device_memory, device_state, device_timer, profile, stage_times,
 };
 
 const DEVICE: &str = "fault:0";
@@ -350,6 +351,8 @@ impl Backend for FaultBackend {
         match name {
             abi::DEVICE_ENERGY if offered("device-energy") => Some(device_energy::<Self>()),
             abi::DEVICE_MEMORY if offered("device-memory") => Some(device_memory::<Self>()),
+            abi::DEVICE_STATE if offered("device-state") => Some(device_state::<Self>()),
+            abi::ALLOCATOR if offered("allocator") => Some(allocator::<Self>()),
             abi::STAGE_TIMES if offered("stage-times") => Some(stage_times::<Self>()),
             abi::DEVICE_TIMER if offered("device-timer") => Some(device_timer::<Self>()),
             abi::PROFILE if offered("profile") => Some(profile::<Self>()),
@@ -367,6 +370,30 @@ impl DeviceEnergy for FaultBackend {
 impl DeviceMemory for FaultBackend {
     fn memory(&self, _device: &str) -> Result<MemoryUse> {
         Ok(MemoryUse { used_bytes: 1 << 20, peak_bytes: Some(3 << 20) })
+    }
+}
+
+/// A device that is too hot.
+impl DeviceState for FaultBackend {
+    fn reading(_device: &str) -> Result<DeviceReading> {
+        Ok(DeviceReading {
+            utilisation: Some(0.75),
+            clock_hertz: Some(1e9),
+            temperature_celsius: Some(95.0),
+            slowed_by: Some(abi::slowed_by::HEAT),
+            ..DeviceReading::default()
+        })
+    }
+}
+
+impl Allocator for FaultSession {
+    fn allocator_use(&mut self) -> Result<AllocatorUse> {
+        Ok(AllocatorUse {
+            name: "Fault".into(),
+            used_bytes: 1 << 19,
+            peak_bytes: Some(2 << 20),
+            reserved_bytes: None,
+        })
     }
 }
 

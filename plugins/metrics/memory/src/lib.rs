@@ -8,7 +8,9 @@ from outside ten times a second; the proportional figure is that of a moment jus
 pages that several processes share divided among them. The inputs that are kept ready, so that no query waits for
 one, are in both: at most 64 batches or 256 MiB of them, so that a larger batch shows a larger peak
 for this alone. Memory of a device other than the processor is in none of these: its peak is a figure
-of its own, where the backend tells it.
+of its own, where the backend tells it, and so is what its engine's allocator counted there: the
+driver's figure has the engine's code and work space in it, and what an arena holds unused, where the
+allocator's is of what was asked of it.
 */
 
 use plugin_guest::{
@@ -21,6 +23,7 @@ const BASELINE: &str = "baseline-memory";
 const AVERAGE: &str = "average-memory";
 const PROPORTIONAL: &str = "proportional-memory";
 const DEVICE: &str = "device-memory";
+const ALLOCATOR: &str = "device-allocator";
 
 /// The metric.
 pub struct Memory;
@@ -33,7 +36,7 @@ impl Metric for Memory {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[PEAK, BASELINE, AVERAGE, PROPORTIONAL, DEVICE]
+        &[PEAK, BASELINE, AVERAGE, PROPORTIONAL, DEVICE, ALLOCATOR]
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
@@ -58,6 +61,7 @@ impl Metric for Memory {
         };
         let proportional = "resident memory of the worker process, shared pages divided among those who share them";
         let device = "memory that the worker process held on the device, as the backend says";
+        let allocator = "memory on the device that the engine's own allocator had given out";
         Ok(vec![
             measurement("peak", peak, Direction::Lower),
             measurement("baseline", baseline, Direction::Neutral),
@@ -65,6 +69,7 @@ impl Metric for Memory {
             measurement("average", one(AVERAGE), Direction::Lower),
             measurement_of(proportional, "proportional", one(PROPORTIONAL), Direction::Lower),
             measurement_of(device, "device-peak", one(DEVICE), Direction::Lower),
+            measurement_of(allocator, "allocator-peak", one(ALLOCATOR), Direction::Lower),
         ])
     }
 }
@@ -124,7 +129,7 @@ mod tests {
 
     #[test]
     fn average_and_device_are_beside_the_peak() {
-        let found = compute(&[(AVERAGE, &[4000]), (PROPORTIONAL, &[3500]), (DEVICE, &[9000])]);
+        let found = compute(&[(AVERAGE, &[4000]), (PROPORTIONAL, &[3500]), (DEVICE, &[9000]), (ALLOCATOR, &[8000])]);
         let found: Vec<_> = found
             .expect("columns that can be")
             .into_iter()
@@ -137,6 +142,7 @@ mod tests {
                 ("memory.average".into(), Ok(4000.0)),
                 ("memory.proportional".into(), Ok(3500.0)),
                 ("memory.device-peak".into(), Ok(9000.0)),
+                ("memory.allocator-peak".into(), Ok(8000.0)),
             ]
         );
     }

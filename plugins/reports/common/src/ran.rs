@@ -10,6 +10,8 @@ pub(crate) fn facts(conditions: Option<&str>) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     facts.extend(measured("device-time").and_then(|times| device_time(&times)));
     facts.extend(measured("placement").and_then(|placement| operators(&placement)));
+    facts.extend(allocator(&conditions["memory"]["allocator"]["Ok"]));
+    facts.extend(measured("device-state").and_then(|states| device_state(&states)));
     facts.extend(parity(&conditions["parity"]));
     facts
 }
@@ -38,6 +40,56 @@ fn operators(placement: &Value) -> Option<(&'static str, String)> {
         })
         .collect();
     (!shares.is_empty()).then(|| ("where operators ran", shares.join(", ")))
+}
+
+fn allocator(used: &Value) -> Option<(&'static str, String)> {
+    let name = used["name"].as_str()?;
+    let bytes = |key: &str| Some(crate::humanise(used[key].as_f64()?, "B"));
+    let mut text = format!("{name}: {} in use", bytes("used-bytes")?);
+    if let Some(peak) = bytes("peak-bytes") {
+        text += &format!(", {peak} at most");
+    }
+    if let Some(reserved) = bytes("reserved-bytes") {
+        text += &format!(", {reserved} held");
+    }
+    Some(("memory by the engine's allocator", text))
+}
+
+/// What the device did: means, and for what should not change the least and the most.
+fn device_state(states: &Value) -> Option<(&'static str, String)> {
+    let of = |name: &str, which: &str| states[name][which].as_f64();
+    let mut said = Vec::new();
+    if let Some(busy) = of("utilisation", "mean") {
+        said.push(format!("busy {:.0} % of the time", 100.0 * busy));
+    }
+    let clock = of("clock-hertz", "minimum").zip(of("clock-hertz", "maximum"));
+    if let Some((least, most)) = clock {
+        said.push(match least < most {
+            true => format!("clock {:.0} to {:.0} MHz", least / 1e6, most / 1e6),
+            false => format!("clock {:.0} MHz", most / 1e6),
+        });
+    }
+    if let Some(degrees) = of("temperature-celsius", "maximum") {
+        said.push(format!("{degrees:.0} °C at most"));
+    }
+    if let Some(watts) = of("power-watts", "mean") {
+        said.push(format!("{watts:.0} W"));
+    }
+    let looks = states["looks"].as_u64()?;
+    if let Some(slowed) = states["slowed-by"].as_array() {
+        let shares: Vec<String> = slowed
+            .iter()
+            .filter_map(|share| {
+                let (by, times) = (share["by"].as_str()?, share["looks"].as_u64()?);
+                Some(format!("{by} in {times}"))
+            })
+            .collect();
+        said.push(match shares.is_empty() {
+            true => "nothing slowed it".to_owned(),
+            false => format!("slowed by {}", shares.join(", by ")),
+        });
+    }
+    Some(("what the device did", format!("{} ({looks} looks)", said.join(", "))))
 }
 
 fn parity(parity: &Value) -> Option<(&'static str, String)> {
@@ -72,6 +124,15 @@ mod tests {
                 { "provider": "Gpu", "operators": 120, "time-ns": 900 },
                 { "provider": "Cpu", "operators": 3, "time-ns": 100 }
             ] } },
+            "memory": { "allocator": { "Ok": {
+                "name": "Cuda", "used-bytes": 1048576, "peak-bytes": 3145728, "reserved-bytes": null
+            } } },
+            "device-state": { "Ok": {
+                "looks": 40, "utilisation": { "minimum": 0.5, "mean": 0.93, "maximum": 1.0 },
+                "clock-hertz": { "minimum": 1.2e9, "mean": 1.9e9, "maximum": 1.98e9 },
+                "temperature-celsius": { "minimum": 40.0, "mean": 50.0, "maximum": 54.0 },
+                "slowed-by": [{ "by": "power", "looks": 3 }, { "by": "heat", "looks": 1 }]
+            } },
             "parity": { "reference": "cpu 0.1.0 on cpu:0 in fp32", "outputs": [
                 { "max-absolute-error": 0.00012, "cosine": 0.9999995, "top1": null },
                 { "max-absolute-error": 0.00002, "cosine": 0.99999, "top1": 0.995 }
@@ -86,6 +147,15 @@ mod tests {
                 (
                     "where operators ran",
                     "120 on Gpu (90.0 % of the time), 3 on Cpu (10.0 % of the time)"
+                ),
+                (
+                    "memory by the engine's allocator",
+                    "Cuda: 1.00\u{202f}MiB in use, 3.00\u{202f}MiB at most"
+                ),
+                (
+                    "what the device did",
+                    "busy 93 % of the time, clock 1200 to 1980 MHz, 54 °C at most, slowed by power in 3, \
+                     by heat in 1 (40 looks)"
                 ),
                 (
                     "outputs compared",

@@ -1,0 +1,189 @@
+//! What a device did while a case was measured, looked at again and again from a thread of its own.
+
+use serde::{Deserialize, Serialize};
+
+/// What a device did at a moment, as far as it tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct DeviceSample {
+    /// When, in nanoseconds of the clock that samples are timed by.
+    pub time_ns: u64,
+    /// Part of the latest time in which it computed, 0 to 1.
+    pub utilisation: Option<f64>,
+    /// Part of that time in which its memory was read or written, 0 to 1.
+    pub memory_utilisation: Option<f64>,
+    /// Clock of what computes, in hertz.
+    pub clock_hertz: Option<f64>,
+    /// Clock of its memory, in hertz.
+    pub memory_clock_hertz: Option<f64>,
+    /// Temperature in degrees Celsius.
+    pub temperature_celsius: Option<f64>,
+    /// Power of the whole device, in watts.
+    pub power_watts: Option<f64>,
+    /// What kept its clocks below what they could be; empty: nothing did.
+    pub slowed_by: Option<Vec<SlowedBy>>,
+}
+
+/// What keeps a device's clocks below what they could be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlowedBy {
+    /// There is nothing to do.
+    Idleness,
+    /// Somebody has set them.
+    Setting,
+    /// A limit on power.
+    Power,
+    /// It is too hot.
+    Heat,
+    /// Something else.
+    Other,
+}
+
+impl SlowedBy {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Idleness, Self::Setting, Self::Power, Self::Heat, Self::Other];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idleness => "idleness",
+            Self::Setting => "setting",
+            Self::Power => "power",
+            Self::Heat => "heat",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What a device did over the measured part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DeviceStates {
+    /// How long it was from one look to the next, in nanoseconds, as the manifest asks for it.
+    pub period_ns: u64,
+    /// How often it was looked at and told something.
+    pub looks: u64,
+    /// How often it told nothing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_looks: u64,
+    /// How long a look took at the median, in nanoseconds.
+    pub look_ns: u64,
+    /// Part of the time in which it computed, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<Spread>,
+    /// Part of the time in which its memory was read or written, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_utilisation: Option<Spread>,
+    /// Clock of what computes, in hertz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_hertz: Option<Spread>,
+    /// Clock of its memory, in hertz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_clock_hertz: Option<Spread>,
+    /// Temperature in degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<Spread>,
+    /// Power of the whole device, in watts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_watts: Option<Spread>,
+    /// In how many of the looks what kept the clocks down; `None` where the device does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowed_by: Option<Vec<SlowedShare>>,
+}
+
+/// The least, the mean and the most of the looks that told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Spread {
+    /// The least.
+    pub minimum: f64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The most.
+    pub maximum: f64,
+}
+
+/// How often one thing kept the clocks down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SlowedShare {
+    /// What.
+    pub by: SlowedBy,
+    /// In how many looks.
+    pub looks: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl DeviceStates {
+    /// Sums up looks that were taken every `period_ns`, and that took `look_ns` at the median.
+    #[must_use]
+    pub fn of(period_ns: u64, look_ns: u64, samples: &[DeviceSample]) -> Self {
+        let spread = |of: fn(&DeviceSample) -> Option<f64>| {
+            let values: Vec<f64> = samples.iter().filter_map(of).collect();
+            Some(Spread {
+                minimum: values.iter().copied().reduce(f64::min)?,
+                mean: values.iter().sum::<f64>() / values.len() as f64,
+                maximum: values.iter().copied().reduce(f64::max)?,
+            })
+        };
+        let told: Vec<&Vec<SlowedBy>> =
+            samples.iter().filter_map(|sample| sample.slowed_by.as_ref()).collect();
+        let shares = SlowedBy::ALL.into_iter().filter_map(|by| {
+            let looks = told.iter().filter(|causes| causes.contains(&by)).count() as u64;
+            (looks > 0).then_some(SlowedShare { by, looks })
+        });
+        Self {
+            period_ns,
+            looks: samples.len() as u64,
+            failed_looks: 0,
+            look_ns,
+            utilisation: spread(|sample| sample.utilisation),
+            memory_utilisation: spread(|sample| sample.memory_utilisation),
+            clock_hertz: spread(|sample| sample.clock_hertz),
+            memory_clock_hertz: spread(|sample| sample.memory_clock_hertz),
+            temperature_celsius: spread(|sample| sample.temperature_celsius),
+            power_watts: spread(|sample| sample.power_watts),
+            slowed_by: (!told.is_empty()).then(|| shares.collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_summed_up_and_what_is_not_told_stays_unknown() {
+        let look = |clock: Option<f64>, slowed_by: Option<&[SlowedBy]>| DeviceSample {
+            clock_hertz: clock,
+            slowed_by: slowed_by.map(<[_]>::to_vec),
+            ..DeviceSample::default()
+        };
+        let states = DeviceStates::of(
+            1000,
+            5,
+            &[
+                look(Some(2e9), Some(&[])),
+                look(None, None),
+                look(Some(1e9), Some(&[SlowedBy::Heat, SlowedBy::Power])),
+                look(Some(1.2e9), Some(&[SlowedBy::Heat])),
+            ],
+        );
+        let clock = Spread { minimum: 1e9, mean: 1.4e9, maximum: 2e9 };
+        assert_eq!((states.looks, states.clock_hertz, states.power_watts), (4, Some(clock), None));
+        let share = |by, looks| SlowedShare { by, looks };
+        let expected = vec![share(SlowedBy::Power, 1), share(SlowedBy::Heat, 2)];
+        assert_eq!(states.slowed_by, Some(expected));
+        let none = DeviceStates::of(1000, 5, &[look(None, None)]);
+        assert_eq!((none.clock_hertz, none.slowed_by), (None, None));
+        let unhindered = DeviceStates::of(1000, 5, &[look(None, Some(&[]))]);
+        assert_eq!(unhindered.slowed_by, Some(Vec::new()));
+    }
+}

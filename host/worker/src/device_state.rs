@@ -1,0 +1,201 @@
+//! A thread that looks at what the device does, while queries are timed and out of their way.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use host_measure::{Clock, SystemClock};
+use host_record::{DeviceSample, DeviceStates, Gap, GapKind, SlowedBy, Warning, WarningKind};
+use host_statistics::median;
+use plugin_api::abi;
+use plugin_api::client::{Backend, DeviceReading, DeviceStateReader};
+
+use crate::surroundings::{not_offered, refused};
+
+/// Looks that are kept. Of more, only what comes first is; it is three hours of ten a second.
+const MOST: usize = 1 << 17;
+
+/// What was seen: the summary, and every look.
+pub(crate) type Seen = (DeviceStates, Vec<DeviceSample>);
+
+/// A thread that looks, until it is ended.
+pub(crate) struct Sampler<'scope> {
+    /// Dropped to end the thread.
+    stop: Sender<()>,
+    thread: ScopedJoinHandle<'scope, Result<Seen, Gap>>,
+}
+
+/// Starts looking.
+///
+/// # Errors
+///
+/// A gap where the backend does not offer the extension, or the system no thread.
+pub(crate) fn start<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    clock: &'env SystemClock,
+    backend: &'env Backend,
+    device: &'env str,
+    period: Duration,
+) -> Result<Sampler<'scope>, Gap> {
+    let reader = backend.device_state(device).ok_or_else(|| not_offered(abi::DEVICE_STATE))?;
+    let reader = reader.map_err(|error| refused(&error))?;
+    // The first look of all may open a library, which should not happen in the timed part.
+    reader.read().map_err(|error| refused(&error))?;
+    let (stop, stopped) = channel();
+    let stopped = Mutex::new(stopped);
+    let thread = std::thread::Builder::new().name("device-state".into());
+    let thread = thread.spawn_scoped(scope, move || {
+        let stopped = stopped.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        look(clock, &reader, period, || {
+            stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
+        })
+    });
+    let thread = thread.map_err(|error| Gap {
+        kind: GapKind::NotMeasured,
+        reason: format!("a thread that looks at the device could not be started: {error}"),
+    })?;
+    Ok(Sampler { stop, thread })
+}
+
+impl Sampler<'_> {
+    /// Ends it, and says what was seen.
+    ///
+    /// # Errors
+    ///
+    /// A gap with what the backend said.
+    pub(crate) fn end(self) -> Result<Seen, Gap> {
+        drop(self.stop);
+        self.thread.join().unwrap_or_else(|_| {
+            let reason = "the thread that looks at the device panicked".into();
+            Err(Gap { kind: GapKind::NotMeasured, reason })
+        })
+    }
+}
+
+/// Looks at once, and again for as long as `more` returns `true`.
+fn look(
+    clock: &SystemClock,
+    reader: &DeviceStateReader<'_>,
+    period: Duration,
+    mut more: impl FnMut() -> bool,
+) -> Result<Seen, Gap> {
+    let (mut samples, mut times) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
+    let (mut failed, mut failure) = (0, None);
+    loop {
+        let started = Instant::now();
+        let time_ns = clock.now();
+        match reader.read() {
+            Ok(reading) if samples.len() < MOST => {
+                times.push(started.elapsed().as_nanos() as u64);
+                samples.push(sample(time_ns, reading));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                failed += 1;
+                failure = Some(error);
+            }
+        }
+        if !more() {
+            break;
+        }
+    }
+    if let (true, Some(error)) = (samples.is_empty(), failure) {
+        return Err(refused(&error));
+    }
+    let look_ns = median(&times).unwrap_or(0.0) as u64;
+    let states = DeviceStates::of(period.as_nanos() as u64, look_ns, &samples);
+    Ok((DeviceStates { failed_looks: failed, ..states }, samples))
+}
+
+fn sample(time_ns: u64, reading: DeviceReading) -> DeviceSample {
+    let DeviceReading {
+        utilisation,
+        memory_utilisation,
+        clock_hertz,
+        memory_clock_hertz,
+        temperature_celsius,
+        power_watts,
+        slowed_by,
+    } = reading;
+    DeviceSample {
+        time_ns,
+        utilisation,
+        memory_utilisation,
+        clock_hertz,
+        memory_clock_hertz,
+        temperature_celsius,
+        power_watts,
+        slowed_by: slowed_by.map(causes),
+    }
+}
+
+fn causes(bits: u32) -> Vec<SlowedBy> {
+    use abi::slowed_by::{HEAT, IDLENESS, POWER, SETTING};
+    let known = [
+        (IDLENESS, SlowedBy::Idleness),
+        (SETTING, SlowedBy::Setting),
+        (POWER, SlowedBy::Power),
+        (HEAT, SlowedBy::Heat),
+    ];
+    let mut causes: Vec<_> =
+        known.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, cause)| cause).collect();
+    // A bit that a later version names is something else to this one.
+    if bits & !(IDLENESS | SETTING | POWER | HEAT) != 0 {
+        causes.push(SlowedBy::Other);
+    }
+    causes
+}
+
+/// Heat, power and what else slows a device while it has work; that it idles between queries is no
+/// wonder, and what somebody has set is no event.
+pub(crate) fn warning(states: &DeviceStates) -> Option<Warning> {
+    let said: Vec<String> = states
+        .slowed_by
+        .as_deref()
+        .unwrap_or_default()
+        .iter()
+        .filter(|share| matches!(share.by, SlowedBy::Power | SlowedBy::Heat | SlowedBy::Other))
+        .map(|share| {
+            let what = match share.by {
+                SlowedBy::Power => "its limit on power",
+                SlowedBy::Heat => "heat",
+                _ => "something that it does not name",
+            };
+            format!("{what} slowed it in {} of {} looks", share.looks, states.looks)
+        })
+        .collect();
+    (!said.is_empty()).then(|| Warning {
+        kind: WarningKind::Throttled,
+        evidence: format!("While the device was measured, {}.", said.join(", and ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_named_and_unknown_ones_are_something_else() {
+        assert_eq!(causes(0), []);
+        assert_eq!(
+            causes(abi::slowed_by::HEAT | abi::slowed_by::IDLENESS),
+            [SlowedBy::Idleness, SlowedBy::Heat]
+        );
+        assert_eq!(causes(1 << 20), [SlowedBy::Other]);
+    }
+
+    #[test]
+    fn heat_and_power_are_told_and_idleness_is_not() {
+        let states = |slowed_by: &[SlowedBy]| {
+            let slowed_by = Some(slowed_by.to_vec());
+            let sample = DeviceSample { slowed_by, ..DeviceSample::default() };
+            DeviceStates::of(1, 1, &[sample, DeviceSample::default()])
+        };
+        assert_eq!(warning(&states(&[SlowedBy::Idleness, SlowedBy::Setting])), None);
+        assert_eq!(warning(&states(&[])), None);
+        let found = warning(&states(&[SlowedBy::Power, SlowedBy::Heat])).expect("a warning");
+        assert_eq!(found.kind, WarningKind::Throttled);
+        insta::assert_snapshot!(found.evidence, @"While the device was measured, its limit on power slowed it in 1 of 2 looks, and heat slowed it in 1 of 2 looks.");
+    }
+}
