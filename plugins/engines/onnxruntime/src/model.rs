@@ -24,7 +24,7 @@ pub struct OrtModel {
 
 /// What sessions are made of.
 pub(crate) struct Source {
-    library: &'static Library,
+    pub(crate) library: &'static Library,
     path: PathBuf,
     precision: &'static str,
     info: ModelInfo,
@@ -64,6 +64,7 @@ impl OrtModel {
         threads: u32,
     ) -> Result<Self> {
         let common = Common::read(&request.options)?;
+        common.optimisation.check(library.version())?;
         let file = OnnxFile::read(request.path)?;
         let accelerator = provider.accelerator();
         let source = Arc::new(Source {
@@ -212,7 +213,9 @@ impl Source {
             .with_intra_threads(self.threads as usize)?
             .with_intra_op_spinning(common.spinning)?;
         // The processor is what all others fall back to.
-        if common.strict && self.provider.name() != Cpu::NAME {
+        if self.provider.name() == Cpu::NAME {
+            builder = self.library.append_processor(builder)?;
+        } else if common.strict {
             builder = builder.with_disable_cpu_fallback()?;
         }
         if self.provider.specialises() {
