@@ -10,7 +10,7 @@ use plugin_api::backend::{
     Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result, View,
 };
 
-use crate::error::{Doing, convert};
+use crate::error::{Doing, convert, fell_back};
 use crate::options::Common;
 use crate::provider::ProviderOptions;
 use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
@@ -185,6 +185,13 @@ impl Source {
         let made = self.build(purpose, &provider_options, profile);
         let session = made.map_err(|error| {
             let error = convert(&error, Doing::Loading);
+            // With strict placement, that nothing runs on a provider is only what comes of its failure.
+            if fell_back(&error)
+                && let Err(what) = self.provider.check_log(&error.details)
+            {
+                let message = format!("{}: {what}", self.path.display());
+                return Error { code: ErrorCode::Device, message, ..error };
+            }
             let mut message = format!("{}: {}", self.path.display(), error.message);
             if error.message.contains("cannot open shared object file") {
                 let plugin = self.library.plugin();
