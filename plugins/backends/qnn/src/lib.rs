@@ -84,6 +84,9 @@ impl Backend for QnnBackend {
         }
         let library = Library::get("qnn")?;
         register(library)?;
+        if request.options.get("provider.qnn_saver_path").is_some() {
+            return Err(saver("qnn_saver_path"));
+        }
         let back_end = back_end(request.options.get("provider.backend_path"))?;
         let mut target = ProviderOptions::new();
         for (option, key, simulated) in [
@@ -143,17 +146,29 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// The refusal of the Saver, which an option asks for.
+fn saver(option: &str) -> Error {
+    let message = format!(
+        "provider.{option}: QNN's Saver writes down what it is asked to compute, and its outputs are \
+         wrong"
+    );
+    Error::new(ErrorCode::InvalidArgument, message)
+}
+
 /// The library that computes: the HTP's, or another that is named. The provider logs an error where it
 /// cannot open it, and lets the processor compute instead, so it is opened here first.
 fn back_end(named: Option<&str>) -> Result<PathBuf> {
     let path = match named {
         None => find("QnnHtp")?,
+        // The system's loader takes it for the program itself, and the provider for its default.
+        Some("") => {
+            let message = "provider.backend_path is empty: it is the full path of a library";
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
         Some(path) => PathBuf::from(path),
     };
     if file_name(&path).contains("QnnSaver") {
-        let message = "provider.backend_path: QNN's Saver writes down what it is asked to compute, \
-                       and its outputs are wrong";
-        return Err(Error::new(ErrorCode::InvalidArgument, message));
+        return Err(saver("backend_path"));
     }
     // SAFETY: this is the library that the provider opens next.
     match unsafe { libloading::Library::new(&path) } {

@@ -9,7 +9,7 @@ traps.
 
 mod vulkan;
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
@@ -102,6 +102,10 @@ impl Provider for WebGpu {
         options: &ProviderOptions,
     ) -> ort::Result<SessionBuilder> {
         append_by_name(builder, c"WebGPU", options)
+    }
+
+    fn memory(&self) -> Option<(&'static CStr, i32)> {
+        Some((c"WebGPU_Buf", 0))
     }
 
     fn used(&self) -> Vec<(String, String)> {

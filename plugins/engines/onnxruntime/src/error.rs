@@ -41,12 +41,20 @@ const MEMORY: &[&str] = &[
     "QNN_COMMON_ERROR_MEM_ALLOC",
 ];
 
+/// What is said where the processor would have to run something and must not.
+const FELL_BACK: &str = "fallback to CPU EP has been explicitly disabled";
+
+/// Whether an error says that the processor would have to run something and must not.
+pub(crate) fn fell_back(error: &Error) -> bool {
+    error.message.contains(FELL_BACK)
+}
+
 /// Messages that mean an operator, a version or a device that is beyond the engine.
 const UNSUPPORTED: &[&str] = &[
     "Could not find an implementation for",
     "NOT_IMPLEMENTED",
     "No Op registered for",
-    "fallback to CPU EP has been explicitly disabled",
+    FELL_BACK,
     "is not a registered function/op",
     "is under development and support for this is limited",
     "Unsupported model IR version",

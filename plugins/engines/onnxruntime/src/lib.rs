@@ -26,6 +26,12 @@ Every backend over this engine has these in `[backend.options]`:
 A session records all of them in what it uses. With `placement = "strict"` in the manifest, a model
 that the provider cannot run as a whole is refused, instead of running partly on the processor.
 
+# Memory
+
+A session tells what ONNX Runtime's allocator of the memory that its provider computes in has handed out
+([`OrtSession::allocator_use`]): what is in use, what was in use at most, and what the arena holds. That
+takes version 1.23 of the library, and an allocator that counts bytes; WebGPU's does not.
+
 # Precision
 
 ONNX Runtime computes in the model's own types. Which these are is read from the file, and another
@@ -34,6 +40,7 @@ says which precisions it makes of which.
 */
 
 mod accelerator;
+mod allocator;
 mod error;
 mod library;
 mod log;
@@ -45,6 +52,7 @@ mod session;
 mod tensor;
 
 pub use accelerator::{Accelerator, GpuRuntime, RuntimeNames};
+pub use allocator::AllocatorUse;
 pub use error::{Doing, convert};
 pub use library::{Library, loader_says, runtime_folder};
 pub use log::taken as log_taken;

@@ -1,11 +1,15 @@
 //! Finding and loading the library.
 
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, OsString, c_int};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use ort::AsPointer;
 use ort::environment::Environment;
 use ort::logging::LogLevel;
+use ort::session::builder::SessionBuilder;
+use ort::sys::{OrtApi, OrtApiBase, OrtSessionOptions, OrtStatusPtr};
 use plugin_api::backend::{Error, ErrorCode, Result};
 
 use crate::error::{Doing, convert};
@@ -14,13 +18,21 @@ use crate::log;
 /// Where the host says that a plugin's runtime is: a folder, or the library itself.
 const RUNTIME: &str = "TARE_RUNTIME";
 
+/// The function that names the processor as a provider. It is in no table.
+const APPEND_PROCESSOR: &[u8] = b"OrtSessionOptionsAppendExecutionProvider_CPU\0";
+
 /// Switches telemetry off, if it is set before the library is loaded.
 const NO_TELEMETRY: &str = "ORT_DISABLE_TELEMETRY";
+
+/// Adds the processor's provider to options, with an arena if the number is not 0.
+type AppendProcessor = unsafe extern "C" fn(*mut OrtSessionOptions, c_int) -> OrtStatusPtr;
 
 /// ONNX Runtime, loaded.
 #[derive(Debug)]
 pub struct Library {
     environment: Environment,
+    base: &'static OrtApiBase,
+    append_processor: AppendProcessor,
     version: String,
     path: PathBuf,
     plugin: String,
@@ -53,7 +65,11 @@ impl Library {
         let unusable = |what: String| {
             Error::new(ErrorCode::Device, format!("{} cannot be used: {what}", path.display()))
         };
-        let version = version(&library).ok_or_else(|| unusable("it is not ONNX Runtime".into()))?;
+        let (base, version) =
+            base(&library).ok_or_else(|| unusable("it is not ONNX Runtime".into()))?;
+        // SAFETY: a symbol of this name has this type in every version of the library.
+        let append = unsafe { library.get::<AppendProcessor>(APPEND_PROCESSOR) };
+        let append_processor = *append.map_err(|error| unusable(loader_says(&error)))?;
         let builder = ort::init_from(&path).map_err(|error| unusable(error.to_string()))?;
         // The crate holds the library open from here on.
         drop(library);
@@ -64,7 +80,7 @@ impl Library {
             .build()
             .map_err(|error| convert(&error, Doing::Loading))?;
         environment.set_log_level(LogLevel::Warning);
-        Ok(Self { environment, version, path, plugin: plugin.to_owned() })
+        Ok(Self { environment, base, append_processor, version, path, plugin: plugin.to_owned() })
     }
 
     /// The environment in which sessions are made.
@@ -77,6 +93,32 @@ impl Library {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Makes the processor the provider, and no other. Where none is named, the crate lets ONNX Runtime
+    /// choose what it finds most efficient: on some systems that is another device, and 1.22 ends the
+    /// process where it finds none.
+    pub(crate) fn append_processor(
+        &self,
+        mut builder: SessionBuilder,
+    ) -> ort::Result<SessionBuilder> {
+        // SAFETY: the options are valid, and the library stays loaded.
+        unsafe {
+            let status = (self.append_processor)(builder.ptr_mut(), 1);
+            ort::Error::result_from_status(status)?;
+        }
+        Ok(builder)
+    }
+
+    /// The library's table of functions of a later version than the crate's, where it has one. ONNX
+    /// Runtime 1.N has those up to N.
+    pub(crate) fn table(&self, version: u32) -> Option<NonNull<OrtApi>> {
+        // A library complains on standard error if it is asked for a table that it lacks.
+        if !is_at_least(&self.version, version) {
+            return None;
+        }
+        // SAFETY: the library stays loaded, and this gives a table that stays, or null.
+        NonNull::new(unsafe { (self.base.GetApi)(version) }.cast_mut())
     }
 
     /// The plugin that it was loaded for.
@@ -184,21 +226,42 @@ fn find_in(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The version that the library says it has.
-fn version(library: &libloading::Library) -> Option<String> {
-    type Base = unsafe extern "C" fn() -> *const ort::sys::OrtApiBase;
+/// The library's first table, and the version that it says it has.
+fn base(library: &libloading::Library) -> Option<(&'static OrtApiBase, String)> {
+    type Base = unsafe extern "C" fn() -> *const OrtApiBase;
     // SAFETY: a symbol of this name has this type in every version of the library.
     let base = unsafe { library.get::<Base>(b"OrtGetApiBase\0") }.ok()?;
-    // SAFETY: it returns a table that stays, or null.
+    // SAFETY: it returns a table that stays while the library is loaded, or null. A library that can be
+    // used is never unloaded, and of another nothing is kept.
     let base = unsafe { base().as_ref() }?;
     // SAFETY: the string is a constant of the library.
     let version = unsafe { CStr::from_ptr((base.GetVersionString)()) };
-    version.to_str().ok().map(str::to_owned)
+    Some((base, version.to_str().ok()?.to_owned()))
+}
+
+/// Whether a version of ONNX Runtime, such as `1.28.0`, is 1.`minor` or later. One that is written in
+/// another way counts as later: the library itself will say what it lacks.
+pub(crate) fn is_at_least(version: &str, minor: u32) -> bool {
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(1), Some(own)) => minor <= own,
+        _ => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        for version in ["1.9.0", "1.22.2", "1.22.2.post3"] {
+            assert!(!is_at_least(version, 23), "{version}");
+        }
+        for version in ["1.23.0", "1.28.0", "1.100.0-rc1", "2.0.0", "newest"] {
+            assert!(is_at_least(version, 23), "{version}");
+        }
+    }
 
     #[test]
     fn a_runtime_without_the_library_is_named_with_what_installs_it() {

@@ -10,7 +10,7 @@ use plugin_api::backend::{
     Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result, View,
 };
 
-use crate::error::{Doing, convert};
+use crate::error::{Doing, convert, fell_back};
 use crate::options::Common;
 use crate::provider::ProviderOptions;
 use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
@@ -24,7 +24,7 @@ pub struct OrtModel {
 
 /// What sessions are made of.
 pub(crate) struct Source {
-    library: &'static Library,
+    pub(crate) library: &'static Library,
     path: PathBuf,
     precision: &'static str,
     info: ModelInfo,
@@ -64,6 +64,7 @@ impl OrtModel {
         threads: u32,
     ) -> Result<Self> {
         let common = Common::read(&request.options)?;
+        common.optimisation.check(library.version())?;
         let file = OnnxFile::read(request.path)?;
         let accelerator = provider.accelerator();
         let source = Arc::new(Source {
@@ -184,6 +185,13 @@ impl Source {
         let made = self.build(purpose, &provider_options, profile);
         let session = made.map_err(|error| {
             let error = convert(&error, Doing::Loading);
+            // With strict placement, that nothing runs on a provider is only what comes of its failure.
+            if fell_back(&error)
+                && let Err(what) = self.provider.check_log(&error.details)
+            {
+                let message = format!("{}: {what}", self.path.display());
+                return Error { code: ErrorCode::Device, message, ..error };
+            }
             let mut message = format!("{}: {}", self.path.display(), error.message);
             if error.message.contains("cannot open shared object file") {
                 let plugin = self.library.plugin();
@@ -212,7 +220,9 @@ impl Source {
             .with_intra_threads(self.threads as usize)?
             .with_intra_op_spinning(common.spinning)?;
         // The processor is what all others fall back to.
-        if common.strict && self.provider.name() != Cpu::NAME {
+        if self.provider.name() == Cpu::NAME {
+            builder = self.library.append_processor(builder)?;
+        } else if common.strict {
             builder = builder.with_disable_cpu_fallback()?;
         }
         if self.provider.specialises() {

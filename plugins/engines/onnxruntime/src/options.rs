@@ -6,6 +6,8 @@ use ort::session::builder::GraphOptimizationLevel;
 use plugin_api::abi::OPTION_PLACEMENT;
 use plugin_api::backend::{Error, ErrorCode, Options, Result};
 
+use crate::library::is_at_least;
+
 /// Names of the options, for [`Options::only`].
 pub const OPTIONS: &[&str] =
     &["allow-spinning", "graph-optimisation", OPTION_PLACEMENT, "provider.*", "session.*"];
@@ -41,6 +43,18 @@ impl Optimisation {
             Self::Layout => "layout",
             Self::All => "all",
         }
+    }
+
+    /// Refuses what a version of ONNX Runtime does not know. It would only say that a number is wrong.
+    pub(crate) fn check(self, version: &str) -> Result<()> {
+        if self != Self::Layout || is_at_least(version, 23) {
+            return Ok(());
+        }
+        let message = format!(
+            "option `graph-optimisation` cannot be `layout` with ONNX Runtime {version}: 1.23 and later \
+             know it as a level of its own; `all` contains it in every version"
+        );
+        Err(Error::new(ErrorCode::Unsupported, message))
     }
 
     pub(crate) const fn level(self) -> GraphOptimizationLevel {
@@ -81,4 +95,23 @@ impl Common {
 fn unknown(option: &str, value: &str, known: &str) -> Error {
     let message = format!("option `{option}` cannot be `{value}`; it can be: {known}");
     Error::new(ErrorCode::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_that_the_library_does_not_know_is_refused_by_name() {
+        for level in Optimisation::ALL {
+            assert_eq!(level.check("1.23.0"), Ok(()));
+            assert_eq!(level.check("1.28.0"), Ok(()));
+            if level != Optimisation::Layout {
+                assert_eq!(level.check("1.22.1"), Ok(()), "{level:?}");
+            }
+        }
+        let error = Optimisation::Layout.check("1.22.1").expect_err("it came later");
+        assert_eq!(error.code, ErrorCode::Unsupported);
+        assert!(error.message.contains("`layout` with ONNX Runtime 1.22.1: 1.23"), "{error}");
+    }
 }

@@ -61,6 +61,12 @@ pub trait Provider: Send + Sync + 'static {
         None
     }
 
+    /// ONNX Runtime's name for the memory that it computes in, and the device's number, where it has an
+    /// allocator for it.
+    fn memory(&self) -> Option<(&'static CStr, i32)> {
+        self.accelerator().map(|accelerator| accelerator.memory())
+    }
+
     /// What else a session uses, for the record.
     fn used(&self) -> Vec<(String, String)> {
         Vec::new()
@@ -104,7 +110,7 @@ pub fn append_by_name(
     Ok(builder)
 }
 
-/// The processor, which ONNX Runtime computes on where it is told nothing else.
+/// The processor. The engine itself adds its provider.
 #[derive(Debug)]
 pub struct Cpu;
 
@@ -126,5 +132,9 @@ impl Provider for Cpu {
 
     fn append(&self, builder: SessionBuilder, _: &ProviderOptions) -> ort::Result<SessionBuilder> {
         Ok(builder)
+    }
+
+    fn memory(&self) -> Option<(&'static CStr, i32)> {
+        Some((c"Cpu", 0))
     }
 }

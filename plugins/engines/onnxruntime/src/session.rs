@@ -17,6 +17,7 @@ use plugin_api::backend::{
     Tensor, TensorInfo,
 };
 
+use crate::allocator::{self, AllocatorUse};
 use crate::model::{Made, Purpose};
 use crate::profile;
 use crate::tensor::{MemoryInfo, Value, check, host_allocator};
@@ -185,7 +186,7 @@ impl OrtSession {
         let Some(accelerator) = self.made.source.accelerator() else {
             return self.run_plain(options);
         };
-        let device = MemoryInfo::new(&**accelerator)?;
+        let device = MemoryInfo::new(accelerator.memory())?;
         let binding = Binding::new(session)?;
         // SAFETY: binding, names, values and places are valid, and live until the run is done.
         unsafe {
@@ -219,6 +220,25 @@ impl OrtSession {
             }
             check((api.AllocatorFree)(allocator, values.cast()))
         }
+    }
+
+    /// What ONNX Runtime's allocator of the memory that the provider computes in has handed out, since
+    /// ONNX Runtime's session was made: to all sessions of a model that share it. What a backend
+    /// allocates for tensors by itself is not in it.
+    ///
+    /// # Errors
+    ///
+    /// Unsupported where the library is older than 1.23, or the allocator does not count, or the
+    /// provider has no allocator that is known.
+    pub fn allocator_use(&self) -> Result<AllocatorUse> {
+        let source = &self.made.source;
+        let memory = source.provider.memory().ok_or_else(|| {
+            let provider = source.provider.name();
+            let message =
+                format!("{provider} has no allocator that ONNX Runtime could be asked about");
+            Error::new(ErrorCode::Unsupported, message)
+        })?;
+        allocator::used(source.library, &self.made.session, &MemoryInfo::new(memory)?)
     }
 
     /// What ran in one run, where, and for how long, as ONNX Runtime's profiler sees it. The profiler

@@ -1,6 +1,6 @@
 //! Tensors: ONNX Runtime's values, in the host's memory or on the device.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -252,7 +252,7 @@ fn device_value(
         // SAFETY: there is room for the bytes.
         unsafe { device.copy_in(bytes, memory) }?;
     }
-    let info = MemoryInfo::new(&**device)?;
+    let info = MemoryInfo::new(device.memory())?;
     let mut value = ptr::null_mut();
     // SAFETY: the memory is as large as shape and element type say, and outlives the value.
     let value = unsafe {
@@ -270,8 +270,7 @@ fn device_value(
 pub(crate) struct MemoryInfo(pub(crate) NonNull<ort::sys::OrtMemoryInfo>);
 
 impl MemoryInfo {
-    pub(crate) fn new(device: &dyn Accelerator) -> Result<Self> {
-        let (name, number) = device.memory();
+    pub(crate) fn new((name, number): (&CStr, i32)) -> Result<Self> {
         let mut info = ptr::null_mut();
         // SAFETY: the name is a C string, and the call fills in a pointer.
         check(unsafe {

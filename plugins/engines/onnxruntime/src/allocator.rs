@@ -1,0 +1,250 @@
+//! What a session's allocator has handed out, by ONNX Runtime's own account.
+//!
+//! A provider takes memory from the device in large pieces, its arena, and hands out parts of them. The
+//! device's driver sees the pieces, and so counts more than is in use, and also what others take. What
+//! was in use at most is known to the arena alone.
+//!
+//! The functions that tell came with version 1.23 of ONNX Runtime, and the engine speaks to 1.22 and
+//! later. So they are asked for here, beyond the crate's own table: tables of functions only ever grow
+//! at their ends.
+
+use std::ffi::{CStr, c_char};
+use std::mem::offset_of;
+use std::ptr::{self, NonNull};
+
+use ort::AsPointer;
+use ort::session::Session;
+use ort::sys::{OrtAllocator, OrtApi, OrtKeyValuePairs, OrtStatusPtr, OrtValue};
+use plugin_api::backend::{Error, ErrorCode, Result};
+
+use crate::Library;
+use crate::tensor::{MemoryInfo, check};
+
+/// The version of the table that has what is needed.
+const VERSION: u32 = 23;
+
+/// The table of version 23, as far as it is used.
+#[repr(C)]
+struct Table {
+    before: OrtApi,
+    _get_tensor_size_in_bytes:
+        unsafe extern "system" fn(*const OrtValue, *mut usize) -> OrtStatusPtr,
+    allocator_get_stats:
+        unsafe extern "system" fn(*const OrtAllocator, *mut *mut OrtKeyValuePairs) -> OrtStatusPtr,
+}
+
+/// The places of functions in the table never change: the last of version 22 is at 317, and the one that
+/// is used here at 319. A crate that is built for another version fails here.
+const _: () = {
+    let function = size_of::<usize>();
+    assert!(ort::sys::ORT_API_VERSION == 22);
+    assert!(offset_of!(OrtApi, GetEpApi) == 317 * function);
+    assert!(size_of::<OrtApi>() == 318 * function);
+    assert!(offset_of!(Table, allocator_get_stats) == 319 * function);
+};
+
+/// What an allocator has handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllocatorUse {
+    /// ONNX Runtime's name for the memory, such as `Cpu` or `Cuda`.
+    pub name: String,
+    /// Bytes that are handed out now.
+    pub in_use_bytes: u64,
+    /// The most bytes that were handed out at once since the allocator was made, which is when the
+    /// session was.
+    pub peak_bytes: u64,
+    /// Bytes that it holds of the device's, to hand them out.
+    pub reserved_bytes: u64,
+    /// The most that it may hold, where there is a limit.
+    pub limit_bytes: Option<u64>,
+}
+
+impl AllocatorUse {
+    /// From what `told` says by ONNX Runtime's names.
+    fn read(name: String, told: impl Fn(&CStr) -> Option<String>) -> Result<Self> {
+        let number = |key: &CStr| -> Result<i64> {
+            let text = told(key).ok_or_else(|| {
+                let message = format!(
+                    "ONNX Runtime's allocator of {name} memory keeps no account of its use"
+                );
+                Error::new(ErrorCode::Unsupported, message)
+            })?;
+            text.parse().map_err(|_| wrong(&name, key, &text))
+        };
+        let bytes = |key: &CStr| {
+            let number = number(key)?;
+            u64::try_from(number).map_err(|_| wrong(&name, key, &number.to_string()))
+        };
+        let peak_bytes = bytes(c"MaxInUse")?;
+        if peak_bytes == 0 && number(c"NumAllocs")? > 0 {
+            let message =
+                format!("ONNX Runtime's allocator of {name} memory counts requests, and no bytes");
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        Ok(Self {
+            in_use_bytes: bytes(c"InUse")?,
+            peak_bytes,
+            reserved_bytes: bytes(c"TotalAllocated")?,
+            // None is written as 0, as the largest number, or, cut to 64 bits with a sign, as -1.
+            limit_bytes: match number(c"Limit")? {
+                ..=0 | i64::MAX => None,
+                limit => u64::try_from(limit).ok(),
+            },
+            name,
+        })
+    }
+}
+
+fn wrong(name: &str, key: &CStr, value: &str) -> Error {
+    let key = key.to_string_lossy();
+    let message = format!("ONNX Runtime's allocator of {name} memory says that {key} is {value}");
+    Error::new(ErrorCode::Internal, message)
+}
+
+/// What the session's allocator of a memory has handed out.
+pub(crate) fn used(
+    library: &Library,
+    session: &Session,
+    memory: &MemoryInfo,
+) -> Result<AllocatorUse> {
+    let table = library.table(VERSION).ok_or_else(|| {
+        let message = format!(
+            "ONNX Runtime {} does not tell what its allocators use; 1.{VERSION} and later do",
+            library.version()
+        );
+        Error::new(ErrorCode::Unsupported, message)
+    })?;
+    // SAFETY: this is a table of that version, which begins as the struct does, and stays.
+    let table = unsafe { table.cast::<Table>().as_ref() };
+    let allocator = Allocator::new(session, memory)?;
+    let mut told = ptr::null_mut();
+    // SAFETY: the allocator is valid, and the call fills in a pointer.
+    check(unsafe { (table.allocator_get_stats)(allocator.0.as_ptr(), &raw mut told) })?;
+    let told = NonNull::new(told).map(Told);
+    let told = told.ok_or_else(|| Error::new(ErrorCode::Internal, "an account is null"))?;
+    let tell = |key: &CStr| {
+        // SAFETY: the key is a C string, and so is the value, which lives as long as `told`.
+        unsafe { text((table.before.GetKeyValue)(told.0.as_ptr(), key.as_ptr())) }
+    };
+    AllocatorUse::read(allocator.name()?, tell)
+}
+
+/// # Safety
+///
+/// `text` is null, or a C string.
+unsafe fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// A handle of a session's allocator, which is ours to release.
+struct Allocator(NonNull<OrtAllocator>);
+
+impl Allocator {
+    fn new(session: &Session, memory: &MemoryInfo) -> Result<Self> {
+        let mut allocator = ptr::null_mut();
+        // SAFETY: session and memory are valid, and the call fills in a pointer.
+        check(unsafe {
+            (ort::api().CreateAllocator)(session.ptr(), memory.0.as_ptr(), &raw mut allocator)
+        })?;
+        let allocator = NonNull::new(allocator).map(Self);
+        allocator.ok_or_else(|| Error::new(ErrorCode::Internal, "an allocator is null"))
+    }
+
+    fn name(&self) -> Result<String> {
+        let (mut info, mut name) = (ptr::null(), ptr::null());
+        let api = ort::api();
+        // SAFETY: the calls fill in pointers into the allocator.
+        unsafe {
+            check((api.AllocatorGetInfo)(self.0.as_ptr(), &raw mut info))?;
+            check((api.MemoryInfoGetName)(info, &raw mut name))?;
+            text(name).ok_or_else(|| Error::new(ErrorCode::Internal, "a memory has no name"))
+        }
+    }
+}
+
+impl Drop for Allocator {
+    fn drop(&mut self) {
+        // SAFETY: it is ours and not used again.
+        unsafe { (ort::api().ReleaseAllocator)(self.0.as_ptr()) };
+    }
+}
+
+/// An account that is ours to release.
+struct Told(NonNull<OrtKeyValuePairs>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // SAFETY: it is ours and not used again.
+        unsafe { (ort::api().ReleaseKeyValuePairs)(self.0.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(told: &[(&str, &str)]) -> Result<AllocatorUse> {
+        AllocatorUse::read("Cuda".into(), |key| {
+            let found = told.iter().find(|(known, _)| *known == key.to_str().expect("UTF-8"));
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    const ARENA: [(&str, &str); 5] = [
+        ("Limit", "-1"),
+        ("InUse", "1024"),
+        ("TotalAllocated", "1048576"),
+        ("MaxInUse", "4096"),
+        ("NumAllocs", "3"),
+    ];
+
+    /// An arena that says something else of one thing.
+    fn but(key: &str, value: &str) -> Result<AllocatorUse> {
+        let other = ARENA.map(|(known, told)| (known, if known == key { value } else { told }));
+        read(&other)
+    }
+
+    #[test]
+    fn an_arena_says_all() {
+        let arena = AllocatorUse {
+            name: "Cuda".into(),
+            in_use_bytes: 1024,
+            peak_bytes: 4096,
+            reserved_bytes: 1_048_576,
+            limit_bytes: None,
+        };
+        assert_eq!(read(&ARENA), Ok(arena.clone()));
+        for none in ["0", "9223372036854775807"] {
+            assert_eq!(but("Limit", none), Ok(arena.clone()));
+        }
+        let limited = AllocatorUse { limit_bytes: Some(2_097_152), ..arena };
+        assert_eq!(but("Limit", "2097152"), Ok(limited));
+    }
+
+    #[test]
+    fn what_is_not_counted_is_not_zero() {
+        let error = read(&[]).expect_err("nothing is told");
+        assert_eq!(error.code, ErrorCode::Unsupported);
+        assert!(error.message.contains("Cuda memory keeps no account"), "{error}");
+
+        let error = but("MaxInUse", "0").expect_err("three requests for nothing");
+        assert_eq!(error.code, ErrorCode::Unsupported);
+        assert!(error.message.ends_with("counts requests, and no bytes"), "{error}");
+
+        // An arena that has not been asked for anything is empty.
+        let unused =
+            [("InUse", "0"), ("MaxInUse", "0"), ("NumAllocs", "0"), ("TotalAllocated", "0")];
+        let unused = read(&[&unused[..], &[("Limit", "-1")]].concat()).expect("an empty arena");
+        assert_eq!((unused.peak_bytes, unused.reserved_bytes), (0, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_an_error() {
+        for value in ["-5", "many", ""] {
+            let error = but("InUse", value).expect_err(value);
+            assert_eq!(error.code, ErrorCode::Internal);
+            assert!(error.message.ends_with(&format!("says that InUse is {value}")), "{error}");
+        }
+    }
+}
