@@ -176,8 +176,9 @@ pub struct RunArguments {
     /// Write reports to this folder instead of into the run folder.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
-    /// Install the runtimes that the manifest's backends use and that are missing, before anything
-    /// is measured. Without this nothing is ever downloaded.
+    /// Install the runtimes that the manifest's backends need and that are missing, before anything
+    /// is measured; an optional one only where a backend's options ask for it. Without this nothing
+    /// is ever downloaded.
     #[arg(long)]
     pub install: bool,
 }

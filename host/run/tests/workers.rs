@@ -19,11 +19,12 @@ use std::time::{Duration, Instant};
 use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, InputSource, InvalidKind,
-    LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock,
-    SamplePhase, Scenario, Share, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
+    CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, Gap, GapKind, InputSource,
+    InvalidKind, LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet,
+    SampleBlock, SamplePhase, Scenario, Share, Tolerance, WarmUp, WarningKind, WorkerReport,
+    processors_of_list,
 };
-use host_run::{Interrupt, RunSummary, Runner};
+use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
 use tempfile::TempDir;
 
 /// What cargo built.
@@ -346,6 +347,29 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     assert_eq!(summary.failed, 2);
     let (failure, ..) = common::failure(&runner(), broken);
     assert!(failure.to_string().contains("this run has no folder to keep it in"), "{failure}");
+}
+
+#[test]
+fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
+    let message = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+    let options = |code: &'static str| {
+        let of = [("fault", "error"), ("fault-phase", "load"), ("fault-message", message)];
+        fault(&[&of[..], &[("fault-code", code)]].concat())
+    };
+    let mut runner = runner();
+    let (failure, ..) = failure(&runner, options("not-found"));
+    assert!(matches!(failure, Failure::Backend { .. }), "the host knows of no runtime: {failure}");
+    let command = "host runtimes install demo".to_owned();
+    let reason = format!("runtime `demo` 1.0 is not installed; `{command}` installs it");
+    let missing = MissingRuntime { command, reason: reason.clone() };
+    let library = options("not-found").plugin_library;
+    runner.missing_runtimes.insert(library, missing);
+    let (summary, memory) = run(&runner, vec![options("not-found")]);
+    assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
+    let gap = Gap { kind: GapKind::RuntimeMissing, reason };
+    assert_eq!(memory.records[0].outcome, Outcome::Gap { gap });
+    let (failure, ..) = common::failure(&runner, options("internal"));
+    assert!(matches!(failure, Failure::Backend { .. }), "{failure}");
 }
 
 #[test]

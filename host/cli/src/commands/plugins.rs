@@ -325,6 +325,9 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> Facts {
         "runtime",
         json!(format!("{} ({} {}{optional})", need.summary, need.name, need.version)),
     )];
+    if !need.needed_by.is_empty() {
+        facts.push(("runtime-needed-by", json!(need.needed_by)));
+    }
     match runtimes.find(plugin) {
         Ok(Some(Standing::Ready(ready))) => match ready.identify(plugin) {
             Ok(identity) => {
