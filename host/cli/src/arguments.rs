@@ -229,14 +229,18 @@ pub enum PluginsCommand {
         /// where none is given.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         fixture: Option<PathBuf>,
+        /// Make only the checks whose name has this in it, such as `shapes`.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
 }
 
 const TEST_HELP: &str = "\
-The checks are made by the program plugin-testkit, which lies beside host. Each is made in a process of
-its own, with the runtime that the plugin would be measured with, and a crash or a hang is a failed check.
-One that does not apply, such as of an extension that is not offered, is listed with the reason. The exit
-code is 0 where no check fails, and 4 where one does or nothing could be checked.";
+The checks are made by the program plugin-testkit, which lies beside host. Each is made in a process
+of its own, with the runtime that the plugin would be measured with, and a crash or a hang is a
+failed check. One that does not apply, such as of an extension that is not offered, is listed with
+the reason. The exit code is 0 where no check fails, and 4 where one does or nothing could be
+checked.";
 
 const TRUST_HELP: &str = "\
 A native plugin can do whatever you can do. One that you put into your plugin folder, or name with

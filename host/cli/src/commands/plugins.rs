@@ -26,8 +26,8 @@ pub(crate) fn plugins(
             info(id, &registry, &settings.runtimes(&registry)?, settings, printer)
         }
         PluginsCommand::Trust { id } => trust(id, &registry, printer),
-        PluginsCommand::Test { plugin, fixture } => {
-            plugin_test::test(plugin, fixture.as_deref(), settings, printer)
+        PluginsCommand::Test { plugin, fixture, only } => {
+            plugin_test::test(plugin, fixture.as_deref(), only.as_deref(), settings, printer)
         }
     }
 }
