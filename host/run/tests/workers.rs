@@ -350,6 +350,21 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
 }
 
 #[test]
+fn a_damaged_reference_is_not_compared_with() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (summary, _) = run(&keeping(&folder), vec![checked(&[])]);
+    assert_eq!(summary.finished, 1);
+    let file = folder.path().join("references/reference");
+    let mut bytes = fs::read(&file).expect("the reference");
+    let at = bytes.len() - 33;
+    bytes[at] ^= 0x40;
+    fs::write(&file, bytes).expect("changing it");
+    let (failure, ..) = failure(&keeping(&folder), checked(&[]));
+    let Failure::NoReference { detail } = failure else { panic!("{failure}") };
+    assert!(detail.contains("references/reference: it is damaged: its SHA-256"), "{detail}");
+}
+
+#[test]
 fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
     let message = "libdemo.so is nowhere; `host runtimes install demo` installs it";
     let options = |code: &'static str| {

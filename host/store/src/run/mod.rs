@@ -7,6 +7,7 @@ mod header;
 mod lines;
 mod outputs;
 mod profile;
+mod references;
 mod samples;
 mod writer;
 
@@ -17,6 +18,7 @@ pub use header::{
     RunHeader, RunPlugin,
 };
 pub use lines::TornLine;
+pub use references::LostReference;
 pub use writer::{PlanWriter, RunWriter};
 
 pub(crate) use flaws::{Inspection, without_samples};
