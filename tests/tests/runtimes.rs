@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 
-use end_to_end::{Place, built};
+use end_to_end::{Ended, Place, built};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use zip::ZipWriter;
@@ -32,6 +32,11 @@ const WHEEL: &str = "demo-1.0-py3-none-any.whl";
 
 /// A place whose backend `null` takes a runtime, which is in a local index of packages.
 fn place() -> Place {
+    place_with("null", "")
+}
+
+/// The same of another backend, with more said of the runtime.
+fn place_with(id: &str, more: &str) -> Place {
     let place = Place::new();
     place.write("any.model", "anything");
     place.write("it.toml", MANIFEST);
@@ -51,9 +56,9 @@ fn place() -> Place {
     let wheel = fs::read(&path).expect("a wheel");
     let sha256: String = Sha256::digest(&wheel).iter().map(|byte| format!("{byte:02x}")).collect();
 
-    let plugin = place.plugins().join("null");
+    let plugin = place.plugins().join(id);
     fs::create_dir(&plugin).expect("a folder");
-    let from = built().join("plugins/null");
+    let from = built().join("plugins").join(id);
     for entry in fs::read_dir(&from).expect("the plugin's folder") {
         let entry = entry.expect("an entry");
         fs::copy(entry.path(), plugin.join(entry.file_name())).expect("copying the plugin");
@@ -62,7 +67,8 @@ fn place() -> Place {
         .append(true)
         .open(plugin.join("plugin.toml"))
         .expect("the description");
-    let runtime = "\n[runtime]\nname = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n";
+    let runtime =
+        format!("\n[runtime]\nname = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n{more}");
     description.write_all(runtime.as_bytes()).expect("writing");
     let lock = format!(
         "schema = 1\n[[package]]\nplatform = \"{}-{}\"\nname = \"demo\"\nversion = \"1.0\"\n\
@@ -73,6 +79,67 @@ fn place() -> Place {
     );
     fs::write(plugin.join("runtime.lock"), lock).expect("a lock");
     place
+}
+
+/// The options of the backend `fault` with which it needs its runtime, and says that it has none.
+const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "not-found", fault-message = "libdemo.so is nowhere; `host runtimes install fault` installs it" }"#;
+
+/// A place whose backend `fault` takes a runtime that only those options need.
+fn optional() -> Place {
+    let place = place_with("fault", "optional = true\nneeded-by = { fault-phase = \"load\" }\n");
+    place.write("it.toml", &MANIFEST.replace("id = \"null\"", "id = \"fault\""));
+    place.write(
+        "needs.toml",
+        &MANIFEST.replace("id = \"null\"", &format!("id = \"needs\"\nplugin = \"fault\"\n{NEEDS}")),
+    );
+    place
+}
+
+#[test]
+fn an_optional_runtime_is_installed_only_where_options_need_it() {
+    let place = optional();
+    let run = |manifest: &str| {
+        let arguments = ["run", "--install", manifest];
+        let output = place
+            .host(&arguments)
+            .env("PIP_NO_INDEX", "1")
+            .env("PIP_FIND_LINKS", place.path().join("index"))
+            .output()
+            .expect("starting host");
+        Ended::new(&arguments, &output)
+    };
+    let installed = place.path().join("data/tare/runtimes/demo-1.0");
+    let without = run("it.toml").expect(0);
+    assert!(!installed.exists(), "{}", without.stderr);
+    // What the backend says then is a failure: it has a runtime, and the host knows.
+    let with = run("needs.toml").expect(6);
+    assert!(with.stderr.contains("demo 1.0 for `fault`"), "{}", with.stderr);
+    assert!(installed.join("installed.json").is_file());
+}
+
+#[test]
+fn a_case_whose_options_need_a_missing_runtime_is_a_gap_and_the_others_are_measured() {
+    let place = optional();
+    let both = MANIFEST.replace(
+        "id = \"null\"\nthreads = 1",
+        &format!("id = \"fault\"\n[[backend]]\nid = \"needs\"\nplugin = \"fault\"\n{NEEDS}"),
+    );
+    place.write("both.toml", &both);
+    let ended = place.run(&["run", "both.toml"]).expect(0);
+    let journal = place.lines("journal.jsonl");
+    assert_eq!(journal[0]["outcome"]["outcome"], "finished", "{}", journal[0]);
+    let gap = &journal[1]["outcome"]["gap"];
+    assert_eq!(gap["kind"], "runtime-missing", "{}", journal[1]);
+    assert_eq!(
+        gap["reason"],
+        "runtime `demo` 1.0 is not installed; `host runtimes install fault` installs it"
+    );
+    let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("`host runtimes install fault` installs it"), "{shown}");
+    // Only gaps: nothing could be measured.
+    let _ = place.run(&["run", "needs.toml"]).expect(5);
+    let info = place.run(&["--format", "json", "plugins", "info", "fault"]).expect(0).json();
+    assert_eq!(info[0]["runtime-needed-by"]["fault-phase"], "load", "{info}");
 }
 
 /// The runtime that the run's header names.

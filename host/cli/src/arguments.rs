@@ -176,8 +176,9 @@ pub struct RunArguments {
     /// Write reports to this folder instead of into the run folder.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
-    /// Install the runtimes that the manifest's backends use and that are missing, before anything
-    /// is measured. Without this nothing is ever downloaded.
+    /// Install the runtimes that the manifest's backends need and that are missing, before anything
+    /// is measured; an optional one only where a backend's options ask for it. Without this nothing
+    /// is ever downloaded.
     #[arg(long)]
     pub install: bool,
 }
@@ -228,14 +229,18 @@ pub enum PluginsCommand {
         /// where none is given.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         fixture: Option<PathBuf>,
+        /// Make only the checks whose name has this in it, such as `shapes`.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
 }
 
 const TEST_HELP: &str = "\
-The checks are made by the program plugin-testkit, which lies beside host. Each is made in a process of
-its own, with the runtime that the plugin would be measured with, and a crash or a hang is a failed check.
-One that does not apply, such as of an extension that is not offered, is listed with the reason. The exit
-code is 0 where no check fails, and 4 where one does or nothing could be checked.";
+The checks are made by the program plugin-testkit, which lies beside host. Each is made in a process
+of its own, with the runtime that the plugin would be measured with, and a crash or a hang is a
+failed check. One that does not apply, such as of an extension that is not offered, is listed with
+the reason. The exit code is 0 where no check fails, and 4 where one does or nothing could be
+checked.";
 
 const TRUST_HELP: &str = "\
 A native plugin can do whatever you can do. One that you put into your plugin folder, or name with

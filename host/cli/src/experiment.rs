@@ -12,8 +12,8 @@ use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{
     DeviceInfo, Gap, GapKind, Pin, PluginIdentity, RuntimeIdentity, list_of_processors,
 };
-use host_registry::{BackendPlugin, Registry, RegistryError, sha256_of_file};
-use host_run::{DescribeError, Interrupt, Runner};
+use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError, sha256_of_file};
+use host_run::{DescribeError, Interrupt, MissingRuntime, Runner};
 use host_runtime::{Runtimes, Standing};
 
 use crate::exit::Exit;
@@ -358,6 +358,8 @@ pub(crate) struct ChosenBackend {
     pub(crate) plugin: std::result::Result<BackendPlugin, RegistryError>,
     /// How things stand with the plugin's runtime; `None` where it takes none.
     pub(crate) runtime: Option<Standing>,
+    /// Whether its options need that runtime.
+    needs_runtime: bool,
 }
 
 impl ChosenBackend {
@@ -368,18 +370,41 @@ impl ChosenBackend {
             _ => Ok(None),
         }
     }
+
+    /// The plugin, where its runtime is missing.
+    fn without_runtime(&self) -> Option<&NativePlugin> {
+        match (&self.plugin, &self.runtime) {
+            (Ok(plugin), Some(Standing::Missing { .. })) => Some(&plugin.plugin),
+            _ => None,
+        }
+    }
+
+    /// The gap of what it cannot do for want of the runtime that its options need.
+    fn lacks(&self) -> Option<Gap> {
+        let plugin = self.without_runtime().filter(|_| self.needs_runtime)?;
+        let reason = runtimes::missing(plugin, self.runtime.as_ref())?;
+        Some(Gap { kind: GapKind::RuntimeMissing, reason })
+    }
 }
 
-/// Installs the runtimes of the chosen plugins that are missing.
+/// Installs the runtimes that are missing and that the options of a chosen backend need.
 pub(crate) fn install_missing(
     backends: &mut [ChosenBackend],
     runtimes: &Runtimes,
     printer: &Printer,
 ) -> Result<()> {
+    let mut installed = BTreeSet::new();
+    for backend in backends.iter().filter(|backend| backend.needs_runtime) {
+        if let Some(plugin) = backend.without_runtime()
+            && installed.insert(&plugin.folder)
+        {
+            runtimes::install(runtimes, plugin, printer)?;
+        }
+    }
+    // One that can do without uses what was installed for another.
     for backend in backends {
-        if let (Ok(plugin), Some(Standing::Missing { .. })) = (&backend.plugin, &backend.runtime) {
-            runtimes::install(runtimes, &plugin.plugin, printer)?;
-            backend.runtime = runtimes.find(&plugin.plugin)?;
+        if let Some(plugin) = backend.without_runtime() {
+            backend.runtime = runtimes.find(plugin)?;
         }
     }
     Ok(())
@@ -404,8 +429,12 @@ pub(crate) fn choose_backends(
                 | RegistryError::Broken { .. }),
             ) => {
                 printer.warning(&error, error.help().as_deref());
-                let id = backend.id.clone();
-                chosen.push(ChosenBackend { id, plugin: Err(error), runtime: None });
+                chosen.push(ChosenBackend {
+                    id: backend.id.clone(),
+                    plugin: Err(error),
+                    runtime: None,
+                    needs_runtime: false,
+                });
             }
             Err(error) => refused.push(Failure::from(error)),
             Ok(plugin) => {
@@ -422,8 +451,15 @@ pub(crate) fn choose_backends(
                 }
                 match runtimes.find(&plugin.plugin) {
                     Ok(runtime) => {
+                        let need = plugin.plugin.metadata.runtime.as_ref();
+                        let needs_runtime = need.is_some_and(|it| it.is_needed(&backend.options));
                         let id = backend.id.clone();
-                        chosen.push(ChosenBackend { id, plugin: Ok(plugin), runtime });
+                        chosen.push(ChosenBackend {
+                            id,
+                            plugin: Ok(plugin),
+                            runtime,
+                            needs_runtime,
+                        });
                     }
                     Err(error) => refused.push(Failure::from(error)),
                 }
@@ -473,6 +509,7 @@ pub(crate) fn describe_backends(
                     plugin: plugin.identity.clone(),
                     library: plugin.plugin.library.clone(),
                     devices: devices.clone(),
+                    lacks: backend.lacks(),
                 },
                 Some(Err(error)) => match lacking(plugin, backend.runtime.as_ref(), error) {
                     Some(gap) => BackendFacts::Missing(gap),
@@ -554,8 +591,13 @@ fn missing(reason: String) -> BackendFacts {
 pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Result<Runner> {
     let mut runner = runner(settings)?;
     for backend in backends {
-        if let (Ok(plugin), Some(Standing::Ready(ready))) = (&backend.plugin, &backend.runtime) {
-            runner.runtimes.insert(plugin.plugin.library.clone(), ready.path.clone());
+        let Ok(BackendPlugin { plugin, .. }) = &backend.plugin else { continue };
+        let library = plugin.library.clone();
+        if let Some(Standing::Ready(ready)) = &backend.runtime {
+            runner.runtimes.insert(library, ready.path.clone());
+        } else if let Some(reason) = runtimes::missing(plugin, backend.runtime.as_ref()) {
+            let command = runtimes::install_command(&plugin.metadata.id);
+            runner.missing_runtimes.insert(library, MissingRuntime { command, reason });
         }
     }
     Ok(runner)

@@ -107,6 +107,30 @@ fn init_writes_a_manifest_that_parses_and_never_overwrites() {
 }
 
 #[test]
+fn what_is_no_plugin_is_not_tested() {
+    let place = Place::new();
+    std::fs::create_dir(place.0.path().join("empty")).expect("a folder");
+    place.host(&["plugins", "test", "./empty"]).assert().code(4).stdout_eq("").stderr_eq(str![[r#"
+  x ./empty is no plugin: it has no plugin.toml
+  help: a plugin is a folder with plugin.toml and the library that it names; one that is installed can be named by its id
+
+"#]]);
+    place.host(&["plugins", "test", "./absent"]).assert().code(4).stdout_eq("").stderr_eq(str![[r#"
+  x ./absent is no plugin: it is no folder
+  help: a plugin is a folder with plugin.toml and the library that it names; one that is installed can be named by its id
+
+"#]]);
+    std::fs::write(place.0.path().join("empty/plugin.toml"), "schema = 1\n").expect("a file");
+    place.host(&["plugins", "test", "./empty"]).assert().code(4).stdout_eq("").stderr_eq(str![[
+        r#"
+  x [..]/empty/plugin.toml: missing key `id`
+  help: see that [..]/empty/plugin.toml is readable text
+
+"#
+    ]]);
+}
+
+#[test]
 fn completions_are_scripts_for_each_shell() {
     let place = Place::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {

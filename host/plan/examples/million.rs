@@ -45,6 +45,7 @@ exclude = [{{ batch = 1001 }}]
             precisions: vec![Precision::Fp32, Precision::Fp16],
             attributes: [("engine".to_owned(), "none".to_owned())].into(),
         }],
+        lacks: None,
     };
     let model =
         ModelFacts::All(ModelFile { path: "/models/model.onnx".into(), sha256: "0".repeat(64) });

@@ -53,6 +53,8 @@ pub(crate) struct Found {
     pub(crate) plugin: PluginIdentity,
     pub(crate) library: PathBuf,
     pub(crate) device: DeviceInfo,
+    /// The runtime that the backend asks for and that is missing.
+    pub(crate) lacks: Option<Gap>,
 }
 
 /// What the numbers of a cell mean.
@@ -291,9 +293,11 @@ pub(crate) fn find(
     choice: &DeviceChoice,
 ) -> (String, Result<Found, Gap>) {
     let text = || choice.text().to_owned();
-    let (plugin, library, devices) = match facts {
+    let (plugin, library, devices, lacks) = match facts {
         BackendFacts::Missing(gap) => return (text(), Err(gap.clone())),
-        BackendFacts::Ready { plugin, library, devices } => (plugin, library, devices),
+        BackendFacts::Ready { plugin, library, devices, lacks } => {
+            (plugin, library, devices, lacks)
+        }
     };
     let device = match choice {
         DeviceChoice::Auto => devices.first(),
@@ -301,8 +305,8 @@ pub(crate) fn find(
     };
     match device {
         Some(device) => {
-            let (plugin, library) = (plugin.clone(), library.clone());
-            let found = Found { plugin, library, device: device.clone() };
+            let (plugin, library, lacks) = (plugin.clone(), library.clone(), lacks.clone());
+            let found = Found { plugin, library, device: device.clone(), lacks };
             (device.id.clone(), Ok(found))
         }
         None => {

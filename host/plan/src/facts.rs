@@ -44,6 +44,9 @@ pub enum BackendFacts {
         library: PathBuf,
         /// The devices that it sees, in its own order.
         devices: Vec<DeviceInfo>,
+        /// The runtime that the backend's options ask for and that is missing. The plugin may find one
+        /// where the system keeps it; what it does not offer without, it may offer with it.
+        lacks: Option<Gap>,
     },
     /// The plugin is missing, does not fit, or could not describe itself.
     Missing(Gap),

@@ -329,7 +329,8 @@ impl Plan {
         let found = cell.place.found.as_ref().map_err(Clone::clone)?;
         if !found.device.precisions.contains(&cell.precision) {
             let backend = &self.backends[cell.place.backend].backend.id;
-            return Err(precision_gap(cell, backend, &found.device));
+            let gap = || precision_gap(cell, backend, &found.device);
+            return Err(found.lacks.clone().unwrap_or_else(gap));
         }
         let model = &self.models[cell.model];
         let file = model.facts.get(cell.precision).ok_or_else(|| {

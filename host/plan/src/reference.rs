@@ -32,7 +32,7 @@ impl PlannedReference {
         if !found.device.precisions.contains(&check.precision) {
             let (device, precision) = (&found.device.id, check.precision);
             let reason = format!("it does not compute in {precision} on `{device}`");
-            return Err(no_reference(reason));
+            return Err(no_reference(found.lacks.map_or(reason, |gap| gap.reason)));
         }
         Ok(Some(Self { check: check.clone(), backend: backend.clone(), found }))
     }

@@ -162,6 +162,7 @@ fn facts() -> Facts {
         },
         library: PathBuf::new(),
         devices,
+        lacks: None,
     };
     let all = [Precision::Fp32, Precision::Fp16];
     let missing = Gap { kind: GapKind::PluginMissing, reason: "not there".to_owned() };

@@ -25,6 +25,7 @@ fn ready(plugin: &str, devices: &[DeviceInfo]) -> BackendFacts {
         },
         library: format!("/plugins/{plugin}/lib{plugin}.so").into(),
         devices: devices.to_vec(),
+        lacks: None,
     }
 }
 
@@ -120,6 +121,20 @@ fn gaps_say_what_is_missing() {
     4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
     5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
     "#);
+}
+
+#[test]
+fn a_precision_that_a_missing_runtime_may_offer_is_a_gap_of_the_runtime() {
+    let mut facts = laptop();
+    let Some(BackendFacts::Ready { lacks, .. }) = facts.backends.get_mut("cpu") else {
+        panic!("the backend is ready")
+    };
+    let reason = "runtime `demo` 1.0 is not installed".to_owned();
+    *lacks = Some(Gap { kind: GapKind::RuntimeMissing, reason });
+    let matrix = "precision = [\"fp32\", \"fp16\"]\nmodel = \"a\"\nbackend = \"cpu\"";
+    let plan = plan(matrix, facts).unwrap();
+    let gaps: Vec<_> = plan.items().map(|item| item.gap().map(|gap| gap.kind)).collect();
+    assert_eq!(gaps, [None, Some(GapKind::RuntimeMissing)], "what it offers without is a case");
 }
 
 #[test]

@@ -39,6 +39,8 @@ names! {
         NotANumber = "not-a-number",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
+        /// More threads compute than there are processors for them.
+        Oversubscribed = "oversubscribed",
         /// A reading of the clock costs more than it should.
         ClockSlow = "clock-slow",
         /// Heat or a quota slowed the processors.

@@ -113,7 +113,21 @@ impl Metadata {
                 ),
             );
         }
+        if let Some(message) = metadata.wrong_need() {
+            return value("needed-by", message);
+        }
         Ok(metadata)
+    }
+
+    /// What is wrong with the options that need the runtime.
+    fn wrong_need(&self) -> Option<String> {
+        let need = self.runtime.as_ref().filter(|need| !need.needed_by.is_empty())?;
+        if !need.optional {
+            return Some("`needed-by` belongs to a runtime that is `optional`".into());
+        }
+        let known = self.options.as_ref()?;
+        let unknown = need.needed_by.keys().find(|option| !known.contains_key(*option))?;
+        Some(format!("`needed-by` names `{unknown}`, which is not among the plugin's options"))
     }
 
     /// What is free text, with its key.
@@ -219,6 +233,36 @@ engine = "rten"
     cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has characters that cannot be seen
     cpu/plugin.toml: missing key `version`
     "#);
+    }
+
+    #[test]
+    fn an_optional_runtime_is_needed_by_options() {
+        let runtime = "[runtime]\nname = \"onnxruntime\"\nversion = \"1.0\"\n\
+                       summary = \"ONNX Runtime\"\noptional = true\n\
+                       needed-by = { engine = \"onnxruntime\" }\n\
+                       [options]\nengine = \"rten or onnxruntime.\"\n";
+        let parse = |text: &str| Metadata::parse(text, Path::new("cpu/plugin.toml"));
+        let need = parse(&format!("{GOOD}{runtime}")).expect("a good file").runtime;
+        let need = need.expect("it is named");
+        let options = |value: &str| BTreeMap::from([("engine".to_owned(), value.to_owned())]);
+        assert!(need.is_needed(&options("onnxruntime")));
+        assert!(!need.is_needed(&options("rten")) && !need.is_needed(&BTreeMap::new()));
+        let always = RuntimeNeed { optional: false, needed_by: BTreeMap::new(), ..need };
+        assert!(always.is_needed(&BTreeMap::new()));
+        let broken = |from: &str, to: &str| {
+            let text = format!("{GOOD}{runtime}").replacen(from, to, 1);
+            parse(&text).expect_err("a broken need").to_string()
+        };
+        let cases = [
+            broken("{ engine", "{ motor"),
+            broken("optional = true\n", ""),
+            broken("\"onnxruntime\" }", "true }"),
+        ];
+        insta::assert_snapshot!(cases.join("\n"), @r"
+        cpu/plugin.toml:16: `needed-by` names `motor`, which is not among the plugin's options
+        cpu/plugin.toml:15: `needed-by` belongs to a runtime that is `optional`
+        cpu/plugin.toml:16: `needed-by`: invalid type: boolean `true`, expected a string
+        ");
     }
 
     #[test]

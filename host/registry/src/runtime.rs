@@ -6,7 +6,7 @@ package index it is made of, on which platform, with their hashes and what of th
 are read here; `host-runtime` installs.
 */
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -34,6 +34,10 @@ pub struct RuntimeNeed {
     /// Whether the plugin is of use without it.
     #[serde(default)]
     pub optional: bool,
+    /// Where it is optional: options of the plugin, and for each the value with which it is needed all
+    /// the same.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub needed_by: BTreeMap<String, String>,
     /// What it is, in a line.
     #[serde(deserialize_with = "line")]
     pub summary: String,
@@ -48,6 +52,13 @@ impl RuntimeNeed {
     #[must_use]
     pub fn folder_name(&self) -> String {
         format!("{}-{}", self.name, self.version)
+    }
+
+    /// Whether a backend with these options needs it.
+    #[must_use]
+    pub fn is_needed(&self, options: &BTreeMap<String, String>) -> bool {
+        !self.optional
+            || self.needed_by.iter().any(|(option, value)| options.get(option) == Some(value))
     }
 }
 

@@ -29,6 +29,18 @@ pub struct Runner {
     pub references: Option<PathBuf>,
     /// The runtimes that plugins are to use, each a folder or a library, by the plugin's library.
     pub runtimes: BTreeMap<PathBuf, PathBuf>,
+    /// The runtimes that are missing, by the plugin's library.
+    pub missing_runtimes: BTreeMap<PathBuf, MissingRuntime>,
+}
+
+/// A runtime that the host has not found. The plugin may do without, or find one where the system keeps
+/// it; where it says at loading that it has found none, and what installs it, the case is a gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingRuntime {
+    /// What installs it.
+    pub command: String,
+    /// Why it is missing, with the command.
+    pub reason: String,
 }
 
 /// What a run came to.
@@ -68,7 +80,7 @@ impl Runner {
     const HELD_LIMIT: usize = 64 << 20;
 
     /// A runner with this `host-worker`, a time-out of half a minute for describing, no repository, no
-    /// folder for references and no runtimes.
+    /// folder for references and no runtimes, none of them missing.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>) -> Self {
         Self {
@@ -77,6 +89,7 @@ impl Runner {
             repository: None,
             references: None,
             runtimes: BTreeMap::new(),
+            missing_runtimes: BTreeMap::new(),
         }
     }
 
@@ -253,7 +266,9 @@ impl Runner {
         let outcome = match conclusion {
             Conclusion::Interrupted => return Ok(None),
             Conclusion::Finished(report) => Outcome::Finished(report),
-            Conclusion::Failed(failure) => outcome_of(failure),
+            Conclusion::Failed(failure) => {
+                outcome_of(failure, self.missing_runtimes.get(&case.plugin_library))
+            }
             Conclusion::Described(_) | Conclusion::Kept => Outcome::Failed {
                 failure: Failure::Protocol {
                     phase: Phase::Start,
@@ -277,8 +292,17 @@ impl Runner {
     }
 }
 
-/// A backend that says that it cannot do a case has not failed: that is a gap.
-fn outcome_of(failure: Failure) -> Outcome {
+/// A backend that says that it cannot do a case has not failed: that is a gap. So is one that has not
+/// found its runtime.
+fn outcome_of(failure: Failure, missing: Option<&MissingRuntime>) -> Outcome {
+    if let (Failure::Backend { phase: Phase::Load, code, message, .. }, Some(missing)) =
+        (&failure, missing)
+        && code == "not-found"
+        && message.contains(&missing.command)
+    {
+        let reason = missing.reason.clone();
+        return Outcome::Gap { gap: Gap { kind: GapKind::RuntimeMissing, reason } };
+    }
     match failure {
         Failure::Backend { phase, code, message, .. } if code == "unsupported" => Outcome::Gap {
             gap: Gap {

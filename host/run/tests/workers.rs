@@ -13,18 +13,19 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, InputSource, InvalidKind,
-    LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, SampleBlock,
-    SamplePhase, Scenario, Share, SlowedBy, SlowedShare, Tolerance, WarmUp, WarningKind,
-    WorkerReport, processors_of_list,
+    CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, Gap, GapKind, InputSource,
+    InvalidKind, LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet,
+    SampleBlock, SamplePhase, Scenario, Share, SlowedBy, SlowedShare, Tolerance, WarmUp,
+    WarningKind, WorkerReport, processors_of_list,
 };
-use host_run::{Interrupt, RunSummary, Runner};
+use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
 use tempfile::TempDir;
 
 /// What cargo built.
@@ -389,6 +390,101 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     assert_eq!(summary.failed, 2);
     let (failure, ..) = common::failure(&runner(), broken);
     assert!(failure.to_string().contains("this run has no folder to keep it in"), "{failure}");
+}
+
+#[test]
+fn a_damaged_reference_is_not_compared_with() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (summary, _) = run(&keeping(&folder), vec![checked(&[])]);
+    assert_eq!(summary.finished, 1);
+    let file = folder.path().join("references/reference");
+    let mut bytes = fs::read(&file).expect("the reference");
+    let at = bytes.len() - 33;
+    bytes[at] ^= 0x40;
+    fs::write(&file, bytes).expect("changing it");
+    let (failure, ..) = failure(&keeping(&folder), checked(&[]));
+    let Failure::NoReference { detail } = failure else { panic!("{failure}") };
+    assert!(detail.contains("references/reference: it is damaged: its SHA-256"), "{detail}");
+}
+
+#[test]
+fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
+    let message = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+    let options = |code: &'static str| {
+        let of = [("fault", "error"), ("fault-phase", "load"), ("fault-message", message)];
+        fault(&[&of[..], &[("fault-code", code)]].concat())
+    };
+    let mut runner = runner();
+    let (failure, ..) = failure(&runner, options("not-found"));
+    assert!(matches!(failure, Failure::Backend { .. }), "the host knows of no runtime: {failure}");
+    let command = "host runtimes install demo".to_owned();
+    let reason = format!("runtime `demo` 1.0 is not installed; `{command}` installs it");
+    let missing = MissingRuntime { command, reason: reason.clone() };
+    let library = options("not-found").plugin_library;
+    runner.missing_runtimes.insert(library, missing);
+    let (summary, memory) = run(&runner, vec![options("not-found")]);
+    assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
+    let gap = Gap { kind: GapKind::RuntimeMissing, reason };
+    assert_eq!(memory.records[0].outcome, Outcome::Gap { gap });
+    let (failure, ..) = common::failure(&runner, options("internal"));
+    assert!(matches!(failure, Failure::Backend { .. }), "{failure}");
+}
+
+#[test]
+fn threads_without_processors_are_told_and_others_are_not() {
+    let oversubscribed = |case: CaseSpec| {
+        let warnings = finish(case).0.warnings.into_iter();
+        warnings.filter(|warning| warning.kind == WarningKind::Oversubscribed).collect::<Vec<_>>()
+    };
+    let many = oversubscribed(CaseSpec { threads: Some(4096), ..null() });
+    assert_eq!(many.len(), 1, "{many:?}");
+    let evidence = &many[0].evidence;
+    let said = "The case computes with 4096 threads, and its worker may use ";
+    assert!(evidence.starts_with(said) && evidence.contains(" processor"), "{evidence}");
+    // A case that begins at once has no time to see what else goes on.
+    assert_eq!(oversubscribed(CaseSpec { threads: Some(1), ..null() }), []);
+
+    // One processor for two threads, however many the machine has.
+    let mut pinned = CaseSpec { threads: Some(1), ..null() };
+    pinned.measure.pin = Pin::Auto;
+    let scheduling = finish(pinned.clone()).0.conditions.scheduling.expect("it is told");
+    let one = processors_of_list(&scheduling.processors.expect("Linux tells")).expect("a list");
+    pinned.measure.pin = Pin::Processors(one);
+    assert_eq!(oversubscribed(pinned.clone()), []);
+    let two = oversubscribed(CaseSpec { threads: Some(2), ..pinned });
+    assert!(
+        two[0]
+            .evidence
+            .starts_with("The case computes with 2 threads, and its worker may use 1 processor"),
+        "{two:?}"
+    );
+}
+
+#[test]
+fn processors_that_others_keep_busy_are_told() {
+    let processors = thread::available_parallelism().expect("the system tells").get();
+    let done = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        // The first run alone is long enough to see it.
+        let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "500")]);
+        case.threads = u32::try_from(processors).ok();
+        case.measure.warm_up = WarmUp::Iterations(0);
+        case.measure.minimum_queries = 1;
+        let report = finish(case).0;
+        done.store(true, Ordering::Relaxed);
+        report
+    });
+    let mut told = report.warnings.iter();
+    let told = told.find(|warning| warning.kind == WarningKind::Oversubscribed);
+    let evidence = &told.unwrap_or_else(|| panic!("{:?}", report.warnings)).evidence;
+    assert!(evidence.contains("; other work kept ") && evidence.contains(" busy"), "{evidence}");
 }
 
 #[test]

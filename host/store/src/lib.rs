@@ -35,8 +35,8 @@ pub use error::StoreError;
 pub use export::{ExportFormat, export};
 pub use results_folder::{DamagedRun, ResultsFolder, RunEntry, RunState, list_table};
 pub use run::{
-    CaseFile, Counts, Flaw, Loss, LostFile, NewRun, PlanLine, PlanWriter, PluginRole, Program,
-    RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder, RunHeader, RunPlugin,
-    RunWriter, TornLine,
+    CaseFile, Counts, Flaw, Loss, LostFile, LostReference, NewRun, PlanLine, PlanWriter,
+    PluginRole, Program, RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder,
+    RunHeader, RunPlugin, RunWriter, TornLine,
 };
 pub use views::RunViews;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use host_record::processors_of_list;
 
@@ -60,11 +60,37 @@ impl Files {
     /// Folders of our control group and of those around it, innermost first, in the hierarchy of
     /// version 2.
     pub(crate) fn control_groups(&self) -> Vec<String> {
+        self.control_groups_of("")
+    }
+
+    /// The same in the hierarchy of a controller of version 1; that of version 2 has no name.
+    fn control_groups_of(&self, controller: &str) -> Vec<String> {
         let membership = self.text("proc/self/cgroup").unwrap_or_default();
-        let path = membership.lines().find_map(|line| line.strip_prefix("0::"));
-        let path = std::path::Path::new(path.unwrap_or("/").trim_start_matches('/'));
+        let path = membership.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|name| name == controller).then_some(path)
+        });
+        let path = Path::new(path.unwrap_or("/").trim_start_matches('/'));
+        let root = Path::new("sys/fs/cgroup").join(controller);
         // In a container the path may be that of the outside, and only the root be visible.
-        path.ancestors().map(|group| format!("sys/fs/cgroup/{}", group.display())).collect()
+        path.ancestors().map(|group| root.join(group).display().to_string()).collect()
+    }
+
+    /// The least processors' worth of time that a control group around us grants; `None` where none
+    /// limits it.
+    pub(crate) fn processor_quota(&self) -> Option<f64> {
+        let version_2 = self.control_groups().into_iter().filter_map(|group| {
+            let text = self.text(&format!("{group}/cpu.max"))?;
+            let (allowed, period) = text.split_once(' ')?;
+            Some((allowed.parse().ok()?, period.parse().ok()?))
+        });
+        let version_1 = self.control_groups_of("cpu").into_iter().filter_map(|group| {
+            let allowed = self.number(&format!("{group}/cpu.cfs_quota_us"))?;
+            Some((allowed, self.number(&format!("{group}/cpu.cfs_period_us"))?))
+        });
+        // Neither `max` of version 2 nor −1 of version 1 is such a number.
+        let limits = version_2.chain(version_1).filter(|(_, period): &(u64, u64)| *period > 0);
+        limits.map(|(allowed, period)| allowed as f64 / period as f64).reduce(f64::min)
     }
 }
 
@@ -97,5 +123,26 @@ pub(crate) mod tests {
         );
         let (_folder, nothing) = system(&[]);
         assert_eq!(nothing.control_groups(), ["sys/fs/cgroup/"]);
+    }
+
+    #[test]
+    fn the_tightest_quota_of_processors_holds() {
+        let (_folder, version_2) = system(&[
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/b/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/a/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/cpu.max", "200000 100000\n"),
+        ]);
+        assert_eq!(version_2.processor_quota(), Some(1.5));
+        let (_folder, version_1) = system(&[
+            ("proc/self/cgroup", "4:cpu,cpuacct:/a\n3:cpuset:/b\n0::/\n"),
+            ("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "-1\n"),
+            ("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
+        ]);
+        assert_eq!(version_1.processor_quota(), Some(0.5));
+        let (_folder, nothing) = system(&[("sys/fs/cgroup/cpu.max", "max 100000\n")]);
+        assert_eq!(nothing.processor_quota(), None);
     }
 }

@@ -29,6 +29,7 @@ mod load;
 mod measurement;
 mod npy;
 mod outputs;
+mod oversubscription;
 mod parity;
 mod pinning;
 mod platform;

@@ -26,6 +26,7 @@ use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
 use crate::outputs::NotNumbers;
+use crate::oversubscription::{Beforehand, Demand};
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{
@@ -49,6 +50,7 @@ pub(crate) fn measure(
     // Before the clock is measured, which may differ from processor to processor, and before the
     // plugin is opened, whose threads inherit it.
     let scheduling = pinning::pin(case, &Files::this())?;
+    let beforehand = Beforehand::start(&Files::this());
     let clock = SystemClock::new();
     let calibration =
         calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
@@ -119,6 +121,7 @@ pub(crate) fn measure(
     }
 
     let mut load = Load::new(case, &examples)?;
+    let others = beforehand.others();
     let connection = &mut *stage.connection;
     let lanes = load.lanes();
     let watched = Watched { clock: &clock, backend: &backend, scheduling: &scheduling };
@@ -181,6 +184,9 @@ pub(crate) fn measure(
         warnings.push(warning);
         verdict.reasons.push(early::reason());
     }
+    let quota = Files::this().processor_quota();
+    let demand = Demand::of(case, &used, &scheduling, quota, others);
+    warnings.extend(demand.and_then(|demand| demand.warning()));
     warnings.extend(disturbances);
     let clock_facts = clock::facts(&calibration, &Files::this());
     warnings.extend(clock::slow(&clock_facts));

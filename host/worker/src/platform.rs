@@ -109,6 +109,15 @@ pub(crate) struct MachineActivity {
     pub(crate) stolen_ns: u64,
 }
 
+/// What some processors did until now, added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessorActivity {
+    /// Time in nanoseconds spent in processes and in the kernel.
+    pub(crate) busy_ns: u64,
+    /// All of their time in nanoseconds.
+    pub(crate) total_ns: u64,
+}
+
 /// What the kernel counted for this process until now, all its threads together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -198,19 +207,52 @@ pub(crate) fn activity() -> Activity {
     }
 }
 
+/// Reads the counters of these processors; `None` where the system lacks those of one.
+pub(crate) fn activity_of(processors: &[u32]) -> Option<ProcessorActivity> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    processor_activity(&text, processors, rustix::param::clock_ticks_per_second())
+}
+
+/// What a line of `/proc/stat` counts, in nanoseconds: user, nice, system, idle, waiting for a disk,
+/// interrupts, soft interrupts, stolen. Guests, which follow, are part of user.
+fn times(line: &str, name: &str, ticks_per_second: u64) -> Option<[u64; 8]> {
+    let mut fields = line.strip_prefix(name)?.strip_prefix(' ')?.split_whitespace();
+    let nanoseconds = 1_000_000_000_u64.checked_div(ticks_per_second)?;
+    let mut times = [0; 8];
+    for time in &mut times {
+        *time = fields.next()?.parse::<u64>().ok()?.checked_mul(nanoseconds)?;
+    }
+    Some(times)
+}
+
+fn busy([user, nice, system, _, _, interrupts, soft_interrupts, _]: [u64; 8]) -> u64 {
+    user + nice + system + interrupts + soft_interrupts
+}
+
 fn machine_activity(text: &str, ticks_per_second: u64) -> Option<MachineActivity> {
     let (first, rest) = text.split_once('\n')?;
-    let ticks: Option<Vec<u64>> =
-        first.strip_prefix("cpu ")?.split_whitespace().map(|field| field.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guests are part of user.
-    let ticks = ticks.filter(|ticks| ticks.len() >= 8)?;
-    let nanoseconds = 1_000_000_000_u64.checked_div(ticks_per_second)?;
+    let times = times(first, "cpu", ticks_per_second)?;
     let processors = rest.lines().take_while(|line| line.starts_with("cpu")).count();
     Some(MachineActivity {
         processors: u32::try_from(processors).ok()?,
-        busy_ns: (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]).checked_mul(nanoseconds)?,
-        stolen_ns: ticks[7].checked_mul(nanoseconds)?,
+        busy_ns: busy(times),
+        stolen_ns: times[7],
     })
+}
+
+fn processor_activity(
+    text: &str,
+    processors: &[u32],
+    ticks_per_second: u64,
+) -> Option<ProcessorActivity> {
+    let mut sum = ProcessorActivity { busy_ns: 0, total_ns: 0 };
+    for processor in processors {
+        let name = format!("cpu{processor}");
+        let times = text.lines().find_map(|line| times(line, &name, ticks_per_second))?;
+        sum.busy_ns += busy(times);
+        sum.total_ns += times.iter().sum::<u64>();
+    }
+    Some(sum)
 }
 
 #[cfg(test)]
@@ -227,6 +269,13 @@ mod tests {
         );
         assert_eq!(machine_activity("cpu 1 2\n", 100), None);
         assert_eq!(machine_activity("", 100), None);
+        let text = "cpu  9 9 9 9 9 9 9 9\ncpu0 10 20 30 400 50 6 7 8 9 0\n\
+                    cpu1 1 0 0 9 0 0 0 0\ncpu10 5 0 0 5 0 0 0 0 0 0\nintr 5\n";
+        let activity = |processors: &[u32]| processor_activity(text, processors, 100);
+        let sum = |busy_ns, total_ns| Some(ProcessorActivity { busy_ns, total_ns });
+        assert_eq!(activity(&[0]), sum(730_000_000, 5_310_000_000));
+        assert_eq!(activity(&[1, 10]), sum(60_000_000, 200_000_000));
+        assert_eq!(activity(&[0, 2]), None, "there is no such processor");
     }
 
     #[test]

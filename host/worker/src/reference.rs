@@ -2,7 +2,7 @@
 //! the cases that are compared with them.
 //!
 //! The file is a line of JSON, which says of each batch what its outputs are called and what shape they
-//! have, and then their elements, one after the other.
+//! have, then their elements, one after the other, and at last the SHA-256 of all that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -14,6 +14,7 @@ use plugin_api::client::{
     Call, DataType, LoadRequest, Model, Session, TensorData, TensorInfo, element_count,
 };
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::connection::Connection;
 use crate::examples::Examples;
@@ -33,6 +34,9 @@ struct Entry {
 
 /// A line that is longer is none of ours.
 const HEADER_LIMIT: u64 = 16 << 20;
+
+/// Bytes of the hash at the file's end.
+const SEAL: usize = 32;
 
 /// Runs the reference and keeps its outputs in `file`, which is there whole or not at all.
 pub(crate) fn make(connection: &mut Connection, case: &CaseSpec, file: &Path) -> Result<(), Stop> {
@@ -112,11 +116,15 @@ fn write(path: &Path, batches: &Batches) -> io::Result<()> {
     };
     let header: Vec<Vec<Entry>> =
         batches.iter().map(|outputs| outputs.iter().map(entry).collect()).collect();
-    serde_json::to_writer(&mut writer, &header)?;
-    writer.write_all(b"\n")?;
-    for (_, data) in batches.iter().flatten() {
-        writer.write_all(&data.bytes)?;
+    let mut header = serde_json::to_vec(&header)?;
+    header.push(b'\n');
+    let mut seal = Sha256::new();
+    let elements = batches.iter().flatten().map(|(_, data)| &*data.bytes);
+    for bytes in [&*header].into_iter().chain(elements) {
+        seal.update(bytes);
+        writer.write_all(bytes)?;
     }
+    writer.write_all(&seal.finalize())?;
     writer.into_inner()?.sync_all()?;
     fs::rename(beside, path)
 }
@@ -128,11 +136,13 @@ fn write(path: &Path, batches: &Batches) -> io::Result<()> {
 /// Where it cannot be read, or is not such a file.
 fn read(path: &Path) -> io::Result<Batches> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let mut reader = BufReader::new(File::open(path)?);
+    let file = File::open(path)?;
+    let length = file.metadata()?.len().checked_sub(SEAL as u64);
+    let length = length.ok_or_else(|| invalid("it is too short"))?;
+    let mut reader = BufReader::new(Sealed { file: file.take(length), seal: Sha256::new() });
     let mut line = Vec::new();
     reader.by_ref().take(HEADER_LIMIT).read_until(b'\n', &mut line)?;
     let header: Vec<Vec<Entry>> = serde_json::from_slice(&line)?;
-    let length = fs::metadata(path)?.len();
     let mut tensor = |Entry { name, dtype, shape }: Entry| {
         let dtype =
             DataType::from_name(&dtype).ok_or_else(|| invalid("an unknown element type"))?;
@@ -143,7 +153,31 @@ fn read(path: &Path) -> io::Result<Batches> {
         reader.read_exact(&mut data.bytes)?;
         Ok((name, data))
     };
-    header.into_iter().map(|outputs| outputs.into_iter().map(&mut tensor).collect()).collect()
+    let batches: io::Result<Batches> =
+        header.into_iter().map(|outputs| outputs.into_iter().map(&mut tensor).collect()).collect();
+    let batches = batches?;
+    let rest = io::copy(&mut reader, &mut io::sink())?;
+    let Sealed { file, seal } = reader.into_inner();
+    let mut written = [0; SEAL];
+    file.into_inner().read_exact(&mut written)?;
+    if rest > 0 || seal.finalize()[..] != written {
+        return Err(invalid("it is damaged: its SHA-256 is not the one that it ends with"));
+    }
+    Ok(batches)
+}
+
+/// Hashes what is read.
+struct Sealed {
+    file: io::Take<File>,
+    seal: Sha256,
+}
+
+impl Read for Sealed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.seal.update(&buffer[..count]);
+        Ok(count)
+    }
 }
 
 #[cfg(test)]
@@ -173,8 +207,17 @@ mod tests {
         let bytes = fs::read(&path).expect("the file");
         fs::write(&path, &bytes[..bytes.len() - 1]).expect("the folder is writable");
         assert_eq!(read(&path).expect_err("cut").kind(), io::ErrorKind::UnexpectedEof);
-        let huge = br#"[[{"name":"x","dtype":"float32","shape":[1000000,1000000]}]]"#;
+        let mut changed = bytes.clone();
+        let last_element = bytes.len() - SEAL - 1;
+        changed[last_element] ^= 1;
+        fs::write(&path, changed).expect("the folder is writable");
+        let error = read(&path).expect_err("changed").to_string();
+        assert_eq!(error, "it is damaged: its SHA-256 is not the one that it ends with");
+        let mut huge = br#"[[{"name":"x","dtype":"float32","shape":[1000000,1000000]}]]"#.to_vec();
+        huge.extend([0; SEAL]);
         fs::write(&path, huge).expect("the folder is writable");
         assert_eq!(read(&path).expect_err("huge").kind(), io::ErrorKind::InvalidData);
+        fs::write(&path, b"[]\n").expect("the folder is writable");
+        assert_eq!(read(&path).expect_err("short").to_string(), "it is too short");
     }
 }

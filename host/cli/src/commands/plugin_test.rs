@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use host_record::{Cell, Table};
 use host_registry::{NativePlugin, Places, Registry, Search};
+use host_run::Interrupt;
 use host_runtime::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,7 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::style::Palette;
-use crate::{platform, runtimes, summary};
+use crate::{experiment, platform, runtimes, summary};
 
 /// What a check came to, as `plugin-testkit --json` says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,17 +57,20 @@ struct Checked {
 pub(crate) fn test(
     target: &str,
     fixture: Option<&Path>,
+    only: Option<&str>,
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
     let (plugin, registry) = plugin(target, settings)?;
     let runtime = runtime(&plugin, &registry, settings)?;
     let program = program(settings)?;
+    see_that_it_opens(&plugin, runtime.as_deref(), settings)?;
     let (id, version) = (&plugin.metadata.id, &plugin.metadata.version);
     printer.status("Testing", format_args!("{id} {version}: {}", plugin.library.display()));
 
     let mut command = Command::new(&program);
-    command.arg("--json").arg(&plugin.library).args(fixture);
+    command.arg("--json").args(only.iter().flat_map(|only| ["--only", only]));
+    command.arg(&plugin.library).args(fixture);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     host_run::set_environment(&mut command, runtime.as_deref());
     let failed = |error| Failure::io("run", &program, error);
@@ -144,6 +148,34 @@ fn runtime(
     match runtimes::missing(plugin, standing.as_ref()) {
         Some(missing) if !need.optional => Err(Failure::new(Exit::Plugin, missing)),
         _ => Ok(None),
+    }
+}
+
+/// A library that cannot be opened fails every check with the same words, which the worker knows better.
+/// Whatever else goes wrong with it is for the checks to find.
+fn see_that_it_opens(
+    plugin: &NativePlugin,
+    runtime: Option<&Path>,
+    settings: &Settings,
+) -> Result<()> {
+    use host_record::Failure::{
+        MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
+    };
+    let mut runner = experiment::runner(settings)?;
+    let runtime = runtime.map(|path| (plugin.library.clone(), path.to_owned()));
+    runner.runtimes.extend(runtime);
+    match runner.describe(&plugin.library, None, &Interrupt::new()).map_err(|it| it.failure) {
+        Err(
+            failure @ (NotAPlugin { .. }
+            | WrongArchitecture { .. }
+            | MissingSymbol { .. }
+            | MissingLibrary { .. }
+            | RefusedVersion { .. }),
+        ) => {
+            let id = &plugin.metadata.id;
+            Err(Failure::new(Exit::Plugin, format!("`{id}` could not be checked: {failure}")))
+        }
+        _ => Ok(()),
     }
 }
 

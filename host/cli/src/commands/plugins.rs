@@ -26,8 +26,8 @@ pub(crate) fn plugins(
             info(id, &registry, &settings.runtimes(&registry)?, settings, printer)
         }
         PluginsCommand::Trust { id } => trust(id, &registry, printer),
-        PluginsCommand::Test { plugin, fixture } => {
-            plugin_test::test(plugin, fixture.as_deref(), settings, printer)
+        PluginsCommand::Test { plugin, fixture, only } => {
+            plugin_test::test(plugin, fixture.as_deref(), only.as_deref(), settings, printer)
         }
     }
 }
@@ -325,6 +325,9 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> Facts {
         "runtime",
         json!(format!("{} ({} {}{optional})", need.summary, need.name, need.version)),
     )];
+    if !need.needed_by.is_empty() {
+        facts.push(("runtime-needed-by", json!(need.needed_by)));
+    }
     match runtimes.find(plugin) {
         Ok(Some(Standing::Ready(ready))) => match ready.identify(plugin) {
             Ok(identity) => {

@@ -169,6 +169,9 @@ fn resume(
     let checked = draft.check(settings, printer)?;
     let (_, ready) = prepare(checked, arguments, settings, interrupt, printer)?;
     refuse_changes(folder, &ready)?;
+    for lost in writer.forget_lost_references()? {
+        printer.warning(format_args!("{lost}; they are made again for the cases left"), None);
+    }
     for lost in writer.forget_lost()? {
         printer.warning(format_args!("{lost}; the case is measured again"), None);
     }

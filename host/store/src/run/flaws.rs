@@ -143,6 +143,19 @@ impl Loss {
             Self::Refused { .. } => "refused",
         }
     }
+
+    /// What became of the file that should be at `path`.
+    pub(super) fn explain(&self, path: &Path, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = path.display();
+        match self {
+            Self::Missing => write!(formatter, "`{path}` is missing"),
+            Self::WrongLength { found, recorded } => {
+                write!(formatter, "`{path}` has {found} bytes, and had {recorded}")
+            }
+            Self::Unreadable { detail } => write!(formatter, "`{path}` is unreadable: {detail}"),
+            Self::Refused { detail } => write!(formatter, "`{path}` cannot be read: {detail}"),
+        }
+    }
 }
 
 impl Flaw {
@@ -174,15 +187,7 @@ impl fmt::Display for LostFile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case_id, key, file, path, loss } = self;
         write!(formatter, "the {} of case {case_id} ({key}) are lost: ", file.name())?;
-        let path = path.display();
-        match loss {
-            Loss::Missing => write!(formatter, "`{path}` is missing"),
-            Loss::WrongLength { found, recorded } => {
-                write!(formatter, "`{path}` has {found} bytes, and had {recorded}")
-            }
-            Loss::Unreadable { detail } => write!(formatter, "`{path}` is unreadable: {detail}"),
-            Loss::Refused { detail } => write!(formatter, "`{path}` cannot be read: {detail}"),
-        }
+        loss.explain(path, formatter)
     }
 }
 

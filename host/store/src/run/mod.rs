@@ -8,6 +8,7 @@ mod header;
 mod lines;
 mod outputs;
 mod profile;
+mod references;
 mod samples;
 mod writer;
 
@@ -18,6 +19,7 @@ pub use header::{
     RunHeader, RunPlugin,
 };
 pub use lines::TornLine;
+pub use references::LostReference;
 pub use writer::{PlanWriter, RunWriter};
 
 pub(crate) use device_states::NUMBERS as DEVICE_STATE_NUMBERS;

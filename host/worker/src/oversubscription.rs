@@ -1,0 +1,229 @@
+//! Whether more threads compute than there are processors for them.
+//!
+//! Threads that share a processor wait for each other in the middle of an operator, and the more so where
+//! idle ones wait busily: they keep a processor from those that have work. What is measured then is how
+//! the kernel shares the processors out, and not how long the model takes.
+
+use std::collections::BTreeMap;
+
+use host_record::{CaseSpec, Scheduling, Warning, WarningKind, processors_of_list};
+
+use crate::files::Files;
+use crate::platform::{self, ProcessorActivity};
+
+/// Half a processor counts: less is what a quiet machine does, and counting in hundredths of a second
+/// sees no finer.
+const HALF: f64 = 0.5;
+
+/// Looks at the worker's processors, from before the plugin is opened to before the first timed query.
+#[derive(Debug)]
+pub(crate) struct Beforehand {
+    processors: Vec<u32>,
+    own_ns: u64,
+    activity: Option<ProcessorActivity>,
+}
+
+impl Beforehand {
+    pub(crate) fn start(files: &Files) -> Self {
+        let processors = files.allowed_processors().unwrap_or_default();
+        let (own_ns, activity) = now(&processors);
+        Self { processors, own_ns, activity }
+    }
+
+    /// How many of the processors work kept busy that is not this process's; `None` where the system does
+    /// not tell, or the time was too short to tell.
+    pub(crate) fn others(&self) -> Option<f64> {
+        let (own_ns, activity) = now(&self.processors);
+        let own_ns = own_ns.saturating_sub(self.own_ns);
+        others(self.activity?, activity?, own_ns, self.processors.len())
+    }
+}
+
+fn now(processors: &[u32]) -> (u64, Option<ProcessorActivity>) {
+    (platform::usage().processor_ns, platform::activity_of(processors))
+}
+
+fn others(
+    before: ProcessorActivity,
+    after: ProcessorActivity,
+    own_ns: u64,
+    processors: usize,
+) -> Option<f64> {
+    const LEAST_NS: f64 = 2e8;
+    let total_ns = after.total_ns.checked_sub(before.total_ns)?;
+    let elapsed_ns = total_ns as f64 / processors as f64;
+    if !elapsed_ns.is_finite() || elapsed_ns < LEAST_NS {
+        return None;
+    }
+    let busy_ns = after.busy_ns.saturating_sub(before.busy_ns);
+    Some(busy_ns.saturating_sub(own_ns) as f64 / elapsed_ns)
+}
+
+/// What computes, and what there is for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Demand {
+    /// For each client.
+    threads: u32,
+    clients: u32,
+    processors: u32,
+    /// Processors' worth of time that the control groups grant.
+    quota: Option<f64>,
+    /// Processors that other work kept busy beforehand.
+    others: Option<f64>,
+    /// Whether idle threads wait busily.
+    spins: bool,
+}
+
+impl Demand {
+    /// `None` where the system does not tell which processors there are. Threads are those that the
+    /// session says it used, or else those that it was asked to use. Where another device computes,
+    /// each client has one thread that drives it.
+    pub(crate) fn of(
+        case: &CaseSpec,
+        used: &BTreeMap<String, String>,
+        scheduling: &Scheduling,
+        quota: Option<f64>,
+        others: Option<f64>,
+    ) -> Option<Self> {
+        let processors = processors_of_list(scheduling.processors.as_deref()?)?;
+        let told = used.get("threads").and_then(|threads| threads.parse().ok());
+        let threads = match &*case.device.kind {
+            "gpu" | "npu" => None,
+            _ => told.or(case.threads),
+        };
+        Some(Self {
+            threads: threads.unwrap_or(1),
+            clients: case.key.clients.unwrap_or(1),
+            processors: u32::try_from(processors.len()).ok()?,
+            quota,
+            others,
+            spins: used.get("allow-spinning").is_some_and(|value| value == "true"),
+        })
+    }
+
+    /// Threads are too many where there are more than processors, or than the quota is worth; and where
+    /// other work has left too few processors for them.
+    pub(crate) fn warning(&self) -> Option<Warning> {
+        let Self { threads, clients, processors, quota, others, spins } = *self;
+        let count = u64::from(threads) * u64::from(clients);
+        let (all, there) = (count as f64, f64::from(processors));
+        let too_many = all > there || quota.is_some_and(|quota| all > quota);
+        let others =
+            others.filter(|others| *others >= HALF && (too_many || all + others >= there + HALF));
+        if !too_many && others.is_none() {
+            return None;
+        }
+        let mut said = format!("The case computes with {}", counted(count, "thread"));
+        if clients > 1 {
+            said += &format!(" ({threads} for each of {clients} clients)");
+        }
+        said += &format!(", and its worker may use {}", counted(processors.into(), "processor"));
+        if let Some(quota) = quota {
+            said += &format!(
+                ", {quota:.2} processors' worth of their time by its control group's quota"
+            );
+        }
+        if let Some(others) = others {
+            said += &format!("; other work kept {others:.2} of them busy before it was measured");
+        }
+        if spins {
+            said += "; idle threads wait busily (`allow-spinning`)";
+        }
+        Some(Warning { kind: WarningKind::Oversubscribed, evidence: said + "." })
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::case;
+
+    const FITS: Demand = Demand {
+        threads: 2,
+        clients: 1,
+        processors: 2,
+        quota: None,
+        others: Some(0.1),
+        spins: true,
+    };
+
+    #[test]
+    fn threads_that_have_a_processor_each_raise_no_warning() {
+        for demand in [
+            FITS,
+            Demand { others: None, ..FITS },
+            Demand { quota: Some(2.0), ..FITS },
+            Demand { threads: 1, clients: 2, ..FITS },
+            // The other processor is somebody else's, be it by a little more than one.
+            Demand { threads: 1, others: Some(1.04), ..FITS },
+            Demand { processors: 8, others: Some(6.0), ..FITS },
+        ] {
+            assert_eq!(demand.warning(), None, "{demand:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_processor_of_its_own_is_told_with_its_figures() {
+        let cases = [
+            Demand { threads: 64, others: None, spins: false, ..FITS },
+            Demand { threads: 3, ..FITS },
+            Demand { threads: 1, clients: 4, spins: false, ..FITS },
+            Demand { threads: 4, clients: 3, processors: 8, quota: Some(1.5), ..FITS },
+            Demand { threads: 1, quota: Some(0.5), spins: false, ..FITS },
+            Demand { others: Some(0.75), ..FITS },
+            Demand { threads: 4, others: Some(1.25), spins: false, ..FITS },
+        ];
+        let shown: Vec<_> = cases
+            .iter()
+            .map(|demand| demand.warning().expect("it is oversubscribed").evidence)
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        The case computes with 64 threads, and its worker may use 2 processors.
+        The case computes with 3 threads, and its worker may use 2 processors; idle threads wait busily (`allow-spinning`).
+        The case computes with 4 threads (1 for each of 4 clients), and its worker may use 2 processors.
+        The case computes with 12 threads (4 for each of 3 clients), and its worker may use 8 processors, 1.50 processors' worth of their time by its control group's quota; idle threads wait busily (`allow-spinning`).
+        The case computes with 1 thread, and its worker may use 2 processors, 0.50 processors' worth of their time by its control group's quota.
+        The case computes with 2 threads, and its worker may use 2 processors; other work kept 0.75 of them busy before it was measured; idle threads wait busily (`allow-spinning`).
+        The case computes with 4 threads, and its worker may use 2 processors; other work kept 1.25 of them busy before it was measured.
+        ");
+    }
+
+    #[test]
+    fn threads_are_those_that_the_session_used_and_a_device_has_its_own() {
+        let scheduling = Scheduling { processors: Some("0-1,4".into()), ..Scheduling::default() };
+        let mut case = case();
+        let demand = |case: &CaseSpec, used: &[(&str, &str)]| {
+            let used = used.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let demand = Demand::of(case, &used.collect(), &scheduling, None, None);
+            demand.expect("processors are told")
+        };
+        let used = demand(&case, &[("threads", "16"), ("allow-spinning", "true")]);
+        assert_eq!((used.threads, used.processors, used.spins), (16, 3, true));
+        assert_eq!(demand(&case, &[("allow-spinning", "false")]).threads, 2, "asked for");
+        case.threads = None;
+        case.key.clients = Some(5);
+        let untold = demand(&case, &[]);
+        assert_eq!((untold.threads, untold.clients), (1, 5));
+        case.device.kind = "gpu".into();
+        assert_eq!(demand(&case, &[("threads", "16")]).threads, 1, "it is driven by one");
+        let nothing = Scheduling::default();
+        assert_eq!(Demand::of(&case, &BTreeMap::new(), &nothing, None, None), None);
+    }
+
+    #[test]
+    fn other_work_is_what_this_process_did_not_do() {
+        let before = ProcessorActivity { busy_ns: 500, total_ns: 1_000 };
+        let after = ProcessorActivity { busy_ns: 1_500_000_500, total_ns: 2_000_001_000 };
+        assert_eq!(others(before, after, 500_000_000, 2), Some(1.0));
+        assert_eq!(others(before, after, 2_000_000_000, 2), Some(0.0), "counters are not exact");
+        let soon = ProcessorActivity { busy_ns: 300_000_000, total_ns: 300_000_000 };
+        assert_eq!(others(before, soon, 0, 2), None, "too short to tell");
+        assert_eq!(others(before, after, 0, 0), None, "no processor is known");
+        assert_eq!(others(after, before, 0, 2), None, "a counter went back");
+    }
+}
