@@ -94,7 +94,9 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
         let library = format!("libbackend_{id}.so");
         copy_if_changed(&folder.join(&library), &plugin.join(&library))?;
         let source = root().join("plugins/backends").join(id);
-        copy_if_changed(&source.join("plugin.toml"), &plugin.join("plugin.toml"))?;
+        for name in ["plugin.toml", "README.md"] {
+            copy_if_changed(&source.join(name), &plugin.join(name))?;
+        }
         if source.join("runtime.lock").is_file() {
             copy_if_changed(&source.join("runtime.lock"), &plugin.join("runtime.lock"))?;
         }

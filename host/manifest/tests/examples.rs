@@ -1,10 +1,12 @@
 //! Manifests that must be good: the template, the repository's examples, and the guide's.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use host_manifest::{Bound, DeviceChoice, Limit, TEMPLATE, parse};
+use host_manifest::{Bound, DeviceChoice, Experiment, Limit, TEMPLATE, parse};
 use host_record::{
-    Confidence, InputSource, MeasureSettings, Precision, RuleSet, Scenario, Share, WarmUp,
+    Confidence, InputSource, MeasureSettings, PlacementRule, Precision, RuleSet, Scenario, Share,
+    WarmUp,
 };
 
 fn repository(path: &str) -> PathBuf {
@@ -108,20 +110,127 @@ recommend = [{{ plugin = "hardware", limits = [{{ metric = "memory.peak", at-mos
     assert_eq!(names(data), "latency throughput memory startup stability accuracy html markdown");
 }
 
+/// The manifests of the repository, by name, with their texts.
+fn examples() -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(repository("manifests")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let manifests = paths.filter(|path| path.extension().is_some_and(|it| it == "toml"));
+    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    manifests.map(|path| (name(&path), std::fs::read_to_string(&path).unwrap())).collect()
+}
+
 #[test]
 fn every_manifest_of_the_repository_is_good() {
-    let mut found = 0;
-    for entry in std::fs::read_dir(repository("manifests")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            parse(&text).unwrap_or_else(|errors| panic!("{}: {errors:#?}", path.display()));
-            let schema = "#:schema ../docs/reference/manifest.schema.json\n";
-            assert!(text.starts_with(schema), "{} does not begin with {schema}", path.display());
-            found += 1;
+    for (name, text) in examples() {
+        let experiment = parse(&text).unwrap_or_else(|errors| panic!("{name}: {errors:#?}"));
+        assert_eq!(experiment.name, name);
+        let schema = "#:schema ../docs/reference/manifest.schema.json\n";
+        assert!(text.starts_with(schema), "{name} does not begin with {schema}");
+        let files = experiment.models.iter().flat_map(|model| match &model.inputs {
+            InputSource::Files { inputs, labels } => inputs.values().chain(labels).collect(),
+            InputSource::Synthetic(_) => Vec::new(),
+        });
+        let models = experiment.models.iter().filter_map(|model| model.path.get(Precision::Fp32));
+        for file in files.chain(models) {
+            assert!(repository("manifests").join(file).is_file(), "{name}: {}", file.display());
         }
     }
-    assert!(found > 0);
+}
+
+/// There is one for each backend that runs models on hardware, and it says what to install first.
+#[test]
+fn every_kind_of_hardware_has_an_example() {
+    let examples = examples();
+    for entry in std::fs::read_dir(repository("plugins/backends")).unwrap() {
+        let id = entry.unwrap().file_name().into_string().unwrap();
+        let plugin: toml::Table =
+            read(&format!("plugins/backends/{id}/plugin.toml")).parse().unwrap();
+        // Those that test the tool itself, and the one that the quickstart has.
+        if plugin["hardware"].as_array().unwrap() == &["none".into()] || id == "cpu" {
+            continue;
+        }
+        let text = examples.get(&id).unwrap_or_else(|| panic!("no manifests/{id}.toml"));
+        let experiment = parse(text).unwrap();
+        assert!(experiment.backends.iter().any(|backend| backend.plugin == id), "{id}");
+        for words in ["# Install first: ", "# What one learns: ", &format!("install {id}`")] {
+            assert!(text.contains(words), "manifests/{id}.toml does not say {words:?}");
+        }
+    }
+}
+
+/// What an example names is there: the plugin, and each option that it is given.
+#[test]
+fn the_examples_name_backends_and_options_that_there_are() {
+    for (name, text) in examples() {
+        for backend in parse(&text).unwrap().backends {
+            if backend.plugin == Experiment::ALL_BACKENDS {
+                continue;
+            }
+            let file = format!("plugins/backends/{}/plugin.toml", backend.plugin);
+            let plugin: toml::Table = read(&file).parse().unwrap();
+            assert_eq!(plugin["id"].as_str(), Some(&*backend.plugin));
+            for option in backend.options.keys() {
+                let known = plugin["options"].as_table().unwrap().contains_key(option);
+                assert!(known, "{name}: {file} has no option `{option}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_examples_say_what_they_seem_to() {
+    let all = |name: &str| {
+        let Experiment { backends, matrix, check, .. } =
+            parse(&read(&format!("manifests/{name}.toml"))).unwrap();
+        let check = check.unwrap_or_else(|| panic!("{name} checks nothing"));
+        assert_eq!(check.reference, "cpu", "{name}");
+        let device = backends.into_iter().filter(|backend| matrix.backend.contains(&backend.id));
+        let device: Vec<_> = device.filter(|backend| backend.plugin != "cpu").collect();
+        assert!(device.iter().all(|backend| backend.placement == PlacementRule::Strict), "{name}");
+        (device, matrix)
+    };
+    for (name, device, precisions) in [
+        ("cuda", "cuda:0", &[Precision::Fp32][..]),
+        ("rocm", "rocm:0", &[Precision::Fp32, Precision::Fp16]),
+        ("mps", "mps:0", &[Precision::Fp32]),
+        ("qnn", "qnn:htp", &[Precision::Fp16]),
+        ("webgpu", "webgpu:0", &[Precision::Fp32]),
+    ] {
+        let (backends, matrix) = all(name);
+        for backend in backends {
+            assert_eq!(backend.plugin, name);
+            assert_eq!(backend.devices, [DeviceChoice::Id(device.to_owned())]);
+        }
+        assert_eq!(matrix.precision, precisions, "{name}");
+    }
+    let option = |name: &str, id: &str, option: &str| {
+        let (backends, _) = all(name);
+        let backend = backends.into_iter().find(|backend| backend.id == id).unwrap();
+        backend.options.get(option).cloned()
+    };
+    assert_eq!(option("cuda", "cuda", "cuda-graph"), None);
+    assert_eq!(option("cuda", "cuda-graph", "cuda-graph").as_deref(), Some("true"));
+    assert_eq!(option("mps", "processor", "compute-units").as_deref(), Some("CPUOnly"));
+    assert_eq!(option("qnn", "qnn", "soc-model").as_deref(), Some("60"));
+    assert_eq!(option("qnn", "qnn", "htp-arch").as_deref(), Some("75"));
+
+    // All hardware: each backend once, and the one that has no fp32 in what it has.
+    let mut experiment = parse(&read("manifests/hardware.toml")).unwrap();
+    assert!(experiment.wants_all_backends());
+    experiment.expand_all_backends(&["cpu", "cuda", "openvino", "qnn"].map(str::to_owned));
+    let mut backends = experiment.matrix.backend.clone();
+    backends.sort();
+    assert_eq!(backends, ["cpu", "cuda", "openvino", "qnn"]);
+    let [cell] = &experiment.matrix.include[..] else { panic!("one cell was expected") };
+    assert_eq!(
+        (&cell.backend[..], &cell.precision[..]),
+        (&["qnn".to_owned()][..], &[Precision::Fp16][..])
+    );
+    let [cell] = &experiment.matrix.exclude[..] else { panic!("one cell was expected") };
+    assert_eq!(
+        (&cell.backend[..], &cell.precision[..]),
+        (&["qnn".to_owned()][..], &[Precision::Fp32][..])
+    );
 }
 
 /// Each `toml` block of the guide is a part of a manifest; with the parts that it lacks it is good.

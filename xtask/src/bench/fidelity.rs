@@ -285,7 +285,11 @@ fn document(compared: &[Compared], machine: &str) -> String {
             values
         };
         let differences = sorted(
-            &mut one.ours.iter().zip(&one.theirs).map(|(ours, theirs)| ours.median / theirs.median - 1.0),
+            &mut one
+                .ours
+                .iter()
+                .zip(&one.theirs)
+                .map(|(ours, theirs)| ours.median / theirs.median - 1.0),
         );
         let difference = median(&differences);
         let (low, high) = (differences[LEFT_OUT], differences[differences.len() - 1 - LEFT_OUT]);

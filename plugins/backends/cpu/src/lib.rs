@@ -14,11 +14,11 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use engine_onnxruntime::{Cpu, Library, OPTIONS, OrtModel, OrtSession, OrtTensor, runtime_folder};
-use plugin_api::abi::{EXTENSION_THREADS, OPTION_PLACEMENT, PROFILE};
+use plugin_api::abi::{ALLOCATOR, EXTENSION_THREADS, OPTION_PLACEMENT, PROFILE};
 use plugin_api::backend::{
-    Backend, DataType, Description, Device, Error, ErrorCode, Host, LoadRequest, Model, ModelInfo,
-    PrepareRequest, Profile, ProfiledOperator, Result, Session, Tensor, View, ViewMut, profile,
-    threads,
+    Allocator, AllocatorUse, Backend, DataType, Description, Device, Error, ErrorCode, Host,
+    LoadRequest, Model, ModelInfo, PrepareRequest, Profile, ProfiledOperator, Result, Session,
+    Tensor, View, ViewMut, allocator, profile, threads,
 };
 use rten_engine::{RtenModel, RtenSession};
 use rten_tensor::RtenTensor;
@@ -44,7 +44,7 @@ impl Backend for CpuBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
-            extensions: vec![EXTENSION_THREADS.into(), PROFILE.into()],
+            extensions: vec![ALLOCATOR.into(), EXTENSION_THREADS.into(), PROFILE.into()],
         }
     }
 
@@ -52,6 +52,7 @@ impl Backend for CpuBackend {
         match name {
             // Runs of ONNX Runtime's processor provider may go on at the same time, too.
             EXTENSION_THREADS => Some(threads::<Self>()),
+            ALLOCATOR => Some(allocator::<Self>()),
             PROFILE => Some(profile::<Self>()),
             _ => None,
         }
@@ -239,6 +240,18 @@ impl Session for CpuSession {
         match self {
             Self::Rten(session) => session.run(inputs, outputs),
             Self::Ort(session) => session.run_carried(inputs, outputs, true),
+        }
+    }
+}
+
+impl Allocator for CpuSession {
+    fn allocator_use(&mut self) -> Result<AllocatorUse> {
+        match self {
+            Self::Rten(_) => {
+                let message = "rten does not count what it allocates; onnxruntime does";
+                Err(Error::new(ErrorCode::Unsupported, message))
+            }
+            Self::Ort(session) => session.allocator(),
         }
     }
 }

@@ -21,8 +21,8 @@ use engine_onnxruntime::{
 use plugin_api::abi;
 use plugin_api::backend::{
     Backend, Description, Device, DeviceEnergy, DeviceMemory, DeviceReading, DeviceState, Error,
-    ErrorCode, Host, LoadRequest, MemoryUse, Result, device_energy, device_memory, device_state,
-    device_timer, profile,
+    ErrorCode, Host, LoadRequest, MemoryUse, Result, allocator, device_energy, device_memory,
+    device_state, device_timer, profile,
 };
 
 use memory::Baseline;
@@ -51,6 +51,7 @@ impl Backend for CudaBackend {
 
     fn description(&self) -> Description {
         let extensions = [
+            abi::ALLOCATOR,
             abi::DEVICE_ENERGY,
             abi::DEVICE_MEMORY,
             abi::DEVICE_STATE,
@@ -62,6 +63,7 @@ impl Backend for CudaBackend {
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         match name {
+            abi::ALLOCATOR => Some(allocator::<Self>()),
             abi::DEVICE_ENERGY => Some(device_energy::<Self>()),
             abi::DEVICE_MEMORY => Some(device_memory::<Self>()),
             abi::DEVICE_STATE => Some(device_state::<Self>()),

@@ -1,12 +1,4 @@
-/*!
-The backend that does nothing.
-
-It takes any file for a model with the input `input` and the output `output`, both float32 of shape
-`[batch, 1]`, and answers every run at once with zeros. What is measured with it is the harness, the
-ABI and the SDK: the least that any figure of another backend can contain.
-
-It has one device, `null:0`, one precision, `fp32`, and no options. Threads mean nothing to it.
-*/
+#![doc = include_str!("../README.md")]
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -21,8 +21,8 @@ use engine_onnxruntime::{
 };
 use plugin_api::abi;
 use plugin_api::backend::{
-    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, device_timer,
-    profile,
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, allocator,
+    device_timer, profile,
 };
 
 use kfd::Gpu;
@@ -46,11 +46,16 @@ impl Backend for RocmBackend {
     }
 
     fn description(&self) -> Description {
-        description("rocm", env!("CARGO_PKG_VERSION"), &[abi::DEVICE_TIMER, abi::PROFILE])
+        description(
+            "rocm",
+            env!("CARGO_PKG_VERSION"),
+            &[abi::ALLOCATOR, abi::DEVICE_TIMER, abi::PROFILE],
+        )
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         match name {
+            abi::ALLOCATOR => Some(allocator::<Self>()),
             abi::DEVICE_TIMER => Some(device_timer::<Self>()),
             abi::PROFILE => Some(profile::<Self>()),
             _ => None,

@@ -17,7 +17,7 @@ fn the_allocator_says_that_it_counts_no_bytes() {
     let request = PrepareRequest { precision: "fp32", shapes: &[&[1, 1, 8, 8]] };
     let session = model.prepare(&request).expect("a session");
     // The model's weights are on the device by now.
-    let error = session.allocator_use().expect_err("it counts bytes: tell them");
+    let error = session.allocator().expect_err("it counts bytes: tell them");
     assert_eq!(error.code, ErrorCode::Unsupported, "{error}");
     assert!(error.message.contains("WebGPU_Buf"), "{error}");
 }

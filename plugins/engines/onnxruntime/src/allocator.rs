@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 use ort::AsPointer;
 use ort::session::Session;
 use ort::sys::{OrtAllocator, OrtApi, OrtKeyValuePairs, OrtStatusPtr, OrtValue};
-use plugin_api::backend::{Error, ErrorCode, Result};
+use plugin_api::backend::{AllocatorUse, Error, ErrorCode, Result};
 
 use crate::Library;
 use crate::tensor::{MemoryInfo, check};
@@ -43,56 +43,30 @@ const _: () = {
     assert!(offset_of!(Table, allocator_get_stats) == 319 * function);
 };
 
-/// What an allocator has handed out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AllocatorUse {
-    /// ONNX Runtime's name for the memory, such as `Cpu` or `Cuda`.
-    pub name: String,
-    /// Bytes that are handed out now.
-    pub in_use_bytes: u64,
-    /// The most bytes that were handed out at once since the allocator was made, which is when the
-    /// session was.
-    pub peak_bytes: u64,
-    /// Bytes that it holds of the device's, to hand them out.
-    pub reserved_bytes: u64,
-    /// The most that it may hold, where there is a limit.
-    pub limit_bytes: Option<u64>,
-}
-
-impl AllocatorUse {
-    /// From what `told` says by ONNX Runtime's names.
-    fn read(name: String, told: impl Fn(&CStr) -> Option<String>) -> Result<Self> {
-        let number = |key: &CStr| -> Result<i64> {
-            let text = told(key).ok_or_else(|| {
-                let message = format!(
-                    "ONNX Runtime's allocator of {name} memory keeps no account of its use"
-                );
-                Error::new(ErrorCode::Unsupported, message)
-            })?;
-            text.parse().map_err(|_| wrong(&name, key, &text))
-        };
-        let bytes = |key: &CStr| {
-            let number = number(key)?;
-            u64::try_from(number).map_err(|_| wrong(&name, key, &number.to_string()))
-        };
-        let peak_bytes = bytes(c"MaxInUse")?;
-        if peak_bytes == 0 && number(c"NumAllocs")? > 0 {
+/// What an allocator has handed out, from what `told` says by ONNX Runtime's names: now, the most at once
+/// since the session was made, and what it holds of the device's memory to hand out.
+fn read(name: String, told: impl Fn(&CStr) -> Option<String>) -> Result<AllocatorUse> {
+    let number = |key: &CStr| -> Result<i64> {
+        let text = told(key).ok_or_else(|| {
             let message =
-                format!("ONNX Runtime's allocator of {name} memory counts requests, and no bytes");
-            return Err(Error::new(ErrorCode::Unsupported, message));
-        }
-        Ok(Self {
-            in_use_bytes: bytes(c"InUse")?,
-            peak_bytes,
-            reserved_bytes: bytes(c"TotalAllocated")?,
-            // None is written as 0, as the largest number, or, cut to 64 bits with a sign, as -1.
-            limit_bytes: match number(c"Limit")? {
-                ..=0 | i64::MAX => None,
-                limit => u64::try_from(limit).ok(),
-            },
-            name,
-        })
+                format!("ONNX Runtime's allocator of {name} memory keeps no account of its use");
+            Error::new(ErrorCode::Unsupported, message)
+        })?;
+        text.parse().map_err(|_| wrong(&name, key, &text))
+    };
+    let bytes = |key: &CStr| {
+        let number = number(key)?;
+        u64::try_from(number).map_err(|_| wrong(&name, key, &number.to_string()))
+    };
+    let peak_bytes = bytes(c"MaxInUse")?;
+    if peak_bytes == 0 && number(c"NumAllocs")? > 0 {
+        let message =
+            format!("ONNX Runtime's allocator of {name} memory counts requests, and no bytes");
+        return Err(Error::new(ErrorCode::Unsupported, message));
     }
+    let (used_bytes, reserved_bytes) = (bytes(c"InUse")?, bytes(c"TotalAllocated")?);
+    let (peak_bytes, reserved_bytes) = (Some(peak_bytes), Some(reserved_bytes));
+    Ok(AllocatorUse { name, used_bytes, peak_bytes, reserved_bytes })
 }
 
 fn wrong(name: &str, key: &CStr, value: &str) -> Error {
@@ -126,7 +100,7 @@ pub(crate) fn used(
         // SAFETY: the key is a C string, and so is the value, which lives as long as `told`.
         unsafe { text((table.before.GetKeyValue)(told.0.as_ptr(), key.as_ptr())) }
     };
-    AllocatorUse::read(allocator.name()?, tell)
+    read(allocator.name()?, tell)
 }
 
 /// # Safety
@@ -184,15 +158,14 @@ impl Drop for Told {
 mod tests {
     use super::*;
 
-    fn read(told: &[(&str, &str)]) -> Result<AllocatorUse> {
-        AllocatorUse::read("Cuda".into(), |key| {
+    fn said(told: &[(&str, &str)]) -> Result<AllocatorUse> {
+        read("Cuda".into(), |key| {
             let found = told.iter().find(|(known, _)| *known == key.to_str().expect("UTF-8"));
             found.map(|(_, value)| (*value).to_owned())
         })
     }
 
-    const ARENA: [(&str, &str); 5] = [
-        ("Limit", "-1"),
+    const ARENA: [(&str, &str); 4] = [
         ("InUse", "1024"),
         ("TotalAllocated", "1048576"),
         ("MaxInUse", "4096"),
@@ -202,29 +175,23 @@ mod tests {
     /// An arena that says something else of one thing.
     fn but(key: &str, value: &str) -> Result<AllocatorUse> {
         let other = ARENA.map(|(known, told)| (known, if known == key { value } else { told }));
-        read(&other)
+        said(&other)
     }
 
     #[test]
     fn an_arena_says_all() {
         let arena = AllocatorUse {
             name: "Cuda".into(),
-            in_use_bytes: 1024,
-            peak_bytes: 4096,
-            reserved_bytes: 1_048_576,
-            limit_bytes: None,
+            used_bytes: 1024,
+            peak_bytes: Some(4096),
+            reserved_bytes: Some(1_048_576),
         };
-        assert_eq!(read(&ARENA), Ok(arena.clone()));
-        for none in ["0", "9223372036854775807"] {
-            assert_eq!(but("Limit", none), Ok(arena.clone()));
-        }
-        let limited = AllocatorUse { limit_bytes: Some(2_097_152), ..arena };
-        assert_eq!(but("Limit", "2097152"), Ok(limited));
+        assert_eq!(said(&ARENA), Ok(arena));
     }
 
     #[test]
     fn what_is_not_counted_is_not_zero() {
-        let error = read(&[]).expect_err("nothing is told");
+        let error = said(&[]).expect_err("nothing is told");
         assert_eq!(error.code, ErrorCode::Unsupported);
         assert!(error.message.contains("Cuda memory keeps no account"), "{error}");
 
@@ -235,8 +202,8 @@ mod tests {
         // An arena that has not been asked for anything is empty.
         let unused =
             [("InUse", "0"), ("MaxInUse", "0"), ("NumAllocs", "0"), ("TotalAllocated", "0")];
-        let unused = read(&[&unused[..], &[("Limit", "-1")]].concat()).expect("an empty arena");
-        assert_eq!((unused.peak_bytes, unused.reserved_bytes), (0, 0));
+        let unused = said(&unused).expect("an empty arena");
+        assert_eq!((unused.peak_bytes, unused.reserved_bytes), (Some(0), Some(0)));
     }
 
     #[test]

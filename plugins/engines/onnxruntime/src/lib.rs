@@ -14,22 +14,15 @@ version 1.29 on it is on by default, and switching it off later does not stop it
 
 # Options
 
-Every backend over this engine has these in `[backend.options]`:
-
-| option | value | default |
-|---|---|---|
-| `graph-optimisation` | `disable`, `basic`, `extended`, `layout` or `all`: what ONNX Runtime does to the graph | `all` |
-| `allow-spinning` | whether idle threads of its pool wait busily; faster where cores are free, slower and unsteady where they are not | `false` |
-| `provider.KEY` | an option of the execution provider, by ONNX Runtime's name | |
-| `session.KEY` | a session configuration entry, by ONNX Runtime's name | |
-
-A session records all of them in what it uses. With `placement = "strict"` in the manifest, a model
-that the provider cannot run as a whole is refused, instead of running partly on the processor.
+Every backend over this engine takes those of [`OPTIONS`] in `[backend.options]`; what they mean is said in
+`docs/backends/README.md`. A session records all of them in what it uses. With `placement = "strict"` in the
+manifest, a model that the provider cannot run as a whole is refused, instead of running partly on the
+processor.
 
 # Memory
 
 A session tells what ONNX Runtime's allocator of the memory that its provider computes in has handed out
-([`OrtSession::allocator_use`]): what is in use, what was in use at most, and what the arena holds. That
+([`OrtSession::allocator`]): what is in use, what was in use at most, and what the arena holds. That
 takes version 1.23 of the library, and an allocator that counts bytes; WebGPU's does not.
 
 # Precision
@@ -52,7 +45,6 @@ mod session;
 mod tensor;
 
 pub use accelerator::{Accelerator, GpuRuntime, RuntimeNames};
-pub use allocator::AllocatorUse;
 pub use error::{Doing, convert};
 pub use library::{Library, loader_says, runtime_folder};
 pub use log::taken as log_taken;

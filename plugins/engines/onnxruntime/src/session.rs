@@ -13,11 +13,11 @@ use std::sync::Arc;
 use ort::AsPointer;
 use ort::sys::{OrtIoBinding, OrtRunOptions, OrtValue};
 use plugin_api::backend::{
-    DataType, DeviceTimer, Dimension, Error, ErrorCode, Profile, ProfiledOperator, Result, Session,
-    Tensor, TensorInfo,
+    Allocator, AllocatorUse, DataType, DeviceTimer, Dimension, Error, ErrorCode, Profile,
+    ProfiledOperator, Result, Session, Tensor, TensorInfo,
 };
 
-use crate::allocator::{self, AllocatorUse};
+use crate::allocator;
 use crate::model::{Made, Purpose};
 use crate::profile;
 use crate::tensor::{MemoryInfo, Value, check, host_allocator};
@@ -230,7 +230,7 @@ impl OrtSession {
     ///
     /// Unsupported where the library is older than 1.23, or the allocator does not count, or the
     /// provider has no allocator that is known.
-    pub fn allocator_use(&self) -> Result<AllocatorUse> {
+    pub fn allocator(&self) -> Result<AllocatorUse> {
         let source = &self.made.source;
         let memory = source.provider.memory().ok_or_else(|| {
             let provider = source.provider.name();
@@ -427,6 +427,12 @@ impl Session for OrtSession {
 impl Profile for OrtSession {
     fn profile(&mut self, inputs: &[&OrtTensor]) -> Result<Vec<ProfiledOperator>> {
         self.profile_carried(inputs)
+    }
+}
+
+impl Allocator for OrtSession {
+    fn allocator_use(&mut self) -> Result<AllocatorUse> {
+        self.allocator()
     }
 }
 

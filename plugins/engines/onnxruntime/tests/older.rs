@@ -18,7 +18,7 @@ fn an_older_library_is_named_with_what_is_needed() {
     let model = OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model");
     let request = PrepareRequest { precision: "fp32", shapes: &[&[1, 1, 8, 8]] };
     let session = model.prepare(&request).expect("a session");
-    let error = session.allocator_use().expect_err("it is too old");
+    let error = session.allocator().expect_err("it is too old");
     assert_eq!(error.code, ErrorCode::Unsupported);
     assert!(error.message.ends_with("its allocators use; 1.23 and later do"), "{error}");
 

@@ -1,0 +1,54 @@
+//! The example manifests are planned by the tool as it is installed: what is not on this machine is a gap
+//! that says what was looked for.
+
+use std::collections::BTreeMap;
+
+use end_to_end::{Place, root};
+use serde_json::Value;
+
+/// The cells of a manifest's plan: by backend, the gaps' reasons, empty for a case.
+fn planned(name: &str) -> BTreeMap<String, Vec<String>> {
+    let place = Place::new();
+    let path = root().join(format!("manifests/{name}.toml"));
+    let path = path.to_str().expect("a path in UTF-8");
+    let plan = place.run(&["--format", "json", "plan", path]).expect(0).json();
+    let mut cells: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for item in plan["items"].as_array().expect("items") {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let reasons = cells.entry(text(&item["key"]["backend"])).or_default();
+        reasons.push(text(&item["gap"]["reason"]));
+    }
+    cells
+}
+
+#[test]
+fn every_example_is_planned() {
+    for entry in std::fs::read_dir(root().join("manifests")).expect("the examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+            let cells = planned(name);
+            assert!(!cells.is_empty(), "{name} has no cells");
+            if let Some(reasons) = cells.get("cpu") {
+                assert!(reasons.iter().all(String::is_empty), "{name}: {reasons:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_comparison_has_all_hardware_each_as_a_case_or_as_a_gap_with_what_was_looked_for() {
+    let cells = planned("hardware");
+    let backends: Vec<_> = cells.keys().map(String::as_str).collect();
+    assert_eq!(backends, ["cpu", "cuda", "mps", "openvino", "qnn", "rocm", "webgpu"]);
+    assert_eq!(cells["cpu"], [""; 6]);
+    // Its own precision, and no gap beside for the one that it has not.
+    assert_eq!(cells["qnn"].len(), 1);
+    let reason = &cells["mps"][0];
+    assert!(reason.contains("Core ML, which drives it, is a part of macOS"), "{reason}");
+    for (backend, looked_for) in [("openvino", "host runtimes install openvino"), ("qnn", "qnn")] {
+        // Nothing is installed in the place of a test; the system may have it all the same.
+        let reason = &cells[backend][0];
+        assert!(reason.is_empty() || reason.contains(looked_for), "{backend}: {reason}");
+    }
+}
