@@ -3,7 +3,7 @@
 The weights are drawn from a seed: what is measured is the work, and the work does not depend on what
 was learned. They are scaled so that activations neither vanish nor overflow in half precision.
 
-    python models.py FOLDER [fp32|fp16 ...]
+    python models.py FOLDER [fp32|fp16|bf16 ...]
 
 K. He, X. Zhang, S. Ren and J. Sun, "Deep Residual Learning for Image Recognition", 2015, table 1;
 J. Devlin, M.-W. Chang, K. Lee and K. Toutanova, "BERT", 2018, section 3.
@@ -12,11 +12,16 @@ J. Devlin, M.-W. Chang, K. Lee and K. Toutanova, "BERT", 2018, section 3.
 import pathlib
 import sys
 
+import ml_dtypes
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-TYPES = {"fp32": (numpy.float32, TensorProto.FLOAT), "fp16": (numpy.float16, TensorProto.FLOAT16)}
+TYPES = {
+    "fp32": (numpy.float32, TensorProto.FLOAT),
+    "fp16": (numpy.float16, TensorProto.FLOAT16),
+    "bf16": (ml_dtypes.bfloat16, TensorProto.BFLOAT16),
+}
 
 
 class Builder:
