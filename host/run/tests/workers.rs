@@ -441,8 +441,12 @@ fn threads_without_processors_are_told_and_others_are_not() {
     let evidence = &many[0].evidence;
     let said = "The case computes with 4096 threads, and its worker may use ";
     assert!(evidence.starts_with(said) && evidence.contains(" processor"), "{evidence}");
-    // A case that begins at once has no time to see what else goes on.
-    assert_eq!(oversubscribed(CaseSpec { threads: Some(1), ..null() }), []);
+    // A machine that is busy with other work may be told so; a quiet one is told nothing.
+    let fits = |case: CaseSpec| {
+        let told = oversubscribed(case);
+        assert!(told.iter().all(|one| one.evidence.contains("; other work kept ")), "{told:?}");
+    };
+    fits(CaseSpec { threads: Some(1), ..null() });
 
     // One processor for two threads, however many the machine has.
     let mut pinned = CaseSpec { threads: Some(1), ..null() };
@@ -450,7 +454,7 @@ fn threads_without_processors_are_told_and_others_are_not() {
     let scheduling = finish(pinned.clone()).0.conditions.scheduling.expect("it is told");
     let one = processors_of_list(&scheduling.processors.expect("Linux tells")).expect("a list");
     pinned.measure.pin = Pin::Processors(one);
-    assert_eq!(oversubscribed(pinned.clone()), []);
+    fits(pinned.clone());
     let two = oversubscribed(CaseSpec { threads: Some(2), ..pinned });
     assert!(
         two[0]
@@ -462,7 +466,9 @@ fn threads_without_processors_are_told_and_others_are_not() {
 
 #[test]
 fn processors_that_others_keep_busy_are_told() {
-    let processors = thread::available_parallelism().expect("the system tells").get();
+    let scheduling = finish(null()).0.conditions.scheduling.expect("it is told");
+    let processors = processors_of_list(&scheduling.processors.expect("Linux tells"));
+    let processors = processors.expect("a list").len();
     let done = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         for _ in 0..processors {
