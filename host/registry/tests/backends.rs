@@ -114,6 +114,40 @@ fn the_pages_name_the_options_that_there_are() {
     }
 }
 
+/// Extensions by their names in the table of backends, and in code.
+const EXTENSIONS: &[(&str, &str)] = &[
+    ("allocator", "ALLOCATOR"),
+    ("device-energy", "DEVICE_ENERGY"),
+    ("device-memory", "DEVICE_MEMORY"),
+    ("device-state", "DEVICE_STATE"),
+    ("device-timer", "DEVICE_TIMER"),
+    ("profile", "PROFILE"),
+    ("stage-times", "STAGE_TIMES"),
+    ("threads", "EXTENSION_THREADS"),
+];
+
+#[test]
+fn the_table_of_backends_names_the_extensions_that_they_offer() {
+    let index = index();
+    for (id, (folder, _)) in backends() {
+        let row = index.lines().find(|line| line.starts_with(&format!("| [`{id}`]")));
+        let cell = row.expect("a row").split('|').nth(6).expect("extensions");
+        // It offers what an option asks for.
+        if id == "fault" {
+            continue;
+        }
+        let code = source(&folder.join("src"));
+        let words = |text: &str, end: fn(char) -> bool| -> BTreeSet<String> {
+            text.split(end).map(str::to_owned).collect()
+        };
+        let said = words(cell, |it| !it.is_alphanumeric() && it != '-');
+        let used = words(&code, |it| !it.is_alphanumeric() && it != '_');
+        for (name, constant) in EXTENSIONS {
+            assert_eq!(said.contains(*name), used.contains(*constant), "{id}: {name}");
+        }
+    }
+}
+
 /// `cargo xtask bench fidelity` writes it, on a machine at rest.
 const WRITTEN_LATER: &str = "/reference/fidelity.md";
 
