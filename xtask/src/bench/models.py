@@ -57,8 +57,10 @@ class Builder:
 
     def save(self, path, name, inputs, outputs):
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.weights)
-        opsets = [helper.make_opsetid("", 17)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        # Convolutions know bf16 from 22 on.
+        opset, version = (22, 10) if self.onnx_type == TensorProto.BFLOAT16 else (17, 8)
+        opsets = [helper.make_opsetid("", opset)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=version)
         onnx.save(model, path)
 
 
