@@ -798,15 +798,19 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
     })
 }
 
-/// By how much the least that was held in the second half is more than the least in the first. Between the
-/// two lies half of all that was done, and where all grows steadily, each is the first of its half.
+/// By how much the median of what was held in the second half is more than that of the first. Between the two
+/// lies half of all that was done.
 ///
 /// What is lost is never given back, so it is in every look. What a driver's threads hold while they are at
-/// work is only in some.
+/// work, or give back before they are expected to, is only in some.
 fn growth(held: &[u64]) -> u64 {
     let (first, second) = held.split_at(held.len() / 2);
-    let least = |values: &[u64]| values.iter().copied().min().unwrap_or(0);
-    least(second).saturating_sub(least(first))
+    let median = |values: &[u64]| {
+        let mut values = values.to_vec();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().unwrap_or(0)
+    };
+    median(second).saturating_sub(median(first))
 }
 
 /// How often a load is repeated; fewer times where a backend compiles for seconds.
@@ -881,4 +885,23 @@ fn errors_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
     does_not_grow(5_000, 64, || {
         refused(load_with(&backend, fixture, &loading), "a missing file").map(drop)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steady_growth_is_found_and_outliers_are_not_growth() {
+        let steady: Vec<u64> = (0..80).map(|look| 1000 + 10 * look).collect();
+        assert_eq!(growth(&steady), 400);
+        let level = [1000_u64; 80];
+        assert_eq!(growth(&level), 0);
+        for (at, odd) in [(3, 0), (3, 9000), (77, 0), (77, 9000)] {
+            let (mut steady, mut level) = (steady.clone(), level);
+            (steady[at], level[at]) = (odd, odd);
+            assert!(growth(&steady).abs_diff(400) <= 10, "{odd} at {at}");
+            assert_eq!(growth(&level), 0, "{odd} at {at}");
+        }
+    }
 }
