@@ -3,8 +3,9 @@
 //!
 //!     cycles LIBRARY MODEL PROVIDER CYCLES INPUT OUTPUT SHAPE [KEY=VALUE …]
 //!
-//! The provider is `CPU`, `CUDA`, or a name that ONNX Runtime's function for appending providers takes, such as
-//! `WebGPU`; keys and values are its options. The input is of zeros in float32, and its shape is written
+//! The provider is `CPU`, `CUDA`, a name that ONNX Runtime's function for appending providers takes, such as
+//! `WebGPU`, or a library of its own, as in `QNNExecutionProvider=libonnxruntime_providers_qnn.so`. Keys and
+//! values are its options, but `axis:batch=2` is the size of an axis that has a name. The input is of zeros in float32, and its shape is written
 //! like `2x1x8x8`. Prints a line for each cycle: resident memory, and how much of it is the process's own
 //! and no file's; what the C library's allocator has handed out, and what it holds free; then, after it
 //! was told to give back what is free, resident memory and the process's own again. All in KiB.
@@ -75,13 +76,14 @@ mod linux {
         model: CString,
         provider: String,
         options: Vec<(CString, CString)>,
+        axes: Vec<(CString, i64)>,
         input: CString,
         output: CString,
         shape: Vec<i64>,
     }
 
     impl Setting {
-        fn append(&self, session_options: *mut OrtSessionOptions) {
+        fn append(&self, environment: *mut OrtEnv, session_options: *mut OrtSessionOptions) {
             let api = ort::api();
             let keys: Vec<*const c_char> =
                 self.options.iter().map(|(key, _)| key.as_ptr()).collect();
@@ -100,6 +102,25 @@ mod linux {
                     check(append(session_options, cuda), "appending CUDA");
                     (api.ReleaseCUDAProviderOptions)(cuda);
                 },
+                // SAFETY: as above, and the devices are the environment's.
+                name if name.contains('=') => unsafe {
+                    let (mut devices, mut device_count) = (ptr::null(), 0);
+                    let get = api.GetEpDevices;
+                    check(get(environment, &raw mut devices, &raw mut device_count), "devices");
+                    let own = (0..device_count)
+                        .map(|at| *devices.add(at))
+                        .find(|device| {
+                            let provider = CStr::from_ptr((api.EpDevice_EpName)(*device));
+                            name.split_once('=')
+                                .is_some_and(|(own, _)| provider.to_bytes() == own.as_bytes())
+                        })
+                        .expect("a device of the provider");
+                    let append = api.SessionOptionsAppendExecutionProvider_V2;
+                    let (devices, one) = (&raw const own, 1);
+                    let status =
+                        append(session_options, environment, devices, one, keys, values, count);
+                    check(status, "appending the provider");
+                },
                 // SAFETY: as above.
                 name => unsafe {
                     let append = api.SessionOptionsAppendExecutionProvider;
@@ -110,7 +131,7 @@ mod linux {
             }
         }
 
-        fn cycle(&self, environment: *const OrtEnv, memory: *const OrtMemoryInfo) {
+        fn cycle(&self, environment: *mut OrtEnv, memory: *const OrtMemoryInfo) {
             let api = ort::api();
             let mut zeros = vec![0_f32; self.shape.iter().product::<i64>() as usize];
             let (mut options, mut session) = (ptr::null_mut(), ptr::null_mut());
@@ -123,7 +144,11 @@ mod linux {
                 let status = (api.SetSessionGraphOptimizationLevel)(options, level);
                 check(status, "choosing optimisations");
                 check((api.SetIntraOpNumThreads)(options, 1), "choosing threads");
-                self.append(options);
+                for (axis, size) in &self.axes {
+                    let set = api.AddFreeDimensionOverrideByName;
+                    check(set(options, axis.as_ptr(), *size), "sizing an axis");
+                }
+                self.append(environment, options);
                 let path = self.model.as_ptr();
                 let status = (api.CreateSession)(environment, path, options, &raw mut session);
                 check(status, "making a session");
@@ -167,14 +192,19 @@ mod linux {
             panic!("usage: cycles LIBRARY MODEL PROVIDER CYCLES INPUT OUTPUT SHAPE [KEY=VALUE …]");
         };
         let cycles: usize = cycles.parse().expect("a number of cycles");
-        let option = |text: &String| {
-            let (key, value) = text.split_once('=').expect("KEY=VALUE");
-            (c_string(key), c_string(value))
-        };
+        let pairs = options.iter().map(|text| text.split_once('=').expect("KEY=VALUE"));
+        let (mut options, mut axes) = (Vec::new(), Vec::new());
+        for (key, value) in pairs {
+            match key.strip_prefix("axis:") {
+                Some(axis) => axes.push((c_string(axis), value.parse().expect("a size"))),
+                None => options.push((c_string(key), c_string(value))),
+            }
+        }
         let setting = Setting {
             model: c_string(model),
             provider: provider.clone(),
-            options: options.iter().map(option).collect(),
+            options,
+            axes,
             input: c_string(input),
             output: c_string(output),
             shape: shape.split('x').map(|size| size.parse().expect("a size")).collect(),
@@ -191,6 +221,13 @@ mod linux {
             let place = OrtMemType::OrtMemTypeDefault;
             let status = (ort::api().CreateCpuMemoryInfo)(kind, place, &raw mut memory);
             check(status, "describing memory");
+        }
+        if let Some((name, library)) = provider.split_once('=') {
+            let (name, library) = (c_string(name), c_string(library));
+            let register = ort::api().RegisterExecutionProviderLibrary;
+            // SAFETY: the environment is valid, and both are C strings.
+            let status = unsafe { register(environment, name.as_ptr(), library.as_ptr()) };
+            check(status, "registering the provider's library");
         }
         println!("cycle resident own handed-out held-free trimmed trimmed-own");
         for cycle in 1..=cycles {
