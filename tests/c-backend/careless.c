@@ -5,11 +5,13 @@
  * It also has models that keep their factor in a file beside them: "scale-by FILE", where the file is 15
  * bytes long.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #define tare_backend_v1 scale_backend_v1
 #include "scale.c"
 #undef tare_backend_v1
 
+#include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 static int careless(const char *way) {
@@ -21,6 +23,45 @@ static int careless(const char *way) {
 static void lose(void) {
     volatile char *lost = malloc(200000);
     for (size_t at = 0; lost != NULL && at < 200000; at += 1000) lost[at] = 1;
+}
+
+/* As above, in memory that no allocator knows of. */
+static void lose_mapped(void) {
+    char *lost = mmap(NULL, 200000, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (lost != MAP_FAILED) memset(lost, 1, 200000);
+}
+
+static void in_pieces(int count) {
+    for (int at = 0; at < count; at++) {
+        volatile char *lost = malloc(200);
+        if (lost != NULL) *lost = 1;
+    }
+}
+
+/* As above, in small pieces and in a thread that ends. */
+static void *lose_pieces(void *unused) {
+    in_pieces(1000);
+    return unused;
+}
+
+/*
+ * Keeps nothing, and makes glibc keep much: a large block that is freed makes it generous, and small pieces
+ * of a thread, a quarter of a mebibyte more each time, are freed to the thread's own heap.
+ */
+static void *churn(void *unused) {
+    enum { PIECE = 4096, MORE = 64 };
+    static size_t count;
+    static void *pieces[1 << 16];
+    count = count + MORE < 1 << 16 ? count + MORE : count;
+    for (size_t at = 0; at < count; at++)
+        if ((pieces[at] = malloc(PIECE)) != NULL) memset(pieces[at], 1, PIECE);
+    for (size_t at = count; at-- > 0;) free(pieces[at]);
+    return unused;
+}
+
+static void in_a_thread(void *(*work)(void *)) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, NULL) == 0) pthread_join(thread, NULL);
 }
 
 /* ---- Models -------------------------------------------------------------------------------- */
@@ -55,7 +96,16 @@ static tare_error *careless_load(tare_load_args *args) {
     if (file != NULL) fclose(file);
     if (apart) return load_apart(args, path, name);
     if (careless("leak")) lose();
+    if (careless("leak-mapped")) lose_mapped();
+    if (careless("leak-in-thread")) in_a_thread(lose_pieces);
+    if (careless("churn")) {
+        /* Without `volatile` the compiler leaves both calls out. */
+        void *volatile large = malloc(31 << 20);
+        free(large);
+        in_a_thread(churn);
+    }
     tare_error *error = load(args);
+    if (error != NULL && careless("leak-error")) in_pieces(10);
     if (error != NULL && error->code == TARE_ERROR_INVALID_MODEL) {
         if (careless("crash-on-damage")) abort();
         if (careless("hang-on-damage"))
@@ -131,6 +181,11 @@ static tare_error *careless_run(tare_run_args *args) {
     CHECK_SIZE(tare_run_args, args, output_count);
     tare_session *session = args->session;
     finish();
+    if (careless("leak-run")) {
+        /* Few runs are made on a slow machine, and many on a fast one, which must not run out of memory. */
+        static int runs;
+        in_pieces(runs++ < 250 ? 1250 : 40);
+    }
     if (careless("one-batch")) session->batch = latest_batch;
     if (careless("late") && args->outputs[0] != NULL) {
         late.input = args->inputs[0]->values;

@@ -21,7 +21,8 @@ use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
 
 /// What is compared with, and what makes the models.
-const PACKAGES: &[&str] = &["ml_dtypes", "numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
+const PACKAGES: &[&str] =
+    &["ml_dtypes", "numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
 
 const ROUNDS: usize = 9;
 /// The ratios from the second least to the second most hold the true median in all but
