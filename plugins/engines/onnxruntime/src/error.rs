@@ -16,13 +16,25 @@ pub enum Doing {
 #[must_use]
 pub fn convert<R>(error: &ort::Error<R>, doing: Doing) -> Error {
     let message = error.message().trim();
-    Error::new(code(error.code(), message, doing), first_line(message)).with_details({
+    let (code, shown) = match without_kernel(message) {
+        Some(shown) => (ErrorCode::Unsupported, shown),
+        None => (code(error.code(), message, doing), first_line(message).to_owned()),
+    };
+    Error::new(code, shown).with_details({
         let log = crate::log::taken();
         match message.split_once('\n') {
             Some((_, rest)) => format!("{rest}\n{log}"),
             None => log,
         }
     })
+}
+
+/// What an assertion of ONNX Runtime means that fails where a node was given to no provider: "Provider type
+/// for MaxPool node with name 'maxpool_2' is not set."
+fn without_kernel(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("Provider type for ")?;
+    let (node, _) = rest.split_once(" is not set")?;
+    Some(format!("no provider has a kernel for the {node}, in the element types that it has"))
 }
 
 fn first_line(message: &str) -> &str {
@@ -104,6 +116,15 @@ mod tests {
         let library = "Failed to load library libonnxruntime_providers_cuda.so with error: …";
         assert_eq!(of(library), ErrorCode::NotFound);
         assert_eq!(of("Type Error: Type parameter (T) is bound twice"), ErrorCode::InvalidModel);
+        let unset = "transformer_memcpy.cc:253 … Provider type for MaxPool node with name 'pool' is not set.";
+        assert_eq!(
+            without_kernel(unset).as_deref(),
+            Some(
+                "no provider has a kernel for the MaxPool node with name 'pool', in the element types \
+                 that it has"
+            )
+        );
+        assert_eq!(without_kernel("Provider type"), None);
         let run = code(Code::RuntimeException, "CUDA failure 700", Doing::Running);
         assert_eq!(run, ErrorCode::Device);
     }
