@@ -13,6 +13,8 @@ names! {
         /// The result is invalid: it broke its limit, or the rules, or its load was not kept up, or the work
         /// was not done.
         Invalid = "invalid",
+        /// No hardware of its kind computed: the device is a simulator, or is made of software.
+        Simulated = "simulated",
         /// Fewer queries than were asked for, or than a stated percentile needs.
         FewSamples = "few-samples",
         /// A query takes so little time that the harness's own cost shows.

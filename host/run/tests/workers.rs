@@ -221,9 +221,13 @@ fn a_device_is_looked_at_where_it_is_asked_for() {
 fn a_device_that_does_not_tell_is_a_gap() {
     let mut case = null();
     case.measure.device_sampling_ns = Some(10_000_000);
-    let conditions = finish(case).0.conditions;
+    let report = finish(case).0;
+    let conditions = report.conditions;
     let gap = conditions.device_state.expect("it was asked for").expect_err("no extension");
     assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-state/1`");
+    let told = report.warnings.iter().find(|warning| warning.kind == WarningKind::NotAsAsked);
+    let told = told.expect("it was asked for");
+    assert!(told.evidence.starts_with("The device was to be looked at"), "{}", told.evidence);
     let memory = conditions.memory.expect("it is told");
     let gap = memory.allocator.expect("it was asked").expect_err("no extension");
     assert_eq!(gap.reason, "the backend does not offer the extension `tare/allocator/1`");
@@ -347,6 +351,18 @@ fn outputs_are_compared_with_the_references_before_timing() {
     assert_eq!((&*output.name, output.values, output.beyond), ("output", 4, 0));
     assert_eq!(output.max_absolute_error, Some(0.0));
     assert!(folder.path().join("references/reference").is_file());
+}
+
+#[test]
+fn outputs_that_go_wrong_while_a_case_is_timed_fail_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for fault in ["zeros", "nan", "stale", "wrong"] {
+        // The first run and two of the check are right.
+        let case = checked(&[("fault", fault), ("fault-after", "10")]);
+        let (failure, ..) = failure(&keeping(&folder), case);
+        let Failure::Differs { detail, .. } = failure else { panic!("{fault}: {failure}") };
+        assert!(detail.starts_with("before it was timed it agreed, and after it "), "{detail}");
+    }
 }
 
 #[test]

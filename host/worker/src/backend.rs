@@ -6,7 +6,7 @@ use std::path::Path;
 use host_measure::Target;
 use host_record::protocol::BackendDescription;
 use host_record::{DeviceInfo, Phase};
-use plugin_api::client::{Call, Error, ModelInfo, Session, TensorInfo};
+use plugin_api::client::{Call, Error, ModelInfo, Session, TensorData, TensorInfo};
 
 use crate::connection::Connection;
 use crate::failure::{self, Stop};
@@ -100,6 +100,19 @@ impl BackendTarget {
         let outputs = model.outputs.iter().enumerate();
         let read = |(index, info): (usize, &TensorInfo)| {
             Ok(NotNumbers::of(&info.name, &self.calls[0].read_output(index)?))
+        };
+        outputs.map(read).collect()
+    }
+
+    /// What the call that ran first has left, by the outputs' names.
+    pub(crate) fn first_outputs(
+        &mut self,
+        model: &ModelInfo,
+    ) -> Result<Vec<(String, TensorData)>, Error> {
+        self.session.synchronise()?;
+        let outputs = model.outputs.iter().enumerate();
+        let read = |(index, info): (usize, &TensorInfo)| {
+            Ok((info.name.clone(), self.calls[0].read_output(index)?))
         };
         outputs.map(read).collect()
     }

@@ -113,9 +113,10 @@ pub(crate) fn measure(
         stage.time(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
     target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
     let mut parity = None;
+    let mut expected = Vec::new();
     if let (Some(check), Some(calls)) = (&case.check, checked) {
         stage.connection.enter(Phase::Check)?;
-        let expected = reference::expected(reference)?;
+        expected = reference::expected(reference)?;
         let found = reference::answers(&model, calls)?;
         parity = Some(parity::compare(check, case.key.precision, &expected, &found)?);
     }
@@ -148,7 +149,19 @@ pub(crate) fn measure(
     let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
     // As with the runs above, a backend that fails now has done what it was asked for.
     let mut not_numbers = target.not_numbers(model.info()).unwrap_or_default();
+    // What was timed has to be what was checked: a backend may have gone wrong since.
+    let timed = case.check.as_ref().map(|_| target.first_outputs(model.info()));
     let session = target.into_session();
+    if let (Some(check), Some(timed)) = (&case.check, timed) {
+        stage.connection.enter(Phase::Check)?;
+        let timed = timed.map_err(failure::backend(Phase::Check))?;
+        let calls = reference::calls(&model, &session, &examples.different_batches()?)?;
+        let again = reference::answers(&model, calls)?;
+        for (expected, found) in [(&expected[..1], &[timed][..]), (&expected, &again)] {
+            parity::compare(check, case.key.precision, expected, found)
+                .map_err(parity::after_measuring)?;
+        }
+    }
     let device_states = match measured.device {
         Some(Ok((states, samples))) => {
             disturbances.extend(device_state::warning(&states));
@@ -156,6 +169,9 @@ pub(crate) fn measure(
             samples
         }
         Some(Err(gap)) => {
+            let evidence =
+                format!("The device was to be looked at meanwhile, and was not: {}.", gap.reason);
+            disturbances.push(Warning { kind: WarningKind::NotAsAsked, evidence });
             conditions.device_state = Some(Err(gap));
             Vec::new()
         }

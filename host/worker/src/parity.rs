@@ -8,7 +8,7 @@ use host_record::{Check, DifferenceKind, Failure, OutputParity, Parity, Precisio
 use plugin_api::client::TensorData;
 
 use crate::outputs::to_f32;
-use crate::reference::Batches;
+use crate::reference::Outputs;
 
 /// Compares outputs with the reference's.
 ///
@@ -18,8 +18,8 @@ use crate::reference::Batches;
 pub(crate) fn compare(
     check: &Check,
     precision: Precision,
-    reference: &Batches,
-    found: &Batches,
+    reference: &[Outputs],
+    found: &[Outputs],
 ) -> Result<Parity, Failure> {
     let mut parity = Parity {
         reference: check.reference(),
@@ -38,16 +38,27 @@ pub(crate) fn compare(
     }
 }
 
+/// The same failure, found once the case had been timed.
+pub(crate) fn after_measuring(failure: Failure) -> Failure {
+    match failure {
+        Failure::Differs { difference, detail, parity } => {
+            let detail = format!("before it was timed it agreed, and after it {detail}");
+            Failure::Differs { difference, detail, parity }
+        }
+        other => other,
+    }
+}
+
 type Difference = (DifferenceKind, String);
 
 /// The figures of each output, as long as no difference makes them meaningless.
 fn figures(
     tolerance: Tolerance,
-    reference: &Batches,
-    found: &Batches,
+    reference: &[Outputs],
+    found: &[Outputs],
     figures: &mut Vec<OutputParity>,
 ) -> Result<(), Difference> {
-    let names = |batches: &Batches| -> Vec<String> {
+    let names = |batches: &[Outputs]| -> Vec<String> {
         batches.first().into_iter().flatten().map(|(name, _)| name.clone()).collect()
     };
     let (wanted, given) = (names(reference), names(found));
@@ -279,7 +290,7 @@ mod tests {
         vec![("logits".into(), TensorData { dtype: DataType::F32, shape: shape.into(), bytes })]
     }
 
-    fn batches(first: &[f32], second: &[f32]) -> Batches {
+    fn batches(first: &[f32], second: &[f32]) -> Vec<Outputs> {
         vec![output(&[2, 2], first), output(&[2, 2], second)]
     }
 

@@ -23,7 +23,10 @@ use crate::library::Library;
 use crate::measurement::{check_model, known, tensors};
 
 /// Outputs of each batch, in the model's order.
-pub(crate) type Batches = Vec<Vec<(String, TensorData)>>;
+pub(crate) type Batches = Vec<Outputs>;
+
+/// Of one batch, by name.
+pub(crate) type Outputs = Vec<(String, TensorData)>;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {

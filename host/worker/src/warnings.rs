@@ -116,7 +116,15 @@ impl Evidence<'_> {
         }
         warnings.extend(self.machine_busy());
         warnings.extend(self.not_as_asked());
+        warnings.splice(0..0, self.simulated());
         warnings
+    }
+
+    /// A session says of itself that it is no hardware that computes, and why.
+    fn simulated(&self) -> Option<Warning> {
+        let why = self.used.get("simulated")?;
+        let evidence = format!("Its times say nothing about hardware: {why}.");
+        Some(Warning { kind: WarningKind::Simulated, evidence })
     }
 
     fn few_samples(&self) -> Option<Warning> {
@@ -422,6 +430,13 @@ mod tests {
             "not-as-asked: Asked for was precision fp32, used was fp16.",
             "not-as-asked: Asked for was threads 2, used was 1.",
             "not-as-asked: Asked for was plugin-version 0.1.0, used was 0.2.0.",
+        ]
+        "#);
+        let simulated = [("precision", "fp32"), ("simulated", "it is made of software")];
+        let simulated = simulated.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &simulated), @r#"
+        [
+            "simulated: Its times say nothing about hardware: it is made of software.",
         ]
         "#);
         let drifting: Vec<u64> = (0..999).map(|index| 1_000_000 + index * 300).collect();

@@ -73,6 +73,7 @@ struct Measured {
     key: CaseKey,
     index: usize,
     is_valid: bool,
+    is_simulated: bool,
     /// Latencies of each process.
     processes: Vec<Vec<u64>>,
 }
@@ -105,8 +106,12 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
             })
             .collect();
         let is_valid = is_valid(&record);
+        let is_simulated = match &record.outcome {
+            Outcome::Finished(report) => report.used.contains_key("simulated"),
+            _ => false,
+        };
         let CaseRecord { case_id, key, .. } = record;
-        all.insert(case_id, Measured { key, index, is_valid, processes });
+        all.insert(case_id, Measured { key, index, is_valid, is_simulated, processes });
     }
     Ok(all)
 }
@@ -168,6 +173,7 @@ enum Doubt {
     Overlap,
     NoInterval,
     Invalid,
+    Simulated,
 }
 
 impl Change {
@@ -193,6 +199,7 @@ impl Change {
             Self::CannotTell(Doubt::Overlap) => Some("the intervals overlap"),
             Self::CannotTell(Doubt::NoInterval) => Some("too few independent queries"),
             Self::CannotTell(Doubt::Invalid) => Some("a result is invalid"),
+            Self::CannotTell(Doubt::Simulated) => Some("the device is simulated"),
             _ => None,
         }
     }
@@ -213,9 +220,10 @@ struct Compared {
 impl Compared {
     fn new(id: String, before: &Measured, after: &Measured) -> Self {
         let medians = [before, after].map(|run| Median::of(&run.processes));
-        let change = match (&medians, before.is_valid && after.is_valid) {
-            (_, false) => Change::CannotTell(Doubt::Invalid),
-            ([Some(before), Some(after)], true) => Change::between(before, after),
+        let change = match &medians {
+            _ if before.is_simulated || after.is_simulated => Change::CannotTell(Doubt::Simulated),
+            _ if !before.is_valid || !after.is_valid => Change::CannotTell(Doubt::Invalid),
+            [Some(before), Some(after)] => Change::between(before, after),
             _ => Change::CannotTell(Doubt::NoInterval),
         };
         let [of_before, of_after] = medians;
@@ -381,6 +389,42 @@ mod tests {
         assert_eq!(change(Some((9.0, 10.5)), Some((10.5, 12.0))), overlap);
         assert_eq!(change(Some((9.0, 13.0)), Some((10.0, 12.0))), overlap);
         assert_eq!(change(None, Some((10.5, 12.0))), Change::CannotTell(Doubt::NoInterval));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_simulated_or_invalid() {
+        let run = |levels: [u64; 2], is_valid: bool, is_simulated: bool| Measured {
+            key: key(),
+            index: 0,
+            is_valid,
+            is_simulated,
+            processes: levels
+                .map(|level| (0..500).map(|index| level + index % 10).collect())
+                .into(),
+        };
+        let slow = || run([2000, 2001], true, false);
+        let change = |before: &Measured| Compared::new("id".into(), before, &slow()).change;
+        assert_eq!(change(&run([1000, 1001], true, false)), Change::Slower);
+        let doubt = Change::CannotTell(Doubt::Invalid);
+        assert_eq!(change(&run([1000, 1001], false, false)), doubt);
+        let doubt = Change::CannotTell(Doubt::Simulated);
+        assert_eq!(change(&run([1000, 1001], true, true)), doubt);
+        assert_eq!(doubt.reason(), Some("the device is simulated"));
+    }
+
+    fn key() -> CaseKey {
+        CaseKey {
+            model: "m".into(),
+            backend: "b".into(),
+            device: "d:0".into(),
+            precision: host_record::Precision::Fp32,
+            batch: 1,
+            sequence_length: None,
+            mode: host_record::Mode::Inference,
+            scenario: host_record::Scenario::SingleStream,
+            rate: None,
+            clients: None,
+        }
     }
 
     /// Five processes whose levels differ by more than the runs do, and five that are all slower.

@@ -103,15 +103,24 @@ fn document(seen: &Seen) -> Value {
 }
 
 fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
-    let columns =
-        ["backend", "version", "device", "kind", "name", "memory", "precisions", "failure"];
+    let columns = [
+        "backend",
+        "version",
+        "device",
+        "kind",
+        "name",
+        "memory",
+        "precisions",
+        "attributes",
+        "failure",
+    ];
     let mut rows = Vec::new();
     for Seen { backend, version, devices } in seen {
         let backend = Cell::Text(backend.clone());
         let version = version.clone().map_or(Cell::Null, Cell::Text);
         let empty = |reason: String| {
             let mut row = vec![backend.clone(), version.clone()];
-            row.extend(std::iter::repeat_n(Cell::Null, 5));
+            row.extend(std::iter::repeat_n(Cell::Null, 6));
             row.push(Cell::Text(reason));
             row
         };
@@ -125,14 +134,34 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
                     backend.clone(),
                     version.clone(),
                     Cell::Text(device.id.clone()),
-                    Cell::Text(device.kind.clone()),
+                    Cell::Text(kind(device)),
                     Cell::Text(device.name.clone()),
                     device.memory_bytes.map_or(Cell::Null, &memory),
                     Cell::Text(precisions.join(" ")),
+                    attributes(device),
                     Cell::Null,
                 ]
             })),
         }
     }
     Table { columns: columns.map(Into::into).into(), rows }
+}
+
+/// What it is, and whether hardware of that kind computes.
+fn kind(device: &DeviceInfo) -> String {
+    let says = |name: &str| device.attributes.get(name).is_some_and(|value| value == "true");
+    match says("simulated") || says("software") {
+        true => format!("{}, simulated", device.kind),
+        false => device.kind.clone(),
+    }
+}
+
+/// What else it says of itself: driver, versions, capability and the like.
+fn attributes(device: &DeviceInfo) -> Cell {
+    let attributes: Vec<String> =
+        device.attributes.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    match attributes.is_empty() {
+        true => Cell::Null,
+        false => Cell::Text(attributes.join("; ")),
+    }
 }

@@ -228,21 +228,15 @@ impl Database {
         let raw = raw_view(results.path(), has_files(&results, "samples")?);
         let made =
             connection.execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"));
-        if sql.to_ascii_lowercase().contains("operators") {
-            let files = has_files(&results, "profiles")?
-                .then(|| pattern_literal(results.path(), "runs/*/profiles/*.parquet"));
-            let view = operators_view(files.as_deref());
-            connection
-                .execute_batch(&format!("CREATE TEMP VIEW operators AS {view}"))
-                .map_err(failed(&path, "read the profiles"))?;
-        }
-        if sql.to_ascii_lowercase().contains("device_states") {
-            let files = has_files(&results, "device-states")?
-                .then(|| pattern_literal(results.path(), "runs/*/device-states/*.parquet"));
-            let view = device_states_view(files.as_deref());
-            connection
-                .execute_batch(&format!("CREATE TEMP VIEW device_states AS {view}"))
-                .map_err(failed(&path, "read what devices did"))?;
+        for (name, kind, view) in VIEWS_OVER_FILES {
+            if sql.to_ascii_lowercase().contains(name) {
+                let files = has_files(&results, kind)?
+                    .then(|| pattern_literal(results.path(), &format!("runs/*/{kind}/*.parquet")));
+                let view = view(files.as_deref());
+                connection
+                    .execute_batch(&format!("CREATE TEMP VIEW {name} AS {view}"))
+                    .map_err(failed(&path, "read the files of cases"))?;
+            }
         }
         // A file of samples that is no longer one stands in the way of those only who ask for it.
         if Self::reads_samples(sql) {
@@ -350,6 +344,15 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> Stri
          FROM read_parquet({files}, filename = true, union_by_name = true)"
     )
 }
+
+/// What makes a view over files.
+type MakeView = fn(Option<&str>) -> String;
+
+/// Views over files that are made where a query names them: their names and the files' folders.
+const VIEWS_OVER_FILES: [(&str, &str, MakeView); 2] = [
+    ("operators", "profiles", operators_view),
+    ("device_states", "device-states", device_states_view),
+];
 
 /// A view over files of profiles.
 pub(crate) fn operators_view(files: Option<&str>) -> String {

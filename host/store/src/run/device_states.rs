@@ -9,8 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use host_record::DeviceSample;
 use parquet::errors::ParquetError;
 
-use super::samples::{create, properties};
-use super::settle;
+use super::samples::write_rows;
 use crate::error::StoreError;
 
 pub(crate) type Value = fn(&DeviceSample) -> Option<f64>;
@@ -35,12 +34,7 @@ fn schema() -> SchemaRef {
 }
 
 pub(super) fn write_device_states(path: &Path, samples: &[DeviceSample]) -> Result<(), StoreError> {
-    let mut writer = create(path, schema(), properties().build())?;
-    rows(samples)
-        .and_then(|rows| writer.write(&rows))
-        .and_then(|()| writer.close())
-        .map_err(StoreError::parquet(path))?;
-    settle(path)
+    write_rows(path, &rows(samples).map_err(StoreError::parquet(path))?)
 }
 
 fn rows(samples: &[DeviceSample]) -> Result<RecordBatch, ParquetError> {

@@ -22,7 +22,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 
-use super::samples::{FileWriter, create, properties};
+use super::samples::{FileWriter, create, properties, write_rows};
 use super::settle;
 use crate::error::StoreError;
 
@@ -173,14 +173,9 @@ fn label_schema() -> SchemaRef {
 }
 
 pub(super) fn write_labels(path: &Path, labels: &[i64]) -> Result<(), StoreError> {
-    let mut writer = create(path, label_schema(), properties().build())?;
     let column: ArrayRef = Arc::new(Int64Array::from(labels.to_vec()));
-    RecordBatch::try_new(label_schema(), vec![column])
-        .map_err(ParquetError::from)
-        .and_then(|rows| writer.write(&rows))
-        .and_then(|()| writer.close())
-        .map_err(StoreError::parquet(path))?;
-    settle(path)
+    let rows = RecordBatch::try_new(label_schema(), vec![column]).map_err(ParquetError::from);
+    write_rows(path, &rows.map_err(StoreError::parquet(path))?)
 }
 
 pub(crate) fn read_labels(path: &Path) -> Result<Option<Vec<i64>>, StoreError> {

@@ -9,8 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use host_record::ProfiledOperator;
 use parquet::errors::ParquetError;
 
-use super::samples::{create, properties};
-use super::settle;
+use super::samples::write_rows;
 use crate::error::StoreError;
 
 fn schema() -> SchemaRef {
@@ -26,12 +25,7 @@ fn schema() -> SchemaRef {
 }
 
 pub(super) fn write_profile(path: &Path, operators: &[ProfiledOperator]) -> Result<(), StoreError> {
-    let mut writer = create(path, schema(), properties().build())?;
-    rows(operators)
-        .and_then(|rows| writer.write(&rows))
-        .and_then(|()| writer.close())
-        .map_err(StoreError::parquet(path))?;
-    settle(path)
+    write_rows(path, &rows(operators).map_err(StoreError::parquet(path))?)
 }
 
 fn rows(operators: &[ProfiledOperator]) -> Result<RecordBatch, ParquetError> {

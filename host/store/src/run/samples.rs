@@ -76,6 +76,13 @@ pub(super) fn create(
     ArrowWriter::try_new(writer, schema, Some(properties)).map_err(StoreError::parquet(path))
 }
 
+/// Writes a file that is made at once.
+pub(super) fn write_rows(path: &Path, rows: &RecordBatch) -> Result<(), StoreError> {
+    let mut writer = create(path, rows.schema(), properties().build())?;
+    writer.write(rows).and_then(|()| writer.close()).map_err(StoreError::parquet(path))?;
+    settle(path)
+}
+
 fn schema() -> SchemaRef {
     let phase = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     Arc::new(Schema::new(vec![
