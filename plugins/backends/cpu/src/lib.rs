@@ -13,7 +13,9 @@ mod rten_tensor;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use engine_onnxruntime::{Cpu, Library, OPTIONS, OrtModel, OrtSession, OrtTensor, runtime_folder};
+use engine_onnxruntime::{
+    Cpu, Library, OrtModel, OrtSession, OrtTensor, check_options, runtime_folder,
+};
 use plugin_api::abi::{ALLOCATOR, EXTENSION_THREADS, OPTION_PLACEMENT, PROFILE};
 use plugin_api::backend::{
     Allocator, AllocatorUse, Backend, DataType, Description, Device, Error, ErrorCode, Host,
@@ -81,16 +83,18 @@ impl Backend for CpuBackend {
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<CpuModel> {
         let engine = request.options.get("engine").unwrap_or("rten");
-        let known = match engine {
-            "rten" => &["engine", "optimise", "prepack-weights", OPTION_PLACEMENT][..],
-            "onnxruntime" => &[OPTIONS, &["engine"]].concat(),
+        match engine {
+            "rten" => {
+                let known = ["engine", "optimise", "prepack-weights", OPTION_PLACEMENT];
+                request.options.only(&known)?;
+            }
+            "onnxruntime" => check_options(&request.options, &["engine"], &[])?,
             other => {
                 let message =
                     format!("option `engine` cannot be `{other}`; it can be: rten, onnxruntime");
                 return Err(Error::new(ErrorCode::InvalidArgument, message));
             }
-        };
-        request.options.only(known)?;
+        }
         // There is nothing but the processor here.
         request.options.strict_placement()?;
         if request.device != DEVICE {

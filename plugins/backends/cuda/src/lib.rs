@@ -16,7 +16,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use engine_onnxruntime::{
-    GpuRuntime, Library, OPTIONS, OrtModel, RuntimeNames, description, runtime_folder,
+    GpuRuntime, Library, OrtModel, PROVIDER_OPTIONS, RuntimeNames, check_options, description,
+    runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -81,8 +82,8 @@ impl Backend for CudaBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
-        let own = ["cuda-graph", "execution-provider", "tf32"];
-        request.options.only(&[OPTIONS, &own].concat())?;
+        let own = ["cuda-graph", "execution-provider", "tf32", PROVIDER_OPTIONS];
+        check_options(&request.options, &own, providers::TAKEN)?;
         let gpu = Gpu::find(request.device)?;
         let library = Library::get("cuda")?;
         let graph = request.options.parse("cuda-graph")?.unwrap_or(false);

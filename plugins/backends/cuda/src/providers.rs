@@ -4,9 +4,22 @@ use std::sync::Arc;
 
 use engine_onnxruntime::ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
-use engine_onnxruntime::{Accelerator, GpuRuntime, Provider, ProviderOptions, ort};
+use engine_onnxruntime::{Accelerator, GpuRuntime, Provider, ProviderOptions, Taken, ort};
 
 use crate::nvml::Gpu;
+
+/// What is set here, for either.
+pub(crate) const TAKEN: &Taken = &[
+    ("device_id", "`device` of the backend"),
+    ("enable_cuda_graph", "the option `cuda-graph`"),
+    ("has_user_compute_stream", "the backend, which computes on a stream of its own"),
+    ("trt_bf16_enable", "`precision` of the matrix"),
+    ("trt_cuda_graph_enable", "the option `cuda-graph`"),
+    ("trt_fp16_enable", "`precision` of the matrix"),
+    ("trt_int8_enable", "`precision` of the matrix"),
+    ("use_tf32", "the option `tf32`"),
+    ("user_compute_stream", "the backend, which computes on a stream of its own"),
+];
 
 /// What both have.
 pub(crate) struct Common {

@@ -11,7 +11,8 @@ use std::ptr::NonNull;
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Library, OPTIONS, OrtModel, Provider, ProviderOptions, append_by_name, description, ort,
+    Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, append_by_name,
+    check_options, description, ort,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -21,6 +22,14 @@ use plugin_api::backend::{
 const DEVICE: &str = "mps:0";
 const COMPUTE_UNITS: [&str; 4] = ["ALL", "CPUAndGPU", "CPUAndNeuralEngine", "CPUOnly"];
 const PRECISIONS: &[&str] = &["fp32", "fp16"];
+
+/// What is set here. The older format, and sums of lower precision, compute in another precision than the
+/// model's.
+const TAKEN: &Taken = &[
+    ("AllowLowPrecisionAccumulationOnGPU", "`precision` of the matrix"),
+    ("MLComputeUnits", "the option `compute-units`"),
+    ("ModelFormat", "`precision` of the matrix"),
+];
 
 /// The plugin.
 #[derive(Debug)]
@@ -56,7 +65,7 @@ impl Backend for MpsBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
-        request.options.only(&[OPTIONS, &["compute-units"]].concat())?;
+        check_options(&request.options, &["compute-units", PROVIDER_OPTIONS], TAKEN)?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));

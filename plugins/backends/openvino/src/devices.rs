@@ -28,6 +28,11 @@ const MEMORY: &[&str] = &["GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZ
 /// The kinds of hardware that a package of OpenVINO may drive.
 const KINDS: &[&str] = &["CPU", "GPU", "NPU"];
 
+/// What a kind needs of a Linux system: the library through which it is driven, and the folder in which
+/// Intel's driver shows it. OpenVINO does not always say that it is this which it lacks.
+const NEEDED: &[(&str, &str, &str)] =
+    &[("GPU", "libOpenCL.so.1", "/dev/dri"), ("NPU", "libze_loader.so.1", "/dev/accel")];
+
 /// OpenVINO's names of what is there.
 pub(crate) fn names(core: &Core) -> Result<Vec<String>> {
     let mut names = core.devices().map_err(failed)?;
@@ -85,12 +90,21 @@ fn absent(core: &Core) -> Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// Why there is no device of a kind.
+/// Why there is no device of a kind: what OpenVINO says, and what it would need of the system.
 fn reason(core: &Core, kind: &str) -> String {
-    match core.property(kind, "FULL_DEVICE_NAME") {
+    let said = match core.property(kind, "FULL_DEVICE_NAME") {
         Ok(_) => "OpenVINO does not list it".into(),
         Err(failure) => failure.message,
-    }
+    };
+    let needed = NEEDED.iter().filter(|needed| needed.0 == kind && cfg!(target_os = "linux"));
+    let missing = needed.flat_map(|(_, library, folder)| {
+        // SAFETY: the library is the system's, and opening it runs its own start-up.
+        let library_is_there = unsafe { libloading::Library::new(*library) }.is_ok();
+        let folder_is_there = std::path::Path::new(folder).exists();
+        [(*library, library_is_there), (*folder, folder_is_there)]
+    });
+    let missing: Vec<_> = missing.filter(|(_, there)| !there).map(|(what, _)| what).collect();
+    if missing.is_empty() { said } else { format!("{said}; not found: {}", missing.join(", ")) }
 }
 
 /// Ours for OpenVINO's name: `CPU` is `cpu:0`, `GPU.1` is `gpu:1`.
@@ -126,13 +140,12 @@ pub(crate) fn find(core: &Core, wanted: &str) -> Result<String> {
         return Ok(name.clone());
     }
     let there: Vec<String> = names.iter().map(|name| format!("`{}`", id(name))).collect();
-    let message = format!("there is no device `{wanted}`; there is {}", there.join(", "));
+    let mut message = format!("there is no device `{wanted}`; there is {}", there.join(", "));
     let kind = wanted.split(':').next().unwrap_or_default().to_uppercase();
-    let error = Error::new(ErrorCode::NotFound, message);
-    match KINDS.contains(&kind.as_str()) && !names.iter().any(|name| name.starts_with(&kind)) {
-        true => Err(error.with_details(reason(core, &kind))),
-        false => Err(error),
+    if KINDS.contains(&kind.as_str()) && !names.iter().any(|name| name.starts_with(&kind)) {
+        message += &format!("; OpenVINO finds no {kind}: {}", reason(core, &kind));
     }
+    Err(Error::new(ErrorCode::NotFound, message))
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ const RUNTIME: &str = "TARE_RUNTIME";
 /// The first version whose C interface takes properties as a list.
 const FIRST: (u32, u32) = (2026, 4);
 
+/// Every version of the C interface has it.
+const FUNCTION: &[u8] = b"ov_get_openvino_version";
+
 /// Loads the library, and says which version it is.
 pub(crate) fn load() -> Result<String, Error> {
     let path = match std::env::var_os(RUNTIME) {
@@ -29,6 +32,8 @@ pub(crate) fn load() -> Result<String, Error> {
             ))
         })?,
     };
+    // It is closed when the bindings have it open.
+    let _checked = open(&path)?;
     library::load_from(&path)
         .map_err(|reason| not_found(format!("OpenVINO cannot be loaded: {reason}")))?;
     let version =
@@ -41,6 +46,24 @@ pub(crate) fn load() -> Result<String, Error> {
         )));
     }
     Ok(version)
+}
+
+/// Opens the library, and refuses another: the bindings take any, and panic at the first call of what it
+/// lacks.
+fn open(path: &Path) -> Result<libloading::Library, Error> {
+    // SAFETY: this is the library that the bindings open next.
+    let library = unsafe { libloading::Library::new(path) }
+        .map_err(|error| not_found(format!("OpenVINO cannot be loaded: {error}")))?;
+    // SAFETY: it is only looked for.
+    let found = unsafe { library.get::<*const ()>(FUNCTION) }.is_ok();
+    if found {
+        return Ok(library);
+    }
+    let (path, function) = (path.display(), String::from_utf8_lossy(FUNCTION));
+    Err(not_found(format!(
+        "{path} is not OpenVINO's C library, {}: it has no function `{function}`",
+        usual_name()
+    )))
 }
 
 fn not_found(what: String) -> Error {
@@ -155,6 +178,21 @@ mod tests {
             )
         );
         find_in(Path::new("/nowhere")).expect_err("no folder");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn another_library_is_refused_by_its_path() {
+        let error = open(Path::new("libc.so.6")).expect_err("it is none of OpenVINO's");
+        assert_eq!(error.code, ErrorCode::NotFound);
+        assert_eq!(
+            error.message,
+            "libc.so.6 is not OpenVINO's C library, libopenvino_c.so: it has no function \
+             `ov_get_openvino_version`; `host runtimes install openvino` installs it"
+        );
+        let error = open(Path::new("/nowhere/libopenvino_c.so")).expect_err("nothing is there");
+        assert_eq!(error.code, ErrorCode::NotFound);
+        assert!(error.message.starts_with("OpenVINO cannot be loaded: "), "{error}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Doing, Library, OPTIONS, OrtModel, Provider, ProviderOptions, convert, description,
-    loader_says, ort, runtime_folder,
+    Doing, Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, check_options,
+    convert, description, loader_says, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -77,7 +77,7 @@ impl Backend for QnnBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
-        request.options.only(&[OPTIONS, &["htp-arch", "soc-model"]].concat())?;
+        check_options(&request.options, &["htp-arch", "soc-model", PROVIDER_OPTIONS], TAKEN)?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));
@@ -102,6 +102,13 @@ impl Backend for QnnBackend {
         OrtModel::load(library, request, Box::new(Qnn { library, back_end, target }), 1)
     }
 }
+
+/// What is set here. `backend_path` is, too, to what the manifest says, once it was looked at.
+const TAKEN: &Taken = &[
+    ("enable_htp_fp16_precision", "`precision` of the matrix"),
+    ("htp_arch", "the option `htp-arch`"),
+    ("soc_model", "the option `soc-model`"),
+];
 
 /// The HTP has no fp32.
 const PRECISIONS: &[&str] = &["fp16", "int8"];

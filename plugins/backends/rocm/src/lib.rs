@@ -16,8 +16,8 @@ use std::sync::Arc;
 use engine_onnxruntime::ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Accelerator, GpuRuntime, Library, OPTIONS, OrtModel, Provider, ProviderOptions, RuntimeNames,
-    append_by_name, description, ort, runtime_folder,
+    Accelerator, GpuRuntime, Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions,
+    RuntimeNames, Taken, append_by_name, check_options, description, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -87,7 +87,8 @@ impl Backend for RocmBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
-        request.options.only(&[OPTIONS, &["execution-provider"]].concat())?;
+        let own = ["execution-provider", PROVIDER_OPTIONS];
+        check_options(&request.options, &own, TAKEN)?;
         let provider = request.options.get("execution-provider").unwrap_or("migraphx");
         if !["migraphx", "rocm"].contains(&provider) {
             let message = format!(
@@ -115,6 +116,17 @@ impl Backend for RocmBackend {
 }
 
 const PRECISIONS: &[&str] = &["fp32", "fp16"];
+
+/// What is set here, for either provider, and what would compute in another precision.
+const TAKEN: &Taken = &[
+    ("device_id", "`device` of the backend"),
+    ("has_user_compute_stream", "the backend"),
+    ("migraphx_bf16_enable", "`precision` of the matrix"),
+    ("migraphx_fp16_enable", "`precision` of the matrix"),
+    ("migraphx_fp8_enable", "`precision` of the matrix"),
+    ("migraphx_int8_enable", "`precision` of the matrix"),
+    ("user_compute_stream", "the backend"),
+];
 
 /// One of the two execution providers.
 struct Hip {

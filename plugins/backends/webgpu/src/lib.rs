@@ -14,7 +14,8 @@ use std::ptr::NonNull;
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Library, OPTIONS, OrtModel, Provider, ProviderOptions, append_by_name, description, ort,
+    Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, append_by_name,
+    check_options, description, ort,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -24,6 +25,9 @@ use plugin_api::backend::{
 use vulkan::Gpu;
 
 const DEVICE: &str = "webgpu:0";
+
+/// What is set here.
+const TAKEN: &Taken = &[("dawnBackendType", "`device` of the backend, which is Vulkan's")];
 
 /// The plugin.
 #[derive(Debug)]
@@ -64,7 +68,7 @@ impl Backend for WebGpuBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<OrtModel> {
-        request.options.only(OPTIONS)?;
+        check_options(&request.options, &[PROVIDER_OPTIONS], TAKEN)?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));

@@ -3,6 +3,7 @@
 //! The provider ends the process where there is no Vulkan driver that it likes. So a driver is looked for
 //! first: the loader, the files that name drivers, and the devices that these offer.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ash::{Entry, vk};
@@ -36,11 +37,7 @@ impl Gpu {
         let entry = unsafe { Entry::load_from(LOADER) }.map_err(|error| {
             not_found(&format!("{LOADER}, the Vulkan loader, cannot be opened: {error}"))
         })?;
-        if drivers.is_empty() {
-            let what = "no file names a Vulkan driver: VK_DRIVER_FILES is not set, and there is none \
-                        in vulkan/icd.d of the system's and the user's folders for data";
-            return Err(not_found(what));
-        }
+        let drivers = drivers.map_err(|why| not_found(&why))?;
         let all = all(&entry).map_err(|error| {
             let files: Vec<_> = drivers.iter().map(|file| file.display().to_string()).collect();
             not_found(&format!("the Vulkan drivers {} do not work: {error}", files.join(", ")))
@@ -128,11 +125,11 @@ unsafe fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Gpu 
     }
 }
 
-/// The files that name drivers, where the loader looks for them.
-fn drivers() -> Vec<PathBuf> {
+/// The files that name drivers, where the loader looks for them, or why there is none.
+fn drivers() -> Result<Vec<PathBuf>, String> {
     for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         if let Some(list) = std::env::var_os(variable) {
-            return std::env::split_paths(&list).filter(|file| file.is_file()).collect();
+            return named_drivers(variable, &list);
         }
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -155,5 +152,41 @@ fn drivers() -> Vec<PathBuf> {
         entries.into_iter().flatten().flatten().map(|entry| entry.path())
     };
     let is_json = |file: &Path| file.extension().is_some_and(|extension| extension == "json");
-    folders.iter().flat_map(files).filter(|file| is_json(file)).collect()
+    let drivers: Vec<_> = folders.iter().flat_map(files).filter(|file| is_json(file)).collect();
+    if drivers.is_empty() {
+        return Err(
+            "no file names a Vulkan driver: VK_DRIVER_FILES is not set, and there is none in \
+                    vulkan/icd.d of the system's and the user's folders for data"
+                .into(),
+        );
+    }
+    Ok(drivers)
+}
+
+/// Those of a variable's list that are there.
+fn named_drivers(variable: &str, list: &OsStr) -> Result<Vec<PathBuf>, String> {
+    let drivers: Vec<_> = std::env::split_paths(list).filter(|file| file.is_file()).collect();
+    if drivers.is_empty() {
+        let list = list.to_string_lossy();
+        return Err(format!("{variable} is `{list}`, and no such file is there"));
+    }
+    Ok(drivers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_is_named_and_not_there_is_the_reason() {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let list = std::env::join_paths(["/nowhere/driver.json", here]).expect("no colons");
+        assert_eq!(named_drivers("VK_DRIVER_FILES", &list), Ok(vec![PathBuf::from(here)]));
+        for (variable, list) in
+            [("VK_DRIVER_FILES", "/nowhere/driver.json"), ("VK_ICD_FILENAMES", "/a.json:/b.json")]
+        {
+            let why = named_drivers(variable, list.as_ref()).expect_err("nothing is there");
+            assert_eq!(why, format!("{variable} is `{list}`, and no such file is there"));
+        }
+    }
 }

@@ -14,8 +14,10 @@ version 1.29 on it is on by default, and switching it off later does not stop it
 
 # Options
 
-Every backend over this engine takes those of [`OPTIONS`] in `[backend.options]`; what they mean is said in
-`docs/backends/README.md`. A session records all of them in what it uses. With `placement = "strict"` in the
+Every backend over this engine takes some in `[backend.options]`; what they mean is said in
+`docs/backends/README.md`. A session records all of them in what it uses. [`check_options`] knows them, and
+refuses names of ONNX Runtime for what is set in another way: two settings that say different things would
+be a number under a wrong name. With `placement = "strict"` in the
 manifest, a model that the provider cannot run as a whole is refused, instead of running partly on the
 processor.
 
@@ -49,7 +51,7 @@ pub use error::{Doing, convert};
 pub use library::{Library, loader_says, runtime_folder};
 pub use log::taken as log_taken;
 pub use model::OrtModel;
-pub use options::OPTIONS;
+pub use options::{PROVIDER_OPTIONS, Taken, check_options};
 pub use ort;
 pub use provider::{Cpu, Provider, ProviderOptions, append_by_name};
 pub use session::OrtSession;

@@ -178,8 +178,8 @@ impl Source {
         purpose: &Purpose,
         profile: Option<&Path>,
     ) -> Result<Made> {
-        let mut provider_options = self.provider.options(&purpose.precision);
-        provider_options.extend(self.common.provider.clone());
+        let set = self.provider.options(&purpose.precision);
+        let provider_options = self.common.provider_options(set)?;
         // What was logged before says nothing about this.
         drop(log::taken());
         let made = self.build(purpose, &provider_options, profile);

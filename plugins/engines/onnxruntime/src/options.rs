@@ -6,11 +6,60 @@ use ort::session::builder::GraphOptimizationLevel;
 use plugin_api::abi::OPTION_PLACEMENT;
 use plugin_api::backend::{Error, ErrorCode, Options, Result};
 
+use crate::ProviderOptions;
 use crate::library::is_at_least;
 
-/// Names of the options, for [`Options::only`].
-pub const OPTIONS: &[&str] =
-    &["allow-spinning", "graph-optimisation", OPTION_PLACEMENT, "provider.*", "session.*"];
+/// Options that every backend over the engine has.
+const OPTIONS: &[&str] = &["allow-spinning", "graph-optimisation", OPTION_PLACEMENT, "session.*"];
+
+/// The options of the execution provider, for the backends that have one to pass them to.
+pub const PROVIDER_OPTIONS: &str = "provider.*";
+
+const PROVIDER: &str = "provider.";
+const SESSION: &str = "session.";
+
+/// Names of ONNX Runtime that the manifest cannot give a value, each with what of it gives them one.
+pub type Taken = [(&'static str, &'static str)];
+
+/// Session configuration entries that the engine makes.
+const TAKEN: &Taken = &[
+    ("session.disable_cpu_ep_fallback", "`placement` of the backend"),
+    ("session.intra_op.allow_spinning", "the option `allow-spinning`"),
+];
+
+/// Checks the options of a backend that has those of the engine and `own`, before anything is looked for.
+/// `taken` are options of its provider that it sets itself.
+///
+/// # Errors
+///
+/// Names an option that is unknown, has an impossible value, or would set what is set in another way.
+pub fn check_options(options: &Options<'_>, own: &[&str], taken: &Taken) -> Result<()> {
+    options.only(&[OPTIONS, own].concat())?;
+    let common = Common::read(options)?;
+    let named = |key: &String| taken.iter().find(|(taken, _)| *taken == key.as_str());
+    match common.provider.keys().find_map(|key| Some((key, named(key)?))) {
+        Some((key, (_, by))) => Err(is_taken(&format!("{PROVIDER}{key}"), by)),
+        None => Ok(()),
+    }
+}
+
+fn is_taken(option: &str, by: &str) -> Error {
+    Error::new(ErrorCode::InvalidArgument, format!("`{option}` is set by {by}"))
+}
+
+/// ONNX Runtime takes an entry that it does not know without a word, and so one with `session.` too many.
+fn session_entry(key: &str) -> Result<String> {
+    let option = format!("{SESSION}{key}");
+    let entry = format!("{SESSION}{}", key.trim_start_matches(SESSION));
+    if let Some((_, by)) = TAKEN.iter().find(|(taken, _)| *taken == entry) {
+        return Err(is_taken(&option, by));
+    }
+    if option == entry {
+        return Ok(entry);
+    }
+    let message = format!("there is no option `{option}`; ONNX Runtime calls it `{entry}`");
+    Err(Error::new(ErrorCode::InvalidArgument, message))
+}
 
 /// The options, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +67,7 @@ pub(crate) struct Common {
     pub(crate) optimisation: Optimisation,
     pub(crate) spinning: bool,
     pub(crate) strict: bool,
-    pub(crate) provider: BTreeMap<String, String>,
+    pub(crate) provider: ProviderOptions,
     pub(crate) session: BTreeMap<String, String>,
 }
 
@@ -82,13 +131,31 @@ impl Common {
             optimisation,
             spinning: options.parse("allow-spinning")?.unwrap_or(false),
             strict: options.strict_placement()?,
-            provider: (options.under("provider."))
+            provider: (options.under(PROVIDER))
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .collect(),
-            session: (options.under("session."))
-                .map(|(key, value)| (format!("session.{key}"), value.to_owned()))
-                .collect(),
+            session: (options.under(SESSION))
+                .map(|(key, value)| Ok((session_entry(key)?, value.to_owned())))
+                .collect::<Result<_>>()?,
         })
+    }
+
+    /// The provider's options: those of the manifest, and those that the backend sets.
+    ///
+    /// # Errors
+    ///
+    /// Where the two say different things, and the backend has not said what sets an option instead.
+    pub(crate) fn provider_options(&self, set: ProviderOptions) -> Result<ProviderOptions> {
+        let differs = |(key, value): &(&String, &String)| {
+            self.provider.get(*key).is_some_and(|other| other != *value)
+        };
+        if let Some((key, value)) = set.iter().find(differs) {
+            let by = format!("the backend, to `{value}`");
+            return Err(is_taken(&format!("{PROVIDER}{key}"), &by));
+        }
+        let mut options = self.provider.clone();
+        options.extend(set);
+        Ok(options)
     }
 }
 
@@ -100,6 +167,54 @@ fn unknown(option: &str, value: &str, known: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn common(provider: &[(&str, &str)]) -> Common {
+        Common {
+            optimisation: Optimisation::All,
+            spinning: false,
+            strict: false,
+            provider: options(provider),
+            session: BTreeMap::new(),
+        }
+    }
+
+    fn options(entries: &[(&str, &str)]) -> ProviderOptions {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn an_entry_that_is_set_in_another_way_is_refused_with_that_way() {
+        for (entry, by) in TAKEN {
+            let key = entry.strip_prefix(SESSION).expect("all begin so");
+            // The second is what someone writes who takes `session.` for ours alone.
+            for option in [key, entry] {
+                let error = session_entry(option).expect_err(option);
+                assert_eq!(error.code, ErrorCode::InvalidArgument);
+                assert_eq!(error.message, format!("`session.{option}` is set by {by}"));
+            }
+        }
+    }
+
+    #[test]
+    fn other_entries_pass_by_their_own_names() {
+        for key in ["disable_prepacking", "intra_op_thread_affinities", "force_spinning_stop"] {
+            assert_eq!(session_entry(key), Ok(format!("session.{key}")));
+        }
+        let error = session_entry("session.disable_prepacking").expect_err("it would do nothing");
+        assert_eq!(error.code, ErrorCode::InvalidArgument);
+        assert!(error.message.ends_with("calls it `session.disable_prepacking`"), "{error}");
+    }
+
+    #[test]
+    fn the_manifest_adds_to_what_a_backend_sets_and_replaces_none_of_it() {
+        let set = options(&[("device_id", "0")]);
+        let both = common(&[("other", "1")]).provider_options(set.clone());
+        assert_eq!(both, Ok(options(&[("device_id", "0"), ("other", "1")])));
+        assert_eq!(common(&[("device_id", "0")]).provider_options(set.clone()), Ok(set.clone()));
+        let error = common(&[("device_id", "1")]).provider_options(set).expect_err("another");
+        assert_eq!(error.code, ErrorCode::InvalidArgument);
+        assert_eq!(error.message, "`provider.device_id` is set by the backend, to `0`");
+    }
 
     #[test]
     fn a_level_that_the_library_does_not_know_is_refused_by_name() {

@@ -20,7 +20,8 @@ pub trait Provider: Send + Sync + 'static {
     /// The precisions in which it computes without widening or narrowing anything by itself.
     fn precisions(&self) -> &[&str];
 
-    /// The options that it gets for sessions of a precision. Those of the manifest replace them.
+    /// The options that it gets for sessions of a precision. The manifest cannot replace them, and
+    /// adds others.
     fn options(&self, precision: &str) -> ProviderOptions {
         let _ = precision;
         ProviderOptions::new()
