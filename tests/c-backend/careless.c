@@ -219,11 +219,19 @@ static tare_error *careless_destroy(tare_destroy_args *args) {
     return NULL;
 }
 
+static tare_error *careless_devices(tare_devices_args *args) {
+    if (careless("find-nothing")) return fail(TARE_ERROR_NOT_FOUND, "there is no scale");
+    tare_error *error = devices(args);
+    if (error == NULL && careless("list-nothing")) args->device_count = 0;
+    return error;
+}
+
 static void crash(void) { abort(); }
 
 const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
     static tare_backend_api api;
     api = *scale_backend_v1(host);
+    api.devices = careless_devices;
     api.load = careless_load;
     api.tensor_create = careless_tensor_create;
     api.tensor_describe = careless_tensor_describe;

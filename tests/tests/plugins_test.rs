@@ -149,6 +149,21 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
         let shown = careless.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(figures), "{way}: {shown}");
     }
+    // Without a device all checks would fail with the same words, which are said once.
+    let without = place.write("without.toml", "device = \"scale:7\"\nprecision = \"fp32\"\n");
+    let without = without.to_str().expect("UTF-8");
+    for (way, fixture, why) in [
+        ("find-nothing", fixture, "there is no scale"),
+        ("list-nothing", fixture, "it sees no device here"),
+        ("nothing", without, "it sees no device `scale:7`, which the fixture names, and sees"),
+    ] {
+        let arguments = ["plugins", "test", folder, "--fixture", fixture];
+        let output = place.host(&arguments).env("CARELESS", way).output().expect("starting host");
+        let ended = Ended::new(&arguments, &output).expect(4);
+        assert_eq!(ended.stdout, "", "nothing was checked");
+        let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains(&format!("`careless` could not be checked: {why}")), "{shown}");
+    }
     // Whoever names a folder wants its code to run: nothing was recorded, and nothing has to be trusted.
     assert!(!place.path().join("configuration/tare/plugins.lock").exists());
 }
@@ -178,6 +193,14 @@ fn a_plugin_whose_runtime_is_missing_names_the_command_that_installs_it() {
     let runtime = "[runtime]\nname = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n";
     let library = fs::read(built().join("plugins/null/libbackend_null.so")).expect("a library");
     let folder = plugin(&place, "demo", &library, runtime);
+    let lock = format!(
+        "schema = 1\n[[package]]\nplatform = \"{}-{}\"\nname = \"demo\"\nversion = \"1.0\"\n\
+         file = \"demo-1.0-py3-none-any.whl\"\nsha256 = \"{}\"\nbytes = 1\nunpack = [\"demo/*\"]\n",
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        "0".repeat(64),
+    );
+    fs::write(folder.join("runtime.lock"), lock).expect("a lock");
     let folder = folder.to_str().expect("UTF-8");
     let ended = place.run(&["plugins", "test", folder]).expect(4);
     assert_eq!(ended.stdout, "", "nothing was checked");

@@ -374,7 +374,7 @@ impl ChosenBackend {
     /// The plugin, where its runtime is missing.
     fn without_runtime(&self) -> Option<&NativePlugin> {
         match (&self.plugin, &self.runtime) {
-            (Ok(plugin), Some(Standing::Missing { .. })) => Some(&plugin.plugin),
+            (Ok(plugin), Some(standing)) if standing.reason().is_some() => Some(&plugin.plugin),
             _ => None,
         }
     }
@@ -387,7 +387,8 @@ impl ChosenBackend {
     }
 }
 
-/// Installs the runtimes that are missing and that the options of a chosen backend need.
+/// Installs the runtimes that are missing and that the options of a chosen backend need. Where there is
+/// none to install on this machine, the backend's cases stay gaps.
 pub(crate) fn install_missing(
     backends: &mut [ChosenBackend],
     runtimes: &Runtimes,
@@ -396,6 +397,7 @@ pub(crate) fn install_missing(
     let mut installed = BTreeSet::new();
     for backend in backends.iter().filter(|backend| backend.needs_runtime) {
         if let Some(plugin) = backend.without_runtime()
+            && !matches!(backend.runtime, Some(Standing::Unavailable { .. }))
             && installed.insert(&plugin.folder)
         {
             runtimes::install(runtimes, plugin, printer)?;

@@ -60,6 +60,34 @@ impl Place {
         self.path("index").join(format!("{name}-1.0-cp39-cp39-manylinux_2_17_s390x.whl"))
     }
 
+    /// With a plugin `other` beside, whose runtime has the same name and version. Its packages are the
+    /// same, for this platform or for another.
+    fn with_other(self, platform: Option<&str>) -> Self {
+        fs::create_dir_all(self.path("plugins/other")).expect("a folder");
+        let read = |name: &str| fs::read_to_string(self.path(name)).expect("a file");
+        let text = read("plugins/demo/plugin.toml").replace("id = \"demo\"", "id = \"other\"");
+        self.write("plugins/other/plugin.toml", &text);
+        let library =
+            format!("{}backend_demo{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        self.write(&format!("plugins/other/{library}"), "no library");
+        let lock = read("plugins/demo/runtime.lock");
+        let lock = match platform {
+            Some(platform) => lock.replace(&here(), platform),
+            None => lock,
+        };
+        self.write("plugins/other/runtime.lock", &lock);
+        self
+    }
+
+    /// The runtime of a plugin, as `list` tells programs.
+    fn listed(&self, plugin: &str) -> serde_json::Value {
+        let output = self.host(&["runtimes", "list", "--format", "json"]).output();
+        let output = output.expect("starting host");
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let all = all.as_array().expect("a list").clone();
+        all.into_iter().find(|it| it["plugin"] == plugin).expect("the plugin's runtime")
+    }
+
     fn installed(&self, file: &str) -> PathBuf {
         self.path("data/tare/runtimes/demo-1.0/lib").join(file)
     }
@@ -87,6 +115,22 @@ impl Place {
         assert_eq!(output.status.code(), Some(code), "{said}");
         said.replace(&self.0.path().display().to_string(), "")
     }
+}
+
+/// This platform, as locks name it.
+fn here() -> String {
+    format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// What the command writes, which must succeed.
+#[track_caller]
+fn said(command: Command) -> String {
+    let output = command.output().expect("starting host");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{said}");
+    // Long lines of tables are broken.
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn make_wheel(path: &Path, name: &str) {
@@ -185,4 +229,98 @@ fn without_python_or_a_known_plugin_it_says_what_to_do() {
     let said = place.failure(&["plugins", "list"], 0);
     assert!(said.contains("runtime `demo` 1.0 of `demo` is not installed"), "{said}");
     assert!(said.contains("host runtimes install demo"), "{said}");
+}
+
+#[test]
+fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
+    let place = Place::new().with_other(Some("plan9-mips"));
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    let other = place.listed("other");
+    assert_eq!(other["standing"], "unavailable");
+    let reason = format!("is not for {}: there are packages for plan9-mips", here());
+    assert_eq!(other["reason"], reason.as_str());
+    let nothing = serde_json::Value::Null;
+    for key in ["command", "download-bytes", "bytes", "path"] {
+        assert_eq!(other[key], nothing, "{key}");
+    }
+    // Nobody is told to install what cannot be installed.
+    for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
+        let shown = said(place.host(arguments));
+        assert!(!shown.contains("host runtimes install"), "{arguments:?}: {shown}");
+        assert!(!shown.contains("other packages"), "{arguments:?}: {shown}");
+        assert!(shown.contains(&reason), "{arguments:?}: {shown}");
+    }
+    let shown = said(place.host(&["runtimes", "list"]));
+    assert!(shown.contains(&format!("not for {}", here())), "{shown}");
+    assert!(shown.contains("--runtime other=PATH"), "{shown}");
+    // What is installed under its name is the other plugin's.
+    for command in ["verify", "remove"] {
+        let shown = place.failure(&["runtimes", command, "other"], 4);
+        assert!(!shown.contains("Verified") && !shown.contains("Removed"), "{shown}");
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("nothing is installed for `other`"), "{shown}");
+    }
+    assert!(place.installed("libone.so").is_file());
+    let shown = said(place.host(&["runtimes", "remove", "demo"]));
+    assert!(!shown.contains("other"), "it loses nothing: {shown}");
+}
+
+#[test]
+fn removing_names_the_other_plugins_that_lose_their_runtime() {
+    let place = Place::new().with_other(None);
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    assert_eq!(place.listed("other")["standing"], "installed");
+    let shown = said(place.host(&["runtimes", "remove", "demo"]));
+    assert!(shown.contains("it was the runtime of `other`, too"), "{shown}");
+    assert_eq!(place.listed("other")["standing"], "missing");
+}
+
+#[test]
+fn a_named_path_that_is_not_there_is_named_wherever_the_runtime_is_missing() {
+    let place = Place::new();
+    let with =
+        |arguments: &[&str]| place.host(arguments).env("TARE_RUNTIME_DEMO", "/nonexistent/runtime");
+    let why = "the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: \
+               /nonexistent/runtime";
+    for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
+        let shown = said(with(arguments));
+        assert!(shown.contains(why), "{arguments:?}: {shown}");
+        assert!(!shown.contains("host runtimes install"), "{arguments:?}: {shown}");
+    }
+    let shown = said(with(&["runtimes", "list"]));
+    assert!(shown.contains("named path is not there"), "{shown}");
+    let shown = said(with(&["runtimes", "list", "--format", "json"]));
+    let listed: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
+    let listed = listed.expect("the plugin's runtime");
+    assert_eq!(listed["standing"], "named-missing");
+    assert_eq!(listed["path"], "/nonexistent/runtime");
+    assert_eq!(listed["origin"], "environment");
+}
+
+#[test]
+fn a_damaged_runtime_is_listed_with_the_command_that_repairs_it() {
+    let place = Place::new();
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    fs::write(place.installed("libone.so"), "one").expect("writing");
+    let listed = place.listed("demo");
+    assert_eq!(listed["standing"], "damaged");
+    assert_eq!(listed["command"], "host runtimes install demo");
+    fs::remove_file(place.installed("libone.so")).expect("removing");
+    assert_eq!(
+        place.listed("demo")["reason"],
+        "is installed and damaged (lib/libone.so is missing)"
+    );
+    let shown = said(place.host(&["runtimes", "list"]));
+    assert!(shown.contains("damaged"), "{shown}");
+    assert!(shown.contains("help host runtimes install demo"), "{shown}");
+    // A record that cannot be read is put right by the same command.
+    fs::write(place.path("data/tare/runtimes/demo-1.0/installed.json"), "{").expect("writing");
+    let listed = place.listed("demo");
+    assert_eq!(
+        (&listed["standing"], &listed["command"]),
+        (&"damaged".into(), &"host runtimes install demo".into())
+    );
+    place.host(&["runtimes", "install", "demo"]).assert().success();
+    assert_eq!(place.listed("demo")["standing"], "installed");
 }

@@ -35,4 +35,4 @@ mod wheel;
 pub use error::{PipFault, RuntimeError};
 pub use install::{Observer, Outcome, Silent, Step};
 pub use installed::{Flaw, Installed, InstalledFile, InstalledPackage};
-pub use runtimes::{Named, Ready, Runtimes, Standing, platform_name};
+pub use runtimes::{Named, Ready, Runtimes, Standing, platform_name, unavailable};

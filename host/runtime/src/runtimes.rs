@@ -60,11 +60,53 @@ pub enum Standing {
     /// There is one.
     Ready(Ready),
     /// Nobody has named one and none is installed, or what is installed is not what the plugin's lock
-    /// asks for.
+    /// asks for. Installing brings it.
     Missing {
         /// What is the matter, in a few words that follow the runtime's name.
         reason: String,
     },
+    /// It is installed, and not whole. Installing puts it right.
+    Damaged {
+        /// As of one that is missing.
+        reason: String,
+    },
+    /// Nobody has named one, and there is nothing to install on this machine.
+    Unavailable {
+        /// As of one that is missing.
+        reason: String,
+    },
+}
+
+impl Standing {
+    /// Why there is none, in a few words that follow the runtime's name; `None` where there is one.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Ready(_) => None,
+            Self::Missing { reason } | Self::Damaged { reason } | Self::Unavailable { reason } => {
+                Some(reason)
+            }
+        }
+    }
+}
+
+/// Why nothing of a plugin's runtime can be installed on this machine, in a few words that follow the
+/// runtime's name; `None` where something can.
+///
+/// # Errors
+///
+/// Where the plugin's lock cannot be read.
+pub fn unavailable(plugin: &NativePlugin) -> Result<Option<String>, RuntimeError> {
+    let Some(lock) = RuntimeLock::read(&plugin.folder)? else {
+        return Ok(Some("cannot be installed: the plugin has no runtime.lock".into()));
+    };
+    let platform = platform_name();
+    if !lock.packages_for(&platform).is_empty() {
+        return Ok(None);
+    }
+    let others: Vec<_> = lock.platforms().into_iter().collect();
+    let others = if others.is_empty() { "no other".into() } else { others.join(", ") };
+    Ok(Some(format!("is not for {platform}: there are packages for {others}")))
 }
 
 /// The runtimes of a user.
@@ -112,6 +154,10 @@ impl Runtimes {
             }
             return ready(Ready { name: need.name.clone(), version: None, path, origin }).map(Some);
         }
+        // What another plugin has installed under the same name is of other packages.
+        if let Some(reason) = unavailable(plugin)? {
+            return Ok(Some(Standing::Unavailable { reason }));
+        }
         let Some(path) = self.folder.as_ref().map(|folder| folder.join(need.folder_name())) else {
             return Ok(Some(Standing::Missing { reason: "is not installed".into() }));
         };
@@ -124,7 +170,8 @@ impl Runtimes {
             return missing("is installed from other packages than the plugin's lock names".into());
         }
         if let Some(flaw) = installed.glance(&path) {
-            return missing(format!("is installed and damaged ({flaw})"));
+            let reason = format!("is installed and damaged ({flaw})");
+            return Ok(Some(Standing::Damaged { reason }));
         }
         let (name, version) = (need.name.clone(), Some(need.version.clone()));
         ready(Ready { name, version, path, origin: RuntimeOrigin::Installed }).map(Some)

@@ -181,8 +181,11 @@ fn what_is_damaged_is_found_and_put_right() {
             Flaw::Foreign { file: file(3) }
         ]
     );
-    let Standing::Missing { reason } = place.standing() else { panic!("it is damaged") };
+    let Standing::Damaged { reason } = place.standing() else { panic!("it is damaged") };
     assert_eq!(reason, "is installed and damaged (lib/libdemo.so.2 is missing)");
+    fs::write(library.with_extension("2"), b"mor").expect("writing");
+    let Standing::Damaged { reason } = place.standing() else { panic!("it is cut short") };
+    assert_eq!(reason, "is installed and damaged (lib/libdemo.so.2 has changed)");
     place.arrive(files);
     assert!(!place.install().expect("installing over it"));
     let (_, flaws) = place.runtimes().verify(NAME, &mut Silent).expect("readable");
@@ -231,9 +234,16 @@ fn a_wheel_that_means_harm_or_does_not_fit_is_refused_whole() {
 #[test]
 fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/*");
+    // Another plugin may have installed one of the same name and version.
+    place.install().expect("installing");
     let lock = place.path("plugin/runtime.lock");
     let text = fs::read_to_string(&lock).expect("a lock");
     fs::write(&lock, text.replace(&platform_name(), "plan9-mips")).expect("writing");
+    let Standing::Unavailable { reason } = place.standing() else { panic!("no package") };
+    assert_eq!(
+        reason,
+        format!("is not for {}: there are packages for plan9-mips", platform_name())
+    );
     let error = place.install().expect_err("no package");
     let told = format!("{error}\nhelp: {}", error.help().expect("help"));
     insta::assert_snapshot!(told.replace(&platform_name(), "PLATFORM"), @r#"
@@ -243,6 +253,8 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     fs::remove_file(&lock).expect("removing");
     let error = place.install().expect_err("no lock");
     assert!(matches!(error, RuntimeError::NoLock { .. }), "{error}");
+    let Standing::Unavailable { reason } = place.standing() else { panic!("no lock") };
+    assert_eq!(reason, "cannot be installed: the plugin has no runtime.lock");
 }
 
 #[test]
@@ -311,7 +323,7 @@ fn what_the_user_names_goes_before_what_is_installed() {
         Standing::Ready(ready) => {
             (ready.origin, ready.path.clone(), ready.identify(&place.plugin()))
         }
-        Standing::Missing { reason } => panic!("{reason}"),
+        missing => panic!("{missing:?}"),
     };
     let variable = "TARE_RUNTIME_DEMO_NPU".into();
     place.named.environment = BTreeMap::from([(variable, folder.clone())]);

@@ -59,18 +59,10 @@ pub(crate) fn see(
             }
         };
         let devices = experiment::describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
-            let error = experiment::nothing_found(&error).unwrap_or_else(|| error.to_string());
-            let missing = match runtimes.find(&plugin.plugin) {
-                Ok(standing) => runtimes::missing(&plugin.plugin, standing.as_ref()),
-                Err(error) => Some(error.to_string()),
-            };
-            match missing {
-                // A plugin that knows what it lacks may have said so itself.
-                Some(missing) if !error.contains(&runtimes::install_command(id)) => {
-                    format!("{error} ({missing})")
-                }
-                _ => error,
-            }
+            let nothing = experiment::nothing_found(&error);
+            let looked = nothing.is_some();
+            let said = nothing.unwrap_or_else(|| error.to_string());
+            runtimes::explained(said, looked, &plugin.plugin, runtimes.find(&plugin.plugin))
         });
         Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
     };

@@ -100,9 +100,13 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
                 let evidence = format!("{title} {reason}, and is optional ({command})");
                 Check::ok(INSTALLATION, NAME, evidence)
             }
-            Ok(Some(RuntimeStanding::Missing { reason })) => {
+            Ok(Some(RuntimeStanding::Missing { reason } | RuntimeStanding::Damaged { reason })) => {
                 let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
                 check.advise(runtimes::install_command(id))
+            }
+            // It is no fault of this machine's that the backend is for another.
+            Ok(Some(RuntimeStanding::Unavailable { reason })) => {
+                Check::ok(INSTALLATION, NAME, format!("{title} {reason}"))
             }
             Ok(None) => return None,
             Err(error) => {

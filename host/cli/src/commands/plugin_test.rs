@@ -64,7 +64,7 @@ pub(crate) fn test(
     let (plugin, registry) = plugin(target, settings)?;
     let runtime = runtime(&plugin, &registry, settings)?;
     let program = program(settings)?;
-    see_that_it_opens(&plugin, runtime.as_deref(), settings)?;
+    see_that_it_has_a_device(&plugin, runtime.as_deref(), fixture, settings)?;
     let (id, version) = (&plugin.metadata.id, &plugin.metadata.version);
     printer.status("Testing", format_args!("{id} {version}: {}", plugin.library.display()));
 
@@ -151,11 +151,12 @@ fn runtime(
     }
 }
 
-/// A library that cannot be opened fails every check with the same words, which the worker knows better.
-/// Whatever else goes wrong with it is for the checks to find.
-fn see_that_it_opens(
+/// A library that cannot be opened, or that sees no device to make the checks on, fails every check with the
+/// same words, which the worker knows better. Whatever else goes wrong with it is for the checks to find.
+fn see_that_it_has_a_device(
     plugin: &NativePlugin,
     runtime: Option<&Path>,
+    fixture: Option<&Path>,
     settings: &Settings,
 ) -> Result<()> {
     use host_record::Failure::{
@@ -164,19 +165,47 @@ fn see_that_it_opens(
     let mut runner = experiment::runner(settings)?;
     let runtime = runtime.map(|path| (plugin.library.clone(), path.to_owned()));
     runner.runtimes.extend(runtime);
-    match runner.describe(&plugin.library, None, &Interrupt::new()).map_err(|it| it.failure) {
-        Err(
+    let why = match runner.describe(&plugin.library, None, &Interrupt::new()) {
+        Ok(description) => {
+            let ids: Vec<_> = description.devices.iter().map(|device| &*device.id).collect();
+            without_device(&ids, fixture.and_then(device_of).as_deref())
+        }
+        Err(error) => match &error.failure {
             failure @ (NotAPlugin { .. }
             | WrongArchitecture { .. }
             | MissingSymbol { .. }
             | MissingLibrary { .. }
-            | RefusedVersion { .. }),
-        ) => {
-            let id = &plugin.metadata.id;
-            Err(Failure::new(Exit::Plugin, format!("`{id}` could not be checked: {failure}")))
-        }
-        _ => Ok(()),
+            | RefusedVersion { .. }) => Some(failure.to_string()),
+            _ => experiment::nothing_found(&error),
+        },
+    };
+    let id = &plugin.metadata.id;
+    match why {
+        Some(why) => Err(Failure::new(Exit::Plugin, format!("`{id}` could not be checked: {why}"))),
+        None => Ok(()),
     }
+}
+
+/// Why none of these devices is one for the checks: the one that is wanted, or any where none is.
+fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
+    match wanted {
+        _ if ids.is_empty() => Some("it sees no device here".into()),
+        Some(wanted) if !ids.contains(&wanted) => {
+            let ids = ids.join(", ");
+            Some(format!("it sees no device `{wanted}`, which the fixture names, and sees {ids}"))
+        }
+        _ => None,
+    }
+}
+
+/// The device that a fixture names. What cannot be read is for the suite to say.
+fn device_of(fixture: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        device: Option<String>,
+    }
+    let text = std::fs::read_to_string(fixture).ok()?;
+    toml::from_str::<Named>(&text).ok()?.device
 }
 
 /// The program that makes the checks.

@@ -55,17 +55,22 @@ fn list(
         registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
     let mut entries: Vec<Entry> =
         registry.natives().iter().map(|plugin| native_entry(plugin, registry)).collect();
-    let mut optional = Vec::new();
+    let (mut optional, mut elsewhere) = (Vec::new(), Vec::new());
     for plugin in registry.natives() {
         let Some(need) = &plugin.metadata.runtime else { continue };
         let id = &plugin.metadata.id;
+        let text =
+            |reason: &str| format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
         match runtimes.find(plugin) {
             Ok(Some(Standing::Missing { reason })) => {
-                let text = format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
-                let command = runtimes::install_command(id);
-                if need.optional { &mut optional } else { &mut problems }.push((text, command));
+                let problem = (text(&reason), runtimes::install_command(id));
+                if need.optional { &mut optional } else { &mut problems }.push(problem);
             }
-            Ok(_) => {}
+            Ok(Some(Standing::Damaged { reason })) => {
+                problems.push((text(&reason), runtimes::install_command(id)));
+            }
+            Ok(Some(Standing::Unavailable { reason })) => elsewhere.push(text(&reason)),
+            Ok(Some(Standing::Ready(_)) | None) => {}
             Err(error) => problems.push((error.to_string(), error.help().unwrap_or_default())),
         }
     }
@@ -106,6 +111,9 @@ fn list(
     }
     for (text, command) in &optional {
         printer.status("Optional", format_args!("{text}: {command}"));
+    }
+    for text in &elsewhere {
+        printer.status("Elsewhere", text);
     }
     for (problem, help) in &problems {
         printer.warning(problem, Some(help).filter(|help| !help.is_empty()).map(String::as_str));

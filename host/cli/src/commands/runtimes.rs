@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use host_record::{Cell, RuntimeOrigin, Table};
 use host_registry::{NativePlugin, Registry, RuntimeLock};
-use host_runtime::{Flaw, RuntimeError, Runtimes, Standing, platform_name};
+use host_runtime::{Flaw, RuntimeError, Runtimes, Standing, platform_name, unavailable};
 use serde::Serialize;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::arguments::RuntimesCommand;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
-use crate::runtimes::{Watch, install, install_command};
+use crate::runtimes::{Watch, install, install_command, naming};
 use crate::settings::Settings;
 use crate::{table, units};
 
@@ -50,21 +50,34 @@ struct Entry {
     path: Option<String>,
     origin: Option<RuntimeOrigin>,
     summary: Option<String>,
-    /// What installs it.
+    /// What installs it, or puts it right.
     command: Option<String>,
+    /// What people are told of it below the table.
+    #[serde(skip)]
+    notice: Option<Notice>,
+}
+
+/// A line about a runtime.
+enum Notice {
+    /// One that can be done without, or that is for other machines.
+    Remark { verb: &'static str, text: String },
+    /// One that is wanted, and what to do about it.
+    Warning { text: String, help: Option<String> },
 }
 
 fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<Exit> {
     let mut entries: Vec<Entry> = takers(registry).map(|plugin| entry(plugin, runtimes)).collect();
-    let asked_for: BTreeSet<String> = takers(registry)
-        .filter_map(|plugin| Some(plugin.metadata.runtime.as_ref()?.folder_name()))
-        .collect();
+    let asked_for: BTreeSet<String> = takers(registry).filter_map(installed_name).collect();
     for (folder, installed) in runtimes.installed()? {
         if asked_for.contains(&folder) {
             continue;
         }
         let path = runtimes.folder()?.join(&folder).display().to_string();
         let reason = installed.as_ref().err().map(ToString::to_string);
+        let notice = reason.as_ref().map(|reason| Notice::Warning {
+            text: reason.clone(),
+            help: Some(format!("no plugin uses it: host runtimes remove {folder}")),
+        });
         let installed = installed.ok();
         let named = installed.as_ref().map(|it| (it.name.clone(), it.version.clone()));
         let (name, version) = named.map_or((folder, None), |(name, version)| (name, Some(version)));
@@ -81,6 +94,7 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
             origin: Some(RuntimeOrigin::Installed),
             summary: None,
             command: None,
+            notice,
         });
     }
     let shown = printer.machine(|| json!(entries), || rows(&entries));
@@ -90,14 +104,10 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
     if entries.is_empty() {
         printer.status("Runtimes", "no plugin takes one, and none is installed");
     }
-    for entry in entries.iter().filter(|entry| entry.standing != "unused") {
-        let (Some(reason), Some(command)) = (&entry.reason, &entry.command) else { continue };
-        let version = entry.version.as_deref().unwrap_or_default();
-        let text = format!("`{}` {version} {reason}", entry.name);
-        if entry.optional {
-            printer.status("Optional", format_args!("{text}: {command}"));
-        } else {
-            printer.warning(text, Some(command));
+    for notice in entries.iter().filter_map(|entry| entry.notice.as_ref()) {
+        match notice {
+            Notice::Remark { verb, text } => printer.status(verb, text),
+            Notice::Warning { text, help } => printer.warning(text, help.as_deref()),
         }
     }
     Ok(Exit::Success)
@@ -108,6 +118,20 @@ fn takers(registry: &Registry) -> impl Iterator<Item = &NativePlugin> {
     registry.natives().iter().filter(|plugin| {
         plugin.metadata.runtime.is_some() && registry.shadowed_by(plugin).is_none()
     })
+}
+
+/// What the runtime of a plugin is called where it is installed; `None` where nothing of it can be, so
+/// that one of this name is another plugin's.
+fn installed_name(plugin: &NativePlugin) -> Option<String> {
+    let need = plugin.metadata.runtime.as_ref()?;
+    // What is wrong with a lock is said when it is used.
+    let can_be = unavailable(plugin).map_or(true, |reason| reason.is_none());
+    can_be.then(|| need.folder_name())
+}
+
+/// The plugins whose runtime this is where it is installed.
+fn owners<'a>(name: &str, registry: &'a Registry) -> impl Iterator<Item = &'a NativePlugin> {
+    takers(registry).filter(move |plugin| installed_name(plugin).as_deref() == Some(name))
 }
 
 fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> Entry {
@@ -127,7 +151,11 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> Entry {
         origin: None,
         summary: need.map(|need| need.summary.clone()),
         command: None,
+        notice: None,
     };
+    let command = install_command(id);
+    let version = need.map(|need| need.version.as_str()).unwrap_or_default();
+    let title = format!("`{}` {version}", entry.name);
     match runtimes.find(plugin) {
         Ok(Some(Standing::Ready(ready))) => {
             let is_installed = ready.origin == RuntimeOrigin::Installed;
@@ -139,21 +167,70 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> Entry {
             entry.bytes = installed.filter(|_| is_installed).map(|installed| installed.bytes());
         }
         Ok(Some(Standing::Missing { reason })) => {
+            let text = format!("{title} {reason}");
+            entry.notice = Some(if entry.optional {
+                Notice::Remark { verb: "Optional", text: format!("{text}: {command}") }
+            } else {
+                Notice::Warning { text, help: Some(command.clone()) }
+            });
             entry.reason = Some(reason);
-            entry.command = Some(install_command(id));
-            let lock = RuntimeLock::read(&plugin.folder).ok().flatten();
-            let packages = lock.as_ref().map(|lock| lock.packages_for(&platform_name()));
-            entry.download_bytes =
-                packages.map(|packages| packages.iter().map(|package| package.bytes).sum());
+            entry.command = Some(command);
+            entry.download_bytes = download_bytes(plugin);
+        }
+        Ok(Some(Standing::Damaged { reason })) => {
+            let text = format!("{title} {reason}");
+            entry.notice = Some(Notice::Warning { text, help: Some(command.clone()) });
+            entry.standing = "damaged";
+            entry.reason = Some(reason);
+            entry.command = Some(command);
+            entry.download_bytes = download_bytes(plugin);
+        }
+        Ok(Some(Standing::Unavailable { reason })) => {
+            let text = format!("{title} of `{id}` {reason}; {}", naming(id));
+            entry.notice = Some(Notice::Remark { verb: "Elsewhere", text });
+            entry.standing = UNAVAILABLE;
+            entry.reason = Some(reason);
         }
         Ok(None) => {}
         Err(error) => {
-            entry.standing = "damaged";
+            entry.notice = Some(Notice::Warning { text: error.to_string(), help: error.help() });
             entry.reason = Some(error.to_string());
-            entry.command = error.help();
+            entry.standing = "damaged";
+            match error {
+                RuntimeError::NamedMissing { origin, path, .. } => {
+                    entry.standing = NAMED_MISSING;
+                    entry.version = None;
+                    entry.path = Some(path.display().to_string());
+                    entry.origin = Some(origin);
+                }
+                RuntimeError::Record { .. } => entry.command = Some(command),
+                _ => {}
+            }
         }
     }
     entry
+}
+
+/// The standing of a runtime of which nothing can be installed here.
+const UNAVAILABLE: &str = "unavailable";
+
+/// The standing of a runtime whose named path is not there.
+const NAMED_MISSING: &str = "named-missing";
+
+/// A standing as people read it.
+fn standing(standing: &str) -> String {
+    match standing {
+        UNAVAILABLE => format!("not for {}", platform_name()),
+        NAMED_MISSING => "named path is not there".into(),
+        other => other.into(),
+    }
+}
+
+/// How much is fetched to install a plugin's runtime.
+fn download_bytes(plugin: &NativePlugin) -> Option<u64> {
+    let lock = RuntimeLock::read(&plugin.folder).ok().flatten()?;
+    let packages = lock.packages_for(&platform_name());
+    Some(packages.iter().map(|package| package.bytes).sum())
 }
 
 fn text(text: Option<&str>) -> Cell {
@@ -215,7 +292,7 @@ fn people(entries: &[Entry]) -> Table {
             text(entry.plugin.as_deref()),
             text(Some(&entry.name)),
             text(entry.version.as_deref()),
-            text(Some(entry.standing)),
+            text(Some(&standing(entry.standing))),
             text(size.as_deref()),
             text(summary.as_deref()),
         ]
@@ -252,10 +329,21 @@ fn unknown(id: &str, registry: &Registry) -> Failure {
     registry.missing("backend", id).into()
 }
 
-/// The installed runtime that is meant: that of a plugin, or the one that is called so.
-fn folder_name(id: &str, registry: &Registry) -> String {
-    let need = taker(id, registry).and_then(|plugin| plugin.metadata.runtime.as_ref());
-    need.map_or_else(|| id.to_owned(), host_registry::RuntimeNeed::folder_name)
+/// The installed runtime that is meant: that of a plugin, or the one that is called so. One of another
+/// plugin's that happens to have the same name is not meant.
+fn folder_name(id: &str, registry: &Registry) -> Result<String> {
+    let plugin = taker(id, registry);
+    let need = plugin.and_then(|plugin| plugin.metadata.runtime.as_ref());
+    let (Some(plugin), Some(need)) = (plugin, need) else { return Ok(id.to_owned()) };
+    let name = need.folder_name();
+    match unavailable(plugin) {
+        Ok(Some(reason)) => {
+            let message = format!("nothing is installed for `{id}`: its runtime `{name}` {reason}");
+            let help = "`host runtimes list` shows what is installed, and can be named as well";
+            Err(Failure::new(Exit::Plugin, message).help(help))
+        }
+        Ok(None) | Err(_) => Ok(name),
+    }
 }
 
 fn remove(
@@ -264,20 +352,18 @@ fn remove(
     registry: &Registry,
     printer: &Printer,
 ) -> Result<Exit> {
-    for id in ids {
-        let name = folder_name(id, registry);
+    // A typing error costs nothing that was removed before it.
+    let names = ids.iter().map(|id| folder_name(id, registry)).collect::<Result<Vec<_>>>()?;
+    for (id, name) in ids.iter().zip(names) {
         let mut watch = Watch::new(printer);
         let folder = runtimes.remove(&name, &mut watch)?;
         printer.status("Removed", format_args!("{name} from {}", folder.display()));
-        let others: Vec<_> = takers(registry)
+        let others: Vec<_> = owners(&name, registry)
             .filter(|plugin| plugin.metadata.id != *id)
-            .filter(|plugin| {
-                plugin.metadata.runtime.as_ref().is_some_and(|it| it.folder_name() == name)
-            })
-            .map(|plugin| plugin.metadata.id.as_str())
+            .map(|plugin| format!("`{}`", plugin.metadata.id))
             .collect();
         if !others.is_empty() {
-            printer.detail(format_args!("it was the runtime of {} as well", others.join(", ")));
+            printer.detail(format_args!("it was the runtime of {}, too", others.join(", ")));
         }
     }
     Ok(Exit::Success)
@@ -289,7 +375,8 @@ fn verify(
     registry: &Registry,
     printer: &Printer,
 ) -> Result<Exit> {
-    let mut names: Vec<String> = ids.iter().map(|id| folder_name(id, registry)).collect();
+    let names = ids.iter().map(|id| folder_name(id, registry));
+    let mut names = names.collect::<Result<Vec<String>>>()?;
     if names.is_empty() {
         names.extend(runtimes.installed()?.into_keys());
     }
@@ -331,9 +418,7 @@ fn verify(
     let wrong = checked.iter().filter(|(.., flaws)| !flaws.is_empty()).map(|(name, _, flaws)| {
         let flaws: Vec<_> = flaws.iter().map(ToString::to_string).collect();
         let message = format!("runtime `{name}` is not as it was installed: {}", flaws.join("; "));
-        let owner = takers(registry).find(|plugin| {
-            plugin.metadata.runtime.as_ref().is_some_and(|need| need.folder_name() == *name)
-        });
+        let owner = owners(name, registry).next();
         Failure::new(Exit::Plugin, message).help(match owner {
             Some(plugin) => format!("{} puts it right", install_command(&plugin.metadata.id)),
             None => format!("no plugin uses it: host runtimes remove {name}"),
