@@ -124,6 +124,10 @@ impl Rules {
                 }
             }
         }
+        let few = |reason: &Reason| matches!(reason, Reason::TooFewQueries { .. });
+        if queries == 0 && !reasons.iter().any(few) {
+            reasons.push(Reason::TooFewQueries { queries, minimum: 1 });
+        }
         if let Some(pace) = pace {
             self.keep_up.check(&pace, &mut reasons);
         }
@@ -298,6 +302,9 @@ mod tests {
         let few =
             |queries, minimum| Verdict::Invalid(vec![Reason::TooFewQueries { queries, minimum }]);
         for (rules, queries, over, verdict) in [
+            (Rules::default(), 1, None, valid(Count)),
+            (Rules::default(), 0, None, few(0, 1)),
+            (single, 0, None, few(0, 64)),
             (single, 24_576, None, valid(Count)),
             (single, 24_575, None, valid(EarlyStopping)),
             (single, 64, None, valid(EarlyStopping)),

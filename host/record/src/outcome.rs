@@ -68,6 +68,8 @@ names! {
         Unsupported = "unsupported",
         /// The machine, the backend or the case offers no such measurement.
         NotMeasured = "not-measured",
+        /// What the backend said cannot be, and is refused.
+        Impossible = "impossible",
     }
 }
 

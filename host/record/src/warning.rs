@@ -35,6 +35,8 @@ names! {
         Stalls = "stalls",
         /// `run` returned before the work was done, so that latencies do not contain it.
         ReturnedEarly = "returned-early",
+        /// The backend told figures that cannot be, which are refused.
+        Impossible = "impossible",
         /// Operators ran elsewhere than on the device that was asked for.
         FellBack = "fell-back",
         /// Some of what the model answered is NaN.

@@ -236,7 +236,9 @@ fn a_device_that_does_not_tell_is_a_gap() {
 #[test]
 fn stages_that_cannot_be_true_are_refused() {
     let case = fault(&[("fault-offers", "stage-times"), ("fault", "impossible")]);
-    let stages = finish(case).0.conditions.stages.expect("they are told");
+    let report = finish(case).0;
+    assert!(report.warnings.iter().any(|warning| warning.kind == WarningKind::Impossible));
+    let stages = report.conditions.stages.expect("they are told");
     let gap = stages.expect("the host's own times").inside_run.expect_err("impossible times");
     assert!(gap.reason.contains("and the whole run took"), "{gap:?}");
 }

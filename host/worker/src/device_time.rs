@@ -51,7 +51,7 @@ pub(crate) fn pairs(
         let device = device.map_err(refused)?;
         if device > wall {
             return Err(Gap {
-                kind: GapKind::NotMeasured,
+                kind: GapKind::Impossible,
                 reason: format!(
                     "the backend said that the device was busy for {device} ns with a run that took \
                      {wall} ns"

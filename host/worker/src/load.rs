@@ -47,8 +47,9 @@ const PROBE_KEEPS_UP: f64 = 0.9;
 
 /// Where a search begins, where it begins if that is too much, and where it ends, as shares of the rate
 /// that one query after the other would have. Below the first a queue is rare, below the second it
-/// hardly happens, and above the last no backend that takes one query at a time can keep up.
-const SEARCHED: [f64; 3] = [0.125, 0.008, 4.0];
+/// hardly happens. The last only bounds the search: one query may be slow by chance where that rate is taken from,
+/// such as a cold first run.
+const SEARCHED: [f64; 3] = [0.125, 0.008, 256.0];
 
 /// How often a rate that was found is lowered at most, and to which part of itself.
 const BACK_OFFS: usize = 5;
@@ -550,7 +551,9 @@ impl<'a> Load<'a> {
                 }
                 SearchEnd::FineAtHighest => {
                     let rate = shown(search.fine);
-                    Some(format!("The highest rate that was tried, {rate}, is still fine"))
+                    Some(format!(
+                        "At the highest rate that is searched, {rate}, the limit was kept"
+                    ))
                 }
             };
             reasons.extend(unfinished.map(|what| InvalidReason {

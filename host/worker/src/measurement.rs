@@ -10,8 +10,8 @@ use std::time::Duration;
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
 use host_record::{
-    AllocatorUse, CaseSpec, Failure, Gap, InvalidReason, Phase, Placement, PlacementRule, Timings,
-    Warning, WarningKind, WorkerReport,
+    AllocatorUse, CaseSpec, Conditions, Failure, Gap, GapKind, InvalidReason, Phase, Placement,
+    PlacementRule, Timings, Warning, WarningKind, WorkerReport,
 };
 use host_statistics::median;
 use plugin_api::abi::OPTION_PLACEMENT;
@@ -214,6 +214,7 @@ pub(crate) fn measure(
     verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
     conditions.parity = parity;
     conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
+    warnings.extend(impossible(&conditions));
 
     let mut operators = Vec::new();
     if case.process == 0 {
@@ -293,6 +294,24 @@ pub(crate) fn measure(
         profile: operators,
         device_states,
     })
+}
+
+/// Figures of the backend's that cannot be. They are gaps by now; that it told them is another matter.
+fn impossible(conditions: &Conditions) -> Vec<Warning> {
+    let stages = conditions.stages.as_ref().and_then(|stages| stages.as_ref().ok());
+    let gaps = [
+        stages.and_then(|stages| stages.inside_run.as_ref().err()),
+        conditions.device_time.as_ref().and_then(|time| time.as_ref().err()),
+        conditions.energy.as_ref().and_then(|energy| energy.device.as_ref().err()),
+    ];
+    gaps.into_iter()
+        .flatten()
+        .filter(|gap| gap.kind == GapKind::Impossible)
+        .map(|gap| {
+            let evidence = format!("What cannot be was refused: {}.", gap.reason);
+            Warning { kind: WarningKind::Impossible, evidence }
+        })
+        .collect()
 }
 
 /// What the engine's allocator says of the session's memory on the device.

@@ -126,7 +126,7 @@ fn inside_run(model: &Model, session: &Session, batch: &[TensorData]) -> Result<
     let sum: u128 = stages.iter().map(|stage| u128::from(*stage)).sum();
     if sum > elapsed.as_nanos() {
         return Err(Gap {
-            kind: GapKind::NotMeasured,
+            kind: GapKind::Impossible,
             reason: format!(
                 "the backend said that the stages of a run took {sum} ns, and the whole run took {} \
                  ns",

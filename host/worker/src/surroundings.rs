@@ -111,7 +111,7 @@ fn device_domain(
     (end_ns, after): (u64, u64),
 ) -> Result<DomainEnergy, Gap> {
     let taken = after.checked_sub(before).ok_or_else(|| Gap {
-        kind: GapKind::NotMeasured,
+        kind: GapKind::Impossible,
         reason: format!(
             "the backend's energy counter went back, from {before} µJ to {after} µJ, which it must \
              not"
