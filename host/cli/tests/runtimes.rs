@@ -288,8 +288,8 @@ fn a_named_path_that_is_not_there_is_named_wherever_the_runtime_is_missing() {
     }
     let shown = said(with(&["runtimes", "list"]));
     assert!(shown.contains("named path is not there"), "{shown}");
-    let shown = said(with(&["runtimes", "list", "--format", "json"]));
-    let listed: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let output = with(&["runtimes", "list", "--format", "json"]).output().expect("starting host");
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
     let listed = listed.expect("the plugin's runtime");
     assert_eq!(listed["standing"], "named-missing");
