@@ -339,8 +339,8 @@ fn folder_name(id: &str, registry: &Registry) -> Result<String> {
     match unavailable(plugin) {
         Ok(Some(reason)) => {
             let message = format!("nothing is installed for `{id}`: its runtime `{name}` {reason}");
-            let help = "`host runtimes list` shows what is installed, and can be named as well";
-            Err(Failure::new(Exit::Plugin, message).help(help))
+            Err(Failure::new(Exit::Plugin, message)
+                .help("`host runtimes list` shows what is installed"))
         }
         Ok(None) | Err(_) => Ok(name),
     }
