@@ -119,6 +119,17 @@ impl Program {
         self
     }
 
+    pub(crate) fn without(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.0.env_remove(name);
+        self
+    }
+
+    /// The folder that it is run in.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
+        self
+    }
+
     pub(crate) fn into_command(self) -> Command {
         self.0
     }
