@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A task failed; the message says what, and what to do.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failed {
     message: String,
     code: u8,
