@@ -5,11 +5,20 @@ use std::path::PathBuf;
 
 use crate::generate;
 use crate::layout::{self, Profile};
+use crate::runtimes;
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, has, root, say};
 
-/// Builds and lays out the tool, then runs every test of both workspaces.
+/// Builds and lays out the tool, then runs every test of both workspaces, and those of backends on
+/// their runtimes.
 pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
+    let (all_runtimes, arguments) = match arguments {
+        [flag] if flag == "--runtimes" => (true, &[] as &[String]),
+        filters if filters.iter().any(|filter| filter == "--runtimes") => {
+            return Err(Failed::new("usage: cargo xtask test [--runtimes | FILTER …]"));
+        }
+        filters => (false, filters),
+    };
     setup::setup()?;
     let folder = layout::build(Profile::Debug)?;
     let guests = root().join("plugins/Cargo.toml");
@@ -36,7 +45,15 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     };
     say("test: the logic of the WASM plugins");
     let logic = suite(&guests, Some(&target));
-    host.and(documentation).and(logic)
+    let backends = match arguments.is_empty() {
+        true => runtimes::test(&folder, all_runtimes),
+        false => Ok(()),
+    };
+    // Each says what it is that failed; the first would hide the others.
+    if let Err(failed) = &backends {
+        say(&format!("error: {failed}"));
+    }
+    host.and(documentation).and(logic).and(backends)
 }
 
 /// Formatting, lints, generated files, licences and advisories.

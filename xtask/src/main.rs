@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod generate;
 mod layout;
+mod runtimes;
 mod setup;
 mod shell;
 
@@ -29,6 +30,7 @@ Tasks:
   build [--debug]     Build host, worker and plugins, and lay them out beside each other
   run MANIFEST …      Build, then `host run MANIFEST …`
   test [FILTER …]     The whole test suite, or the tests whose names match
+  test --runtimes     The whole test suite, and on large runtimes and for minutes, too
   lint                Formatting, clippy, dependency licences and advisories
   generate [--check]  Write the generated files anew, or check that they are up to date
   bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A task failed; the message says what, and what to do.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failed {
     message: String,
     code: u8,
@@ -116,6 +116,17 @@ impl Program {
 
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn without(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.0.env_remove(name);
+        self
+    }
+
+    /// The folder that it is run in.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
         self
     }
 
