@@ -129,7 +129,12 @@ mod tests {
 
     #[test]
     fn average_and_device_are_beside_the_peak() {
-        let found = compute(&[(AVERAGE, &[4000]), (PROPORTIONAL, &[3500]), (DEVICE, &[9000]), (ALLOCATOR, &[8000])]);
+        let found = compute(&[
+            (AVERAGE, &[4000]),
+            (PROPORTIONAL, &[3500]),
+            (DEVICE, &[9000]),
+            (ALLOCATOR, &[8000]),
+        ]);
         let found: Vec<_> = found
             .expect("columns that can be")
             .into_iter()
