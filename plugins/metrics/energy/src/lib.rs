@@ -70,8 +70,7 @@ impl Metric for Energy {
             let power = counted.map(|(joules, seconds)| joules / seconds);
             let measurement = |what: &str, value, unit, direction| {
                 let name = format!("energy.{name}-{what}");
-                let found =
-                    Measurement::new(name, value, unit, direction).with_attribute("of", of);
+                let found = Measurement::new(name, value, unit, direction).with_attribute("of", of);
                 match first {
                     Some(first) => first.mark(found),
                     None => found,

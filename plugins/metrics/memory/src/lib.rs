@@ -137,7 +137,12 @@ mod tests {
 
     #[test]
     fn average_and_device_are_beside_the_peak() {
-        let found = compute(&[(AVERAGE, &[4000]), (PROPORTIONAL, &[3500]), (DEVICE, &[9000]), (ALLOCATOR, &[8000])]);
+        let found = compute(&[
+            (AVERAGE, &[4000]),
+            (PROPORTIONAL, &[3500]),
+            (DEVICE, &[9000]),
+            (ALLOCATOR, &[8000]),
+        ]);
         let found: Vec<_> = found
             .expect("columns that can be")
             .into_iter()
@@ -157,7 +162,8 @@ mod tests {
 
     #[test]
     fn of_several_processes_the_first_is_named() {
-        let found = compute(&[(PEAK, &[5000]), (PROCESS, &[0, 0, 1])]).expect("columns that can be");
+        let found =
+            compute(&[(PEAK, &[5000]), (PROCESS, &[0, 0, 1])]).expect("columns that can be");
         assert!(found.iter().all(|one| one.attributes["process"] == "first of 2"));
         let found = compute(&[(PEAK, &[5000])]).expect("columns that can be");
         assert!(found.iter().all(|one| !one.attributes.contains_key("process")));

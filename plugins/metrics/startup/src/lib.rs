@@ -98,7 +98,9 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
                      inference by itself"
                 )));
             }
-            None => return Err(Gap::unsupported("the case does not say how many clients there were")),
+            None => {
+                return Err(Gap::unsupported("the case does not say how many clients there were"));
+            }
         },
         Some(other) => {
             return Err(Gap::unsupported(format!(
@@ -197,9 +199,8 @@ mod tests {
         several.push((PROCESS, [vec![0; 500], vec![1; 600], vec![2; 400]].concat()));
         let found = measurements(single(), &several);
         assert!(found.iter().all(|one| one.attributes["process"] == "first of 3"));
-        let values = |all: &[Measurement]| -> Vec<_> {
-            all.iter().map(|one| one.value.clone()).collect()
-        };
+        let values =
+            |all: &[Measurement]| -> Vec<_> { all.iter().map(|one| one.value.clone()).collect() };
         assert_eq!(values(&found), values(&alone));
     }
 
@@ -219,10 +220,7 @@ mod tests {
                  itself"
                 .into())
         );
-        assert_eq!(
-            ratio(None),
-            Err("the case does not say how many clients there were".into())
-        );
+        assert_eq!(ratio(None), Err("the case does not say how many clients there were".into()));
     }
 
     #[test]

@@ -349,8 +349,7 @@ mod tests {
 
     /// Two queries in each of two processes.
     fn of_processes(latencies: Vec<u64>) -> Vec<Measurement> {
-        let columns =
-            [(LATENCY, latencies), (ITEMS, vec![1; 4]), (PROCESS, vec![0, 0, 1, 1])];
+        let columns = [(LATENCY, latencies), (ITEMS, vec![1; 4]), (PROCESS, vec![0, 0, 1, 1])];
         compute(&columns).unwrap()
     }
 
