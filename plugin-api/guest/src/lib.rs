@@ -45,9 +45,11 @@ A plugin gets no clock, no randomness, no files and no network. Use `BTreeMap` r
 pub mod component;
 mod description;
 mod error;
+mod interval;
 pub mod log;
 mod metric;
 mod options;
+mod process;
 mod recommender;
 mod report;
 mod run_metric;
@@ -55,8 +57,10 @@ mod view;
 
 pub use description::Description;
 pub use error::Error;
+pub use interval::LEAST_EFFECTIVE_SIZE;
 pub use metric::{Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Measurement, Metric};
 pub use options::NoOptions;
+pub use process::FirstProcess;
 pub use recommender::{Recommendation, Recommender};
 pub use report::{Output, Report};
 pub use run_metric::RunMetric;

@@ -9,6 +9,9 @@ sends samples out: power is over that time, and energy for each sample includes 
 
 Packages hold their cores and their graphics, so nothing is counted twice; memory is beside them on
 servers and within them on some other machines, so the two are not added up.
+
+With several processes these are the energies of the first one, shared by its samples alone: the host keeps no
+others for a metric to read. The attribute `process` says so.
 */
 
 use plugin_guest::{
@@ -18,6 +21,7 @@ use plugin_guest::{
 /// The columns that are read.
 const ITEMS: &str = "items";
 const TIME: &str = "energy-time";
+const PROCESS: &str = "process";
 const DOMAINS: [(&str, &str, &str); 3] = [
     ("package", "package-energy", "the processors' packages, with whatever else ran on them"),
     ("memory", "memory-energy", "the memory beside the processors, as they count it"),
@@ -38,11 +42,13 @@ impl Metric for Energy {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[ITEMS, TIME, DOMAINS[0].1, DOMAINS[1].1, DOMAINS[2].1]
+        &[ITEMS, TIME, DOMAINS[0].1, DOMAINS[1].1, DOMAINS[2].1, PROCESS]
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        let first = columns.first_process();
         let samples = columns.unsigned(ITEMS).and_then(|items| {
+            let items = first.map_or(items, |first| first.part(items));
             match items.iter().map(|&count| u128::from(count)).sum::<u128>() {
                 0 => Err(Gap::not_measured("no sample was measured")),
                 samples => Ok(samples as f64),
@@ -63,8 +69,12 @@ impl Metric for Energy {
             let for_each = counted.clone().and_then(|(joules, _)| Ok(joules / samples.clone()?));
             let power = counted.map(|(joules, seconds)| joules / seconds);
             let measurement = |what: &str, value, unit, direction| {
-                Measurement::new(format!("energy.{name}-{what}"), value, unit, direction)
-                    .with_attribute("of", of)
+                let name = format!("energy.{name}-{what}");
+                let found = Measurement::new(name, value, unit, direction).with_attribute("of", of);
+                match first {
+                    Some(first) => first.mark(found),
+                    None => found,
+                }
             };
             measurements.push(measurement("per-sample", for_each, "J", Direction::Lower));
             measurements.push(measurement("power", power, "W", Direction::Neutral));
@@ -136,6 +146,20 @@ mod tests {
             ("energy.device-power", 0.0),
         ];
         assert_eq!(values(found), expected.map(|(name, value)| (name.to_owned(), Ok(value))));
+    }
+
+    #[test]
+    fn the_first_processs_energy_is_shared_by_its_own_samples() {
+        let columns = vec![
+            column("package-energy", ColumnData::Double(vec![100.0])),
+            column(TIME, ColumnData::Double(vec![4.0])),
+            column(ITEMS, ColumnData::Unsigned(vec![8, 8, 4, 8, 8, 4])),
+            column(PROCESS, ColumnData::Unsigned(vec![0, 0, 0, 1, 1, 1])),
+        ];
+        let found = Energy::compute(&Case::default(), &columns.into(), NoOptions {});
+        let found = found.expect("values");
+        assert_eq!((&found[0].value, &found[1].value), (&Ok(5.0), &Ok(25.0)));
+        assert!(found.iter().all(|one| one.attributes["process"] == "first of 2"));
     }
 
     #[test]

@@ -9,6 +9,9 @@ attribute `effective-size` says it. Where they are worth too few, as in a series
 percentile is stated without an interval, and `interval` says why. An interval of one process says
 nothing of what another process would measure.
 
+The mean's interval needs queries that are worth ten independent ones at least, and neither it nor one over
+processes is stated where it would reach below zero, which no latency does: `plugin-guest` argues both.
+
 Where there are several processes, a value is the mean of theirs, and the interval around it is one over
 processes (Student's *t*, and the hierarchical bootstrap from 30 on): what differs from process to process
 is then in it. A percentile needs enough queries in each of them.
@@ -26,7 +29,8 @@ use host_statistics::{
     sized_estimates,
 };
 use plugin_guest::{
-    Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
+    Case, Columns, Description, Direction, Error, Gap, LEAST_EFFECTIVE_SIZE, Measurement, Metric,
+    NoOptions,
 };
 
 /// The columns that are read.
@@ -139,21 +143,19 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
             },
         );
     match processes_interval(processes, statistic, &resampling) {
-        Ok((interval, method)) => found
-            // Student's interval knows no latency below zero to be impossible.
-            .with_interval(interval.low.max(0.0), interval.high)
-            .with_attribute("confidence", confidence.to_string())
-            .with_attribute(
-                "interval",
-                match method {
-                    ProcessMethod::Student => "Student's t over processes",
-                    ProcessMethod::HierarchicalBootstrap => {
-                        "hierarchical bootstrap over processes and queries"
-                    }
-                },
-            ),
-        // All processes say the same, which leaves nothing to estimate an uncertainty by.
-        Err(_) => found,
+        Ok((interval, method)) => found.with_interval_from_zero(
+            (interval.low, interval.high),
+            confidence,
+            match method {
+                ProcessMethod::Student => "Student's t over processes",
+                ProcessMethod::HierarchicalBootstrap => {
+                    "hierarchical bootstrap over processes and queries"
+                }
+            },
+        ),
+        Err(_) => found.without_interval(
+            "all processes say the same, which leaves nothing to estimate an uncertainty by",
+        ),
     }
 }
 
@@ -170,8 +172,10 @@ fn measurements(latencies: Result<&[u64], Gap>, confidence: f64) -> Vec<Measurem
     let deviation = of(|_, moments| {
         moments.deviation.ok_or_else(|| Gap::not_measured("needs 2 queries, has 1"))
     });
-    let absolute_deviation =
-        of(|latencies, _| Ok(median_absolute_deviation(latencies).expect("there are queries")));
+    let absolute_deviation = of(|latencies, _| match latencies {
+        [_] => Err(Gap::not_measured("needs 2 queries, has 1")),
+        some => Ok(median_absolute_deviation(some).expect("there are queries")),
+    });
     let mut all = vec![
         mean(sample.as_ref(), confidence),
         measurement("standard-deviation", deviation),
@@ -190,22 +194,30 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measu
         Err(gap) => return measurement("mean", Err(gap.clone())),
     };
     let mean = measurement("mean", Ok(moments.mean));
+    let size = effective_size(latencies);
+    // A mean needs no other query, and an interval does.
+    if size < LEAST_EFFECTIVE_SIZE as f64 {
+        return without_interval(mean, LEAST_EFFECTIVE_SIZE, size);
+    }
     match mean_interval(latencies, confidence) {
         Ok(interval) => mean
-            .with_interval(interval.low, interval.high)
-            .with_attribute("confidence", confidence.to_string())
-            .with_attribute("interval", "Student's t, for the effective size")
-            .with_attribute("effective-size", whole(effective_size(latencies))),
-        // A mean needs no other query, and an interval does.
-        Err(TooFew { needs, has }) => without_interval(mean, needs, has as f64),
+            .with_interval_from_zero(
+                (interval.low, interval.high),
+                confidence,
+                "Student's t, for the effective size",
+            )
+            .with_attribute("effective-size", whole(size)),
+        // It counts more carefully than the effective size does, and found less.
+        Err(TooFew { has, .. }) => without_interval(mean, LEAST_EFFECTIVE_SIZE, has as f64),
     }
 }
 
 /// Says why there is no interval.
 fn without_interval(measurement: Measurement, needs: usize, size: f64) -> Measurement {
     let size = whole(size);
-    let reason = format!("none: needs {needs} independent queries, and these are worth {size}");
-    measurement.with_attribute("interval", reason).with_attribute("effective-size", size)
+    measurement
+        .without_interval(&format!("needs {needs} independent queries, and these are worth {size}"))
+        .with_attribute("effective-size", size)
 }
 
 fn percentiles(latencies: Result<&[u64], &Gap>, confidence: f64) -> Vec<Measurement> {
@@ -233,10 +245,9 @@ fn percentiles(latencies: Result<&[u64], &Gap>, confidence: f64) -> Vec<Measurem
                 measurement(&name, Ok(value as f64)).with_attribute("definition", "nearest rank");
             match interval {
                 Some((low, high)) => percentile
-                    .with_interval(low as f64, high as f64)
-                    .with_attribute("confidence", confidence.to_string())
-                    .with_attribute(
-                        "interval",
+                    .with_interval_from_zero(
+                        (low as f64, high as f64),
+                        confidence,
                         "order statistics, distribution-free, for the effective size",
                     )
                     .with_attribute("effective-size", whole(effective_size)),
@@ -368,23 +379,80 @@ mod tests {
     #[test]
     fn what_differs_between_processes_is_in_the_interval() {
         // Three processes that are steady within and apart from one another.
-        let levels = [0, 10_000, 20_000];
+        let levels = [20_000, 30_000, 40_000];
         let latencies =
             levels.iter().flat_map(|level| shuffled(500).into_iter().map(move |it| it + level));
         let numbers = (0..3).flat_map(|process| [process; 500]).collect();
         let found = of_processes(latencies.collect(), numbers);
         let p50 = &found["latency.p50"];
-        assert_eq!(p50.value, Ok(10_250.0));
+        assert_eq!(p50.value, Ok(30_250.0));
         assert_eq!(p50.attributes["processes"], "3");
         // The medians are 10,000 apart: t with 2 degrees of freedom, 4.3027, times 10,000 / √3.
         let (low, high) = p50.interval.expect("an interval");
-        // No latency is below zero, though the formula says −14,591.4.
-        assert_eq!(low, 0.0);
-        assert!((high - (10_250.0 + 24_841.4)).abs() < 0.1, "{high}");
+        assert!((low - (30_250.0 - 24_841.4)).abs() < 0.1, "{low}");
+        assert!((high - (30_250.0 + 24_841.4)).abs() < 0.1, "{high}");
         // Enough queries in all, and not in each.
         let reason = value(&found, "latency.p99.9").expect_err("too few");
         assert_eq!(reason, "process 1: needs 3688 queries, has 500");
-        assert_eq!(value(&found, "latency.minimum"), Ok(1.0));
+        assert_eq!(value(&found, "latency.minimum"), Ok(20_001.0));
+    }
+
+    #[test]
+    fn an_interval_over_processes_does_not_reach_below_zero() {
+        // The medians are 250, 10,250 and 20,250, for which the formula says −14,591.4.
+        let levels = [0, 10_000, 20_000];
+        let latencies =
+            levels.iter().flat_map(|level| shuffled(500).into_iter().map(move |it| it + level));
+        let numbers = (0..3).flat_map(|process| [process; 500]).collect();
+        let found = of_processes(latencies.collect(), numbers);
+        for name in ["latency.p50", "latency.mean"] {
+            assert!(found[name].value.is_ok(), "{name}");
+            assert_eq!(found[name].interval, None, "{name}");
+            assert_eq!(
+                found[name].attributes["interval"],
+                "none: the spread is too wide for so few values: by Student's t over processes it \
+                 would reach below zero",
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn processes_that_say_the_same_have_no_interval() {
+        let found = of_processes(vec![5; 20], [vec![0; 10], vec![1; 10]].concat());
+        assert_eq!(value(&found, "latency.p50"), Ok(5.0));
+        assert_eq!(found["latency.p50"].interval, None);
+        let why = &found["latency.p50"].attributes["interval"];
+        assert!(why.starts_with("none: all processes say the same"), "{why}");
+    }
+
+    #[test]
+    fn a_mean_has_an_interval_from_ten_independent_queries_on() {
+        let nine = compute("single-stream", Some(vec![11, 14, 10, 13, 12, 14, 11, 13, 10]));
+        assert!(nine["latency.mean"].value.is_ok());
+        assert_eq!(nine["latency.mean"].interval, None);
+        let why = &nine["latency.mean"].attributes["interval"];
+        assert!(why.starts_with("none: needs 10 independent queries, and these are worth "));
+        // Neighbours that alternate are worth no less than their number.
+        let ten = compute("single-stream", Some(vec![10, 14, 11, 13, 10, 14, 11, 13, 10, 14]));
+        assert_eq!(ten["latency.mean"].attributes["effective-size"], "10");
+        assert!(ten["latency.mean"].interval.is_some());
+    }
+
+    /// One query in twelve stalls, by so much that the mean is no more than its standard error.
+    #[test]
+    fn the_interval_of_a_mean_does_not_reach_below_zero() {
+        let mut latencies = vec![100; 12];
+        latencies[5] = 1_000_000;
+        let found = compute("single-stream", Some(latencies));
+        let mean = &found["latency.mean"];
+        assert_eq!(mean.value, Ok(1_001_100.0 / 12.0));
+        assert_eq!(mean.interval, None);
+        assert_eq!(
+            mean.attributes["interval"],
+            "none: the spread is too wide for so few values: by Student's t, for the effective \
+             size it would reach below zero"
+        );
     }
 
     #[test]
@@ -399,6 +467,10 @@ mod tests {
         assert_eq!(value(&found, "latency.mean"), Ok(7.0));
         assert_eq!(
             value(&found, "latency.standard-deviation"),
+            Err("needs 2 queries, has 1".into())
+        );
+        assert_eq!(
+            value(&found, "latency.median-absolute-deviation"),
             Err("needs 2 queries, has 1".into())
         );
         assert_eq!(value(&found, "latency.p50"), Err("needs 6 queries, has 1".into()));

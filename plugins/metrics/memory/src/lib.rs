@@ -11,6 +11,9 @@ for this alone. Memory of a device other than the processor is in none of these:
 of its own, where the backend tells it, and so is what its engine's allocator counted there: the
 driver's figure has the engine's code and work space in it, and what an arena holds unused, where the
 allocator's is of what was asked of it.
+
+With several processes these are figures of the first one: the host keeps no others for a metric to read. The
+attribute `process` says so.
 */
 
 use plugin_guest::{
@@ -24,6 +27,7 @@ const AVERAGE: &str = "average-memory";
 const PROPORTIONAL: &str = "proportional-memory";
 const DEVICE: &str = "device-memory";
 const ALLOCATOR: &str = "device-allocator";
+const PROCESS: &str = "process";
 
 /// The metric.
 pub struct Memory;
@@ -36,7 +40,7 @@ impl Metric for Memory {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[PEAK, BASELINE, AVERAGE, PROPORTIONAL, DEVICE, ALLOCATOR]
+        &[PEAK, BASELINE, AVERAGE, PROPORTIONAL, DEVICE, ALLOCATOR, PROCESS]
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
@@ -53,8 +57,12 @@ impl Metric for Memory {
         };
         let measurement_of = |of: &str, name: &str, value: Result<u64, Gap>, direction| {
             let value = value.map(|bytes| bytes as f64);
-            Measurement::new(format!("memory.{name}"), value, "B", direction)
-                .with_attribute("of", of)
+            let found = Measurement::new(format!("memory.{name}"), value, "B", direction)
+                .with_attribute("of", of);
+            match columns.first_process() {
+                Some(first) => first.mark(found),
+                None => found,
+            }
         };
         let measurement = |name: &str, value, direction| {
             measurement_of("resident memory of the worker process", name, value, direction)
@@ -150,6 +158,15 @@ mod tests {
                 ("memory.allocator-peak".into(), Ok(8000.0)),
             ]
         );
+    }
+
+    #[test]
+    fn of_several_processes_the_first_is_named() {
+        let found =
+            compute(&[(PEAK, &[5000]), (PROCESS, &[0, 0, 1])]).expect("columns that can be");
+        assert!(found.iter().all(|one| one.attributes["process"] == "first of 2"));
+        let found = compute(&[(PEAK, &[5000])]).expect("columns that can be");
+        assert!(found.iter().all(|one| !one.attributes.contains_key("process")));
     }
 
     #[test]

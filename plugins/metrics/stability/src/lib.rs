@@ -14,7 +14,9 @@ Of several processes each is looked at by itself, and a value is the mean of the
 class the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so that
 with the option only that one is classed.
 
-All else is of the measured queries: outliers (counted, never removed), correlation, spread.
+All else is of the measured queries: outliers (counted, never removed), correlation, spread. Each needs as many
+queries as it takes for its finding to be one: of three queries none can lie beyond the quartiles, whatever they
+took, and of four none below, so that no outliers among them would say nothing.
 */
 
 use std::borrow::Cow;
@@ -34,6 +36,12 @@ const PROCESS: &str = "process";
 
 /// Latencies of a longer series in which change points are looked for.
 const MOST: usize = 1 << 18;
+
+/// Queries from which values can lie beyond the quartiles on both sides, which are nearest ranks.
+const LEAST_FOR_QUARTILES: usize = 5;
+
+/// Queries from which one can lie further from the median than the others: of two, both lie alike.
+const LEAST_FOR_DEVIATION: usize = 3;
 
 /// Change points that are listed.
 const LISTED: usize = 20;
@@ -86,7 +94,7 @@ impl Metric for Stability {
         let mut all = match (&warm_up, processes.first()) {
             (Some(_), Some(first)) => Vec::from(classed(&series(Ok(first), warm_up)))
                 .into_iter()
-                .map(|one| one.with_attribute("process", "1"))
+                .map(|one| one.with_attribute("process", format!("first of {}", processes.len())))
                 .collect(),
             _ => over_processes(&processes.iter().map(classed_of).collect::<Vec<_>>()),
         };
@@ -222,15 +230,26 @@ fn described(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
             .with_attribute("definition", "standard deviation / mean"),
         measurement("autocorrelation", of(correlation), "1", Direction::Neutral)
             .with_attribute("definition", "correlation of each latency with the next"),
-        measurement("effective-size", of(|it| Ok(effective_size(it))), "1", Direction::Higher)
+        measurement("effective-size", of(size), "1", Direction::Higher)
             .with_attribute(
                 "definition",
-                "independent queries whose mean would be as uncertain (Geyer's initial monotone sequence)",
+                "independent queries whose mean would be as uncertain: Geyer's initial monotone sequence, \
+                 with the mean's own variance put back, over averages of neighbours where correlation or the \
+                 series is long; the intervals of mean and percentiles may count fewer",
             ),
     ]
 }
 
+/// Refuses a statistic that fewer queries cannot have.
+fn at_least(needs: usize, latencies: &[u64]) -> Result<(), Gap> {
+    match latencies.len() {
+        has if has < needs => Err(Gap::not_measured(format!("needs {needs} queries, has {has}"))),
+        _ => Ok(()),
+    }
+}
+
 fn tukey(latencies: &[u64], severe: bool) -> Result<f64, Gap> {
+    at_least(LEAST_FOR_QUARTILES, latencies)?;
     let fences = TukeyFences::of(latencies).ok_or("no query was measured")?;
     let is_such = |latency: &&u64| {
         fences.class(**latency as f64).is_some_and(|class| {
@@ -241,6 +260,7 @@ fn tukey(latencies: &[u64], severe: bool) -> Result<f64, Gap> {
 }
 
 fn by_deviation(latencies: &[u64]) -> Result<f64, Gap> {
+    at_least(LEAST_FOR_DEVIATION, latencies)?;
     let outliers = deviation_outliers(latencies).map_err(gap)?;
     Ok(percent(outliers.len(), latencies.len()))
 }
@@ -255,11 +275,14 @@ fn variation(latencies: &[u64]) -> Result<f64, Gap> {
 }
 
 fn correlation(latencies: &[u64]) -> Result<f64, Gap> {
-    if latencies.len() < 2 {
-        return Err("needs 2 queries, has 1".into());
-    }
+    at_least(2, latencies)?;
     let found = autocorrelation(latencies, 1);
     Ok(found.ok_or_else(|| Gap::unsupported("all latencies are equal"))?[1])
+}
+
+fn size(latencies: &[u64]) -> Result<f64, Gap> {
+    at_least(2, latencies)?;
+    Ok(effective_size(latencies))
 }
 
 fn measurement(
@@ -446,6 +469,47 @@ mod tests {
         let correlation = value(&found, "autocorrelation").expect("spread");
         assert!(correlation.abs() < 0.01, "{correlation}");
         assert_eq!(value(&found, "outliers.deviation"), Ok(0.0));
+    }
+
+    #[test]
+    fn what_few_queries_cannot_show_is_a_gap() {
+        let reasons = |latencies: Vec<u64>| {
+            let found = compute(Some(latencies), None, Options::default());
+            let names = [
+                "effective-size",
+                "autocorrelation",
+                "coefficient-of-variation",
+                "outliers.deviation",
+                "outliers.tukey-mild",
+                "outliers.tukey-severe",
+            ];
+            names.map(|name| value(&found, name).err())
+        };
+        let needs = |count: usize, has: usize| Some(format!("needs {count} queries, has {has}"));
+        let [two, three, five] = [2, 3, 5].map(|count| needs(count, 1));
+        assert_eq!(reasons(vec![7]), [two.clone(), two.clone(), two, three, five.clone(), five]);
+        let (three, five) = (needs(3, 2), needs(5, 2));
+        assert_eq!(reasons(vec![7, 9]), [None, None, None, three, five.clone(), five]);
+        assert_eq!(reasons(vec![7, 9, 8, 6, 5]), [const { None }; 6]);
+    }
+
+    /// The fewest that are let through can show what is looked for.
+    #[test]
+    fn the_fewest_queries_can_have_outliers() {
+        let low = compute(Some(vec![1, 1_000, 1_001, 1_002, 1_003]), None, Options::default());
+        assert_eq!(value(&low, "outliers.tukey-severe"), Ok(20.0));
+        let high = compute(Some(vec![9_999, 1_000, 1_001, 1_002, 1_003]), None, Options::default());
+        assert_eq!(value(&high, "outliers.tukey-severe"), Ok(20.0));
+        let three = compute(Some(vec![10, 11, 100]), None, Options::default());
+        let third = value(&three, "outliers.deviation").expect("spread");
+        assert!((third - 100.0 / 3.0).abs() < 1e-9, "{third}");
+    }
+
+    #[test]
+    fn the_definition_of_the_effective_size_says_what_is_done() {
+        let found = compute(Some(vec![7; 40]), None, Options::default());
+        let definition = &found["stability.effective-size"].attributes["definition"];
+        assert!(definition.contains("the mean's own variance put back"), "{definition}");
     }
 
     #[test]

@@ -3,12 +3,16 @@ Times from opening a plugin to its first answer.
 
 Each stage is timed once, in a process that has run nothing before: the library is opened, the model
 loaded and prepared (optimised, compiled), and one batch run. Reading or making inputs, and starting
-the process, are no part of it. A single timing has no interval; `processes = N` in the manifest shows
-how it varies.
+the process, are no part of it. A single timing has no interval.
+
+With `processes = N` in the manifest these are the times of the first process, since the host keeps no others
+for a metric to read; the attribute `process` says so. How they vary from process to process shows in several
+runs.
 
 `startup.first-to-steady` is how many times as long the first inference takes as the median of the
 steady ones: what is left of compiling, allocating and filling caches that the backend puts off until
-it is asked. It is stated where a query is one inference, and where latencies have become steady.
+it is asked. It is stated where a query is one inference that runs by itself, in `single-stream` and in
+`closed-loop` of one client, and where latencies have become steady. Both are the first process's.
 */
 
 use host_statistics::{STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, median, steady_state, thinned};
@@ -24,6 +28,7 @@ const STAGES: [(&str, &str); 4] = [
     ("first-inference", "first-run-time"),
 ];
 const LATENCY: &str = "latency";
+const PROCESS: &str = "process";
 
 /// Latencies of a longer series that are looked at.
 const MOST: usize = 1 << 18;
@@ -39,7 +44,7 @@ impl Metric for Startup {
     }
 
     fn columns() -> &'static [&'static str] {
-        &["open-time", "load-time", "prepare-time", "first-run-time", LATENCY]
+        &["open-time", "load-time", "prepare-time", "first-run-time", LATENCY, PROCESS]
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
@@ -57,6 +62,9 @@ impl Metric for Startup {
             measurement("first-to-steady", ratio, "1")
                 .with_attribute("definition", "first inference / median of the steady latencies"),
         );
+        if let Some(first) = columns.first_process() {
+            all = all.into_iter().map(|one| first.mark(one)).collect();
+        }
         Ok(all)
     }
 }
@@ -81,6 +89,19 @@ fn one(columns: &Columns, name: &str) -> Result<f64, Gap> {
 fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
     match case.attributes.get("scenario").map(String::as_str) {
         Some("single-stream") => {}
+        Some("closed-loop") => match case.attributes.get("clients").map(String::as_str) {
+            // One client waits for each of its queries, as a single stream does.
+            Some("1") => {}
+            Some(clients) => {
+                return Err(Gap::unsupported(format!(
+                    "in the closed-loop scenario of {clients} clients a latency is not that of an \
+                     inference by itself"
+                )));
+            }
+            None => {
+                return Err(Gap::unsupported("the case does not say how many clients there were"));
+            }
+        },
         Some(other) => {
             return Err(Gap::unsupported(format!(
                 "in the {other} scenario a latency is not that of one inference"
@@ -88,7 +109,9 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
         }
         None => return Err(Gap::unsupported("the case names no scenario")),
     }
-    let latencies = thinned(columns.unsigned(LATENCY)?, MOST);
+    let latencies = columns.unsigned(LATENCY)?;
+    let latencies = columns.first_process().map_or(latencies, |first| first.part(latencies));
+    let latencies = thinned(latencies, MOST);
     let steady = steady_state(&latencies, STEADY_STATE_TOLERANCE).map_err(|_| {
         Gap::not_measured(format!(
             "needs {STEADY_STATE_VALUES} queries to tell where latencies are steady, has {}",
@@ -114,6 +137,17 @@ mod tests {
         scenario: &str,
         columns: &[(&str, Vec<u64>)],
     ) -> BTreeMap<String, Result<f64, String>> {
+        let attributes = [("scenario".to_owned(), scenario.to_owned())].into();
+        measurements(attributes, columns)
+            .into_iter()
+            .map(|one| (one.metric, one.value.map_err(|gap| gap.reason)))
+            .collect()
+    }
+
+    fn measurements(
+        attributes: BTreeMap<String, String>,
+        columns: &[(&str, Vec<u64>)],
+    ) -> Vec<Measurement> {
         let columns: Vec<_> = columns
             .iter()
             .map(|(name, values)| Column {
@@ -123,13 +157,8 @@ mod tests {
                 data: ColumnData::Unsigned(values.clone()),
             })
             .collect();
-        let attributes = [("scenario".to_owned(), scenario.to_owned())].into();
         let case = Case { id: "0123456789abcdef".into(), attributes };
-        Startup::compute(&case, &columns.into(), NoOptions {})
-            .expect("it takes no options")
-            .into_iter()
-            .map(|one| (one.metric, one.value.map_err(|gap| gap.reason)))
-            .collect()
+        Startup::compute(&case, &columns.into(), NoOptions {}).expect("it takes no options")
     }
 
     /// A warm-up of 100 queries, then 400 around 1 ms.
@@ -157,6 +186,41 @@ mod tests {
         assert_eq!(found["startup.total"], Ok(4_321_012.0));
         // The median of the last 400, and not of all.
         assert_eq!(found["startup.first-to-steady"], Ok(4_000_012.0 / 1_000_003.0));
+    }
+
+    #[test]
+    fn of_several_processes_the_first_is_stated_and_named() {
+        let single = || [("scenario".to_owned(), "single-stream".to_owned())].into();
+        let alone = measurements(single(), &columns());
+        assert!(alone.iter().all(|one| !one.attributes.contains_key("process")));
+        // Another process is faster, which is nothing to hold this one's first inference against.
+        let mut several = columns();
+        several[4].1.extend([500_000; 1000]);
+        several.push((PROCESS, [vec![0; 500], vec![1; 600], vec![2; 400]].concat()));
+        let found = measurements(single(), &several);
+        assert!(found.iter().all(|one| one.attributes["process"] == "first of 3"));
+        let values =
+            |all: &[Measurement]| -> Vec<_> { all.iter().map(|one| one.value.clone()).collect() };
+        assert_eq!(values(&found), values(&alone));
+    }
+
+    #[test]
+    fn one_client_of_a_closed_loop_is_a_single_stream() {
+        let ratio = |clients: Option<&str>| {
+            let mut attributes = BTreeMap::from([("scenario".into(), "closed-loop".into())]);
+            attributes.extend(clients.map(|count| ("clients".to_owned(), count.to_owned())));
+            let found = measurements(attributes, &columns());
+            let one = found.into_iter().find(|one| one.metric == "startup.first-to-steady");
+            one.expect("the ratio").value.map_err(|gap| gap.reason)
+        };
+        assert_eq!(ratio(Some("1")), Ok(4_000_012.0 / 1_000_003.0));
+        assert_eq!(
+            ratio(Some("4")),
+            Err("in the closed-loop scenario of 4 clients a latency is not that of an inference by \
+                 itself"
+                .into())
+        );
+        assert_eq!(ratio(None), Err("the case does not say how many clients there were".into()));
     }
 
     #[test]

@@ -8,10 +8,11 @@ are left out, so the figure is what the backend does while it is asked to do som
 Of several clients, the sum of what each had by the same reckoning.
 
 Of an open loop, where queries arrive by a schedule, what was achieved: *n* - 1 gaps between the ends of
-*n* queries, as the harness counts it, without its pauses. The attribute `offered-queries` is the rate at which
+*n* queries, as the harness counts it, without its pauses. One query has no gap, and so no rate. The attribute `offered-queries` is the rate at which
 queries arrived.
 
-Of several processes, the mean of theirs, with an interval of what another process may do.
+Of several processes, the mean of theirs, with an interval of what another process may do, where that does not
+reach below zero.
 */
 
 use std::collections::BTreeMap;
@@ -28,6 +29,9 @@ const LANE: &str = "lane";
 const ACHIEVED: &str = "achieved-rate";
 const OFFERED: &str = "offered-rate";
 const PROCESS: &str = "process";
+
+/// Scenarios of an open loop.
+const OPEN: [&str; 2] = ["server", "constant-rate"];
 
 /// The metric.
 pub struct Throughput;
@@ -50,6 +54,7 @@ impl Metric for Throughput {
             lanes: columns.unsigned(LANE).ok(),
             achieved: columns.double(ACHIEVED).ok(),
             offered: columns.double(OFFERED).ok(),
+            is_open: case.attributes.get("scenario").is_some_and(|name| OPEN.contains(&&**name)),
         };
         sample.check()?;
         let Ok(numbers) = columns.unsigned(PROCESS) else { return Ok(sample.rates()) };
@@ -79,6 +84,8 @@ struct Sample<'a> {
     /// Queries per second of each process of an open loop, as the harness counts them.
     achieved: Option<&'a [f64]>,
     offered: Option<&'a [f64]>,
+    /// Whether queries came by a schedule, so that latencies say nothing of a rate.
+    is_open: bool,
 }
 
 impl<'a> Sample<'a> {
@@ -103,13 +110,25 @@ impl<'a> Sample<'a> {
             lanes: self.lanes.map(part),
             achieved: self.achieved.map(one),
             offered: self.offered.map(one),
+            is_open: self.is_open,
         }
     }
 
     fn rates(&self) -> Vec<Measurement> {
         let (latencies, items) = (self.latencies.clone(), self.items.clone());
         if let Some(&[achieved]) = self.achieved {
-            return by_schedule(achieved, self.offered, &items);
+            return by_schedule(Ok(achieved), self.offered, &items);
+        }
+        if self.is_open {
+            let gap = latencies.map_or_else(
+                |gap| gap,
+                |latencies| match latencies.len() {
+                    0 => Gap::not_measured("no query was measured"),
+                    1 => Gap::not_measured("needs 2 queries, has 1"),
+                    _ => Gap::not_measured(format!("the case has no column `{ACHIEVED}`")),
+                },
+            );
+            return by_schedule(Err(gap), self.offered, &items);
         }
         if let (Ok(latencies), Ok(items), Some(lanes)) = (&latencies, &items, self.lanes)
             && lanes.len() == latencies.len()
@@ -164,13 +183,14 @@ fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measur
             .with_attribute("definition", "mean over processes");
         let of_process: Vec<&[f64]> = values.chunks(1).collect();
         match student_interval(&of_process, |one| one[0], confidence) {
-            Ok(interval) => found
-                // Student's interval knows no rate below zero to be impossible.
-                .with_interval(interval.low.max(0.0), interval.high)
-                .with_attribute("confidence", confidence.to_string())
-                .with_attribute("interval", "Student's t over processes"),
-            // All are the same, which leaves nothing to estimate an uncertainty by.
-            Err(_) => found,
+            Ok(interval) => found.with_interval_from_zero(
+                (interval.low, interval.high),
+                confidence,
+                "Student's t over processes",
+            ),
+            Err(_) => found.without_interval(
+                "all processes say the same, which leaves nothing to estimate an uncertainty by",
+            ),
         }
     };
     first.iter().enumerate().map(over).collect()
@@ -180,13 +200,16 @@ plugin_guest::export_metric!(Throughput);
 
 /// Rates of an open loop.
 fn by_schedule(
-    achieved: f64,
+    achieved: Result<f64, Gap>,
     offered: Option<&[f64]>,
     items: &Result<&[u64], Gap>,
 ) -> Vec<Measurement> {
-    let samples = items.as_ref().map_err(Gap::clone).and_then(|items| match items.len() {
-        0 => Err(Gap::not_measured("no query was measured")),
-        queries => Ok(achieved * total(items) as f64 / queries as f64),
+    let samples = achieved.clone().and_then(|achieved| {
+        let items = items.clone()?;
+        match items.len() {
+            0 => Err(Gap::not_measured("no query was measured")),
+            queries => Ok(achieved * total(items) as f64 / queries as f64),
+        }
     });
     let measurement = |name: &str, value| {
         let name = format!("throughput.{name}");
@@ -197,7 +220,7 @@ fn by_schedule(
         }
         found
     };
-    vec![measurement("samples", samples), measurement("queries", Ok(achieved))]
+    vec![measurement("samples", samples), measurement("queries", achieved)]
 }
 
 /// Rates of several clients: each one's, added up.
@@ -303,18 +326,58 @@ mod tests {
 
     #[test]
     fn processes_are_averaged_with_an_interval() {
-        let columns = [
-            (LATENCY, vec![500_000_000, 500_000_000, 250_000_000, 250_000_000]),
-            (ITEMS, vec![1; 4]),
-            (PROCESS, vec![0, 0, 1, 1]),
-        ];
-        let found = compute(&columns).unwrap();
-        assert_eq!(found[0].value, Ok(3.0));
-        // t with one degree of freedom, 12.706, times the standard error, 1.
+        // 20 and 25 a second.
+        let found = of_processes(vec![50_000_000, 50_000_000, 40_000_000, 40_000_000]);
+        assert_eq!(found[0].value, Ok(22.5));
+        // t with one degree of freedom, 12.706, times the standard error, 2.5, is 31.8.
+        assert_eq!(found[0].interval, None);
+        assert_eq!(
+            found[0].attributes["interval"],
+            "none: the spread is too wide for so few values: by Student's t over processes it \
+             would reach below zero"
+        );
+        // 20 and 20.2 a second.
+        let found = of_processes(vec![50_000_000, 50_000_000, 49_500_000, 49_509_901]);
         let (low, high) = found[0].interval.expect("an interval");
-        // No rate is below zero, though the formula says −9.706.
-        assert!(low == 0.0 && (high - 15.706).abs() < 1e-3, "{low} {high}");
+        assert!((low - 18.83).abs() < 0.02 && (high - 21.37).abs() < 0.02, "{low} {high}");
         assert_eq!(found[0].attributes["processes"], "2");
+        assert_eq!(found[0].attributes["confidence"], "0.95");
+        let found = of_processes(vec![50_000_000; 4]);
+        assert_eq!((&found[0].value, found[0].interval), (&Ok(20.0), None));
+        assert!(found[0].attributes["interval"].starts_with("none: all processes say the same"));
+    }
+
+    /// Two queries in each of two processes.
+    fn of_processes(latencies: Vec<u64>) -> Vec<Measurement> {
+        let columns = [(LATENCY, latencies), (ITEMS, vec![1; 4]), (PROCESS, vec![0, 0, 1, 1])];
+        compute(&columns).unwrap()
+    }
+
+    /// 20 ms at 5 a second are no 50 a second.
+    #[test]
+    fn an_open_loop_without_a_rate_has_none_by_its_latencies() {
+        let case = Case {
+            id: "0123456789abcdef".into(),
+            attributes: [("scenario".to_owned(), "constant-rate".to_owned())].into(),
+        };
+        let reasons = |latencies: Vec<u64>| {
+            let items = vec![1; latencies.len()];
+            let columns = [(LATENCY, latencies), (ITEMS, items)].map(|(name, values)| Column {
+                name: name.into(),
+                unit: String::new(),
+                width: 1,
+                data: ColumnData::Unsigned(values),
+            });
+            let found = Throughput::compute(&case, &columns.to_vec().into(), NoOptions {}).unwrap();
+            [0, 1].map(|index: usize| found[index].value.clone().map_err(|gap| gap.reason))
+        };
+        for (latencies, reason) in [
+            (vec![], "no query was measured"),
+            (vec![20_000_000], "needs 2 queries, has 1"),
+            (vec![20_000_000; 2], "the case has no column `achieved-rate`"),
+        ] {
+            assert_eq!(reasons(latencies), [Err(reason.to_owned()), Err(reason.to_owned())]);
+        }
     }
 
     #[test]
