@@ -4,19 +4,23 @@ Whether a series is steady, and from where on.
 A series is cut at its change points into segments, and by their levels it is classed as Barrett et al.
 class it. Change points are found in ranks, not in latencies:
 
-1. Every value is replaced by its rank, ties by the mean of theirs. A stall a thousand times the rest
+1. Steps that are obvious, many times as large as what values on both sides spread over, part the series
+   first. What follows is done in each part by itself.
+2. Every value is replaced by its rank, ties by the mean of theirs. A stall a thousand times the rest
    is then no more than the largest value, and what independent values of one distribution look like
    does not depend on which one it is: what holds back false alarms for one holds for all.
-2. Neighbours are averaged in at most about two thousand bins, which are narrow near the start,
+3. Neighbours are averaged in at most about two thousand bins, which are narrow near the start,
    where warm-ups end.
-3. The noise of the bins, and how correlated it is, is read from differences between neighbours,
+4. The noise of the bins, and how correlated it is, is read from differences between neighbours,
    which a few steps do not disturb.
-4. PELT finds the cut with the least squares that is worth its penalty, exactly.
-5. Each change point is tested again on the ranks of its two segments alone: where levels are far
-   apart, ranks within one are crowded, and noise there can pass for a step.
-6. Segments whose levels are the same within the tolerance are joined: what is found must matter.
-7. Each edge is moved to the best place among the values at hand.
-8. A series without a change point that slopes from its first block to its last all the same has no steady
+5. PELT finds the cut with the least squares that is worth its penalty, exactly.
+6. Each change point is tested again on its two segments alone: where levels are far apart, ranks within
+   one are crowded, and noise there can pass for a step. They must surely differ by more than the tolerance:
+   where two modes are narrow, ranks tell a thousandth, and what is sure and what is large would then be two
+   different things.
+7. Segments whose levels are the same within the tolerance are joined: what is found must matter.
+8. Each edge is moved to the best place among the values at hand.
+9. A series without a change point that slopes from its first block to its last all the same has no steady
    state: among noise that is as correlated as a slope makes it, no single step stands out.
 */
 
@@ -27,6 +31,7 @@ use crate::moments::median;
 use crate::quantile::Quantile;
 use crate::ranks::centred_ranks;
 use crate::select::{Value, order_statistics};
+use crate::thin::thinned;
 use crate::undefined::Undefined;
 
 /// What a series does over time (E. Barrett, C. F. Bolz-Tereick, R. Killick, S. Mount and L. Tratt,
@@ -111,28 +116,26 @@ pub const STEADY_STATE_TOLERANCE: f64 = 0.01;
 /// [`Undefined::TooFew`] with fewer than [`STEADY_STATE_VALUES`] values.
 pub fn steady_state<T: Value>(values: &[T], tolerance: f64) -> Result<SteadyState, Undefined> {
     Undefined::unless_at_least(STEADY_STATE_VALUES, values.len())?;
-    let scores = scores(values);
-    let bins = Bins::of(&scores);
-    let penalty = penalty(bins.count());
-    let first = bins.noise();
-    let gross = bins.change_points(GROSS * first * penalty);
-    let noise = first.max(bins.lasting_noise(&gross));
-    let found = bins.change_points(noise * penalty);
-    let mut edges: Vec<usize> = found.iter().map(|&bin| bins.starts[bin]).collect();
+    let obvious = obvious_edges(values, tolerance);
+    let mut edges = obvious.clone();
     // How many times as uncertain a mean of values is as that of independent ones.
-    let inflation = noise / unexplained(&scores, &edges);
-    remove_insignificant(values, &mut edges, inflation.max(1.0) * penalty);
-    if bins.width > 1 {
-        refine(&scores, &mut edges, bins.width);
+    let mut inflation = 1.0_f64;
+    for part in ranges(&obvious, values.len()) {
+        let (found, of_part) = edges_among_noise(&values[part.clone()], tolerance);
+        edges.extend(found.iter().map(|edge| part.start + edge));
+        inflation = inflation.max(of_part);
     }
-    if let Some(cold) = cold_start(values, edges.first().copied()) {
+    edges.sort_unstable();
+    let cold = cold_start(values, edges.first().copied());
+    if let Some(cold) = cold {
         edges.insert(0, cold);
     }
     let segments = join_equivalent(values, &edges, tolerance);
     let faster = |segment: &Segment, last: &Segment| {
+        let [before, after] = [segment, last].map(|one| &values[one.range.clone()]);
         segment.level < last.level * (1.0 - tolerance)
-            && separation(&values[segment.range.clone()], &values[last.range.clone()])
-                > FASTER * inflation.max(1.0)
+            && (obviousness(&Middle::of(before), &Middle::of(after), tolerance) > OBVIOUS
+                || separation(before, after, tolerance) > FASTER * inflation)
     };
     let class = match class(&segments, values.len(), faster) {
         SteadyClass::Flat if is_slope(values) => SteadyClass::NoSteadyState,
@@ -170,10 +173,156 @@ fn class(
 /// count as faster: three, squared. Segments that are not neighbours have not been tested yet.
 const FASTER: f64 = 9.0;
 
-/// How far the ranks of two samples are apart: the squared standard deviate of their rank sum.
-fn separation<T: Value>(before: &[T], after: &[T]) -> f64 {
-    let sum: f64 = scores(&[before, after].concat())[..before.len()].iter().sum();
-    sum * sum * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)
+/// How surely two samples differ by more than the tolerance: the squared standard deviate of their rank
+/// sum once the faster one is slower by the tolerance, or of their levels' difference beyond it. The
+/// former sees all that moves together, and the latter a second mode that comes up.
+///
+/// Without the tolerance, two modes that each move by a thousandth would differ surely in their ranks,
+/// and by chance in how many values are of which, and so in their levels.
+fn separation<T: Value>(before: &[T], after: &[T], tolerance: f64) -> f64 {
+    let middles = [Middle::of(before), Middle::of(after)];
+    let tolerated = tolerance * middles[1].level.abs();
+    let difference = middles[1].level - middles[0].level;
+    let moved = tolerated * difference.signum();
+    let both: Vec<f64> = before
+        .iter()
+        .map(|value| value.to_f64() + moved)
+        .chain(after.iter().map(|value| value.to_f64()))
+        .collect();
+    let parts = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
+    let sum: f64 = scores(&both)[..before.len()].iter().sum();
+    let of_ranks = if sum * difference < 0.0 { sum * sum * parts } else { 0.0 };
+
+    let beyond = difference.abs() - tolerated;
+    let error = middles[0].square_error + middles[1].square_error;
+    let few = before.len().min(after.len()) < FEWEST;
+    if few || beyond <= 0.0 { of_ranks } else { of_ranks.max(beyond * beyond / error) }
+}
+
+/// Fewest values whose spread is believed.
+const FEWEST: usize = 10;
+
+/// How many times the spread of either side levels differ by that are a step whatever the
+/// autocorrelation. A wander is no step, however slow: it takes a part in which it spreads as far as it
+/// goes.
+const OBVIOUS: f64 = 4.0;
+
+/// A sample without its tails: the values between its 5th and 95th percentile.
+struct Middle {
+    count: usize,
+    /// Their mean.
+    level: f64,
+    /// From the least to the largest.
+    range: f64,
+    /// What the level's square error is expected to be where values are independent (J. W. Tukey and D. H. McLaughlin,
+    /// *Sankhyā A* 25(3), 1963).
+    square_error: f64,
+}
+
+impl Middle {
+    fn of<T: Value>(values: &[T]) -> Self {
+        let [low, high] = bounds(values);
+        let count = values.len();
+        let level = mean_between(values, [low, high]);
+        let winsorised = || values.iter().map(|value| value.to_f64().clamp(low, high));
+        let mean = winsorised().sum::<f64>() / count as f64;
+        let squares: f64 = winsorised().map(|value| (value - mean) * (value - mean)).sum();
+        let square_error = squares / (0.81 * (count as f64) * (count as f64 - 1.0).max(1.0));
+        Self { count, level, range: high - low, square_error }
+    }
+}
+
+/// By how many times the larger of their spreads two samples differ. Where they differ by no more than
+/// the tolerance, or are too few to know their spread, it is below 0, and the lower the less they differ.
+fn obviousness(before: &Middle, after: &Middle, tolerance: f64) -> f64 {
+    let difference = (before.level - after.level).abs();
+    let few = before.count.min(after.count) < FEWEST;
+    if few || difference <= tolerance * after.level.abs() {
+        -1.0 / difference
+    } else {
+        difference / before.range.max(after.range)
+    }
+}
+
+/// Where steps are that need no test: far larger than what the values of both sides spread over.
+///
+/// Ranks forget how large a step is, so that one which doubles all latencies can pass for a part of a
+/// wander that is a thousand times smaller. Candidates are cut as if values were independent, in ranks
+/// and in values without their tails, since ranks of one slope or of two with a step between them are
+/// the same. The least obvious ones are removed until all are obvious.
+fn obvious_edges<T: Value>(values: &[T], tolerance: f64) -> Vec<usize> {
+    /// What is obvious is so in no more than these.
+    const MOST: usize = 1 << 15;
+
+    let some = thinned(values, MOST);
+    let [low, high] = bounds(&some);
+    let without_tails: Vec<f64> =
+        some.iter().map(|value| value.to_f64().clamp(low, high)).collect();
+    let mut edges = Vec::new();
+    for scores in [scores(&some), standardised(without_tails)] {
+        let bins = Bins::of(&scores);
+        let found = bins.change_points(penalty(bins.count()));
+        edges.extend(found.iter().map(|&bin| bins.starts[bin]));
+    }
+    edges.sort_unstable();
+    edges.dedup();
+
+    let mut middles: Vec<Middle> =
+        ranges(&edges, some.len()).map(|range| Middle::of(&some[range])).collect();
+    let of_pair = |pair: &[Middle]| obviousness(&pair[0], &pair[1], tolerance);
+    while let Some((index, least)) =
+        middles.windows(2).map(of_pair).enumerate().min_by(|a, b| a.1.total_cmp(&b.1))
+        && least <= OBVIOUS
+    {
+        edges.remove(index);
+        middles.remove(index);
+        let start = if index == 0 { 0 } else { edges[index - 1] };
+        let end = edges.get(index).copied().unwrap_or(some.len());
+        middles[index] = Middle::of(&some[start..end]);
+    }
+    edges.iter_mut().for_each(|edge| *edge *= values.len().div_ceil(MOST));
+    for index in 0..edges.len() {
+        let start = if index == 0 { 0 } else { edges[index - 1] };
+        let end = edges.get(index + 1).copied().unwrap_or(values.len());
+        let [before, after] = [middles[index].level, middles[index + 1].level];
+        edges[index] = start + best_parting(&values[start..end], before, after);
+    }
+    edges
+}
+
+/// Where to part values so that most are nearest to the level of their side.
+fn best_parting<T: Value>(values: &[T], before: f64, after: f64) -> usize {
+    let middle = f64::midpoint(before, after);
+    let (mut right, mut most, mut place) = (0_i64, i64::MIN, 1);
+    for (index, value) in values[..values.len() - 1].iter().enumerate() {
+        right += if (value.to_f64() > middle) == (before > after) { 1 } else { -1 };
+        if right > most {
+            (most, place) = (right, index + 1);
+        }
+    }
+    place
+}
+
+/// Change points in one level, or among levels that noise might hide, and how many times as uncertain a
+/// mean of values is as that of independent ones.
+fn edges_among_noise<T: Value>(values: &[T], tolerance: f64) -> (Vec<usize>, f64) {
+    if values.len() < STEADY_STATE_VALUES {
+        return (Vec::new(), 1.0);
+    }
+    let scores = scores(values);
+    let bins = Bins::of(&scores);
+    let penalty = penalty(bins.count());
+    let first = bins.noise();
+    let gross = bins.change_points(GROSS * first * penalty);
+    let noise = first.max(bins.lasting_noise(&gross));
+    let found = bins.change_points(noise * penalty);
+    let mut edges: Vec<usize> = found.iter().map(|&bin| bins.starts[bin]).collect();
+    let inflation = (noise / unexplained(&scores, &edges)).max(1.0);
+    remove_insignificant(values, &mut edges, inflation * penalty, tolerance);
+    if bins.width > 1 {
+        refine(&scores, &mut edges, bins.width);
+    }
+    (edges, inflation)
 }
 
 /// The price of a change point, in variances of the noise, among `count` bins.
@@ -191,10 +340,16 @@ const GROSS: f64 = 1.5;
 
 /// Ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
 fn scores<T: Value>(values: &[T]) -> Vec<f64> {
-    let mut scores = centred_ranks(values);
-    let squares: f64 = scores.iter().map(|rank| rank * rank).sum();
+    standardised(centred_ranks(values))
+}
+
+/// The series, moved and scaled to mean 0 and variance 1.
+fn standardised(mut scores: Vec<f64>) -> Vec<f64> {
+    let mean = scores.iter().sum::<f64>() / scores.len() as f64;
+    scores.iter_mut().for_each(|score| *score -= mean);
+    let squares: f64 = scores.iter().map(|score| score * score).sum();
     if squares > 0.0 {
-        let scale = (values.len() as f64 / squares).sqrt();
+        let scale = (scores.len() as f64 / squares).sqrt();
         scores.iter_mut().for_each(|score| *score *= scale);
     }
     scores
@@ -354,12 +509,17 @@ fn ranges(edges: &[usize], count: usize) -> impl Iterator<Item = Range<usize>> {
     starts.zip(ends).map(|(start, end)| start..end)
 }
 
-/// Removes edges, weakest first, that do not show in the ranks of the two segments that they part.
-fn remove_insignificant<T: Value>(values: &[T], edges: &mut Vec<usize>, least: f64) {
+/// Removes edges, weakest first, whose two segments do not surely differ by more than the tolerance.
+fn remove_insignificant<T: Value>(
+    values: &[T],
+    edges: &mut Vec<usize>,
+    least: f64,
+    tolerance: f64,
+) {
     let strength = |edges: &[usize], index: usize| {
         let start = if index == 0 { 0 } else { edges[index - 1] };
         let end = edges.get(index + 1).copied().unwrap_or(values.len());
-        separation(&values[start..edges[index]], &values[edges[index]..end])
+        separation(&values[start..edges[index]], &values[edges[index]..end], tolerance)
     };
     let mut strengths: Vec<f64> = (0..edges.len()).map(|index| strength(edges, index)).collect();
     while let Some(weakest) =
@@ -434,14 +594,23 @@ fn join_equivalent<T: Value>(values: &[T], edges: &[usize], tolerance: f64) -> V
     segments
 }
 
-/// Mean of the values from the 5th to the 95th percentile.
-fn level<T: Value>(values: &[T]) -> f64 {
+/// The 5th and the 95th percentile.
+fn bounds<T: Value>(values: &[T]) -> [f64; 2] {
     let [low, high] = [1, 19]
         .map(|numerator| Quantile::new(numerator, 20).expect("a fraction").rank(values.len()));
     let bounds = order_statistics(values, &[low, high]);
-    let middle = values.iter().filter(|value| bounds[0] <= **value && **value <= bounds[1]);
-    let (sum, count) =
-        middle.fold((0.0, 0.0), |(sum, count), value| (sum + value.to_f64(), count + 1.0));
+    [bounds[0].to_f64(), bounds[1].to_f64()]
+}
+
+/// Mean of the values from the 5th to the 95th percentile.
+fn level<T: Value>(values: &[T]) -> f64 {
+    mean_between(values, bounds(values))
+}
+
+fn mean_between<T: Value>(values: &[T], [low, high]: [f64; 2]) -> f64 {
+    let middle = values.iter().map(|value| value.to_f64());
+    let middle = middle.filter(|value| (low..=high).contains(value));
+    let (sum, count) = middle.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count
 }
 

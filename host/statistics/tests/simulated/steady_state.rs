@@ -170,6 +170,87 @@ fn processes_are_consistent_or_not() {
     assert_eq!(classify_processes(&[WarmUp, Flat]), Some(ProcessClass::Inconsistent));
 }
 
+/// Factors that wander by a small part: an autoregression with this coefficient and these innovations.
+fn wander(count: usize, coefficient: f64, innovation: f64, random: &mut Random) -> Vec<f64> {
+    let deviation = innovation / (1.0 - coefficient * coefficient).sqrt();
+    Noise::Autocorrelated(coefficient).factors(count, deviation, random)
+}
+
+/// In ranks it is no more than a wander that is a thousand times smaller.
+#[test]
+fn an_obvious_step_is_found_whatever_the_autocorrelation() {
+    for seed in 0..25 {
+        for coefficient in [0.8, 0.95] {
+            let random = &mut Random::from_seed(seed);
+            let level = wander(181, coefficient, 0.0005, random);
+            let mut step = level.clone();
+            step[50..].iter_mut().for_each(|value| *value *= 2.0);
+            let step = found(&step);
+            let points: Vec<usize> = step.change_points().collect();
+            assert_eq!((step.class, points), (SteadyClass::SlowDown, vec![50]), "seed {seed}");
+
+            let mut phase = level.clone();
+            phase[50..90].iter_mut().for_each(|value| *value *= 1.2);
+            let phase = found(&phase);
+            let points: Vec<usize> = phase.change_points().collect();
+            assert_eq!((phase.class, points), (SteadyClass::WarmUp, vec![50, 90]), "seed {seed}");
+        }
+    }
+    // Here the ranks of all values are a straight line.
+    let line = |index: usize| 1.0 + index as f64 / 10_000.0;
+    let values: Vec<f64> =
+        (0..181).map(|index| if index < 50 { line(index) } else { 2.0 * line(index) }).collect();
+    assert_eq!(found(&values).change_points().collect::<Vec<_>>(), [50]);
+}
+
+#[test]
+fn a_slow_wander_is_no_obvious_step() {
+    for (coefficient, deviation) in [(0.9, 0.05), (0.999, 0.003)] {
+        let mut flat = 0;
+        for seed in 0..100 {
+            let random = &mut Random::from_seed(seed);
+            let values = Noise::Autocorrelated(coefficient).factors(1000, deviation, random);
+            flat += u32::from(found(&values).class == SteadyClass::Flat);
+        }
+        assert!(flat >= 98, "φ = {coefficient}: {flat} of 100 are flat");
+    }
+}
+
+/// Ranks tell a thousandth where modes are narrow, and levels differ by chance, since how many values are
+/// of which mode does.
+#[test]
+fn modes_that_move_by_less_than_the_tolerance_are_flat() {
+    for (share, deviation) in [(0.3, 0.0005), (0.5, 0.001)] {
+        for shift in [1.0, 1.001, 1.002, 1.003] {
+            let mut flat = 0;
+            for seed in 0..25 {
+                let mut random = Random::from_seed(seed);
+                let mut values = scatter(300, deviation, seed);
+                for (index, value) in values.iter_mut().enumerate() {
+                    *value *= if random.uniform() < share { 2.0 } else { 1.0 };
+                    *value *= if index < 120 { shift } else { 1.0 };
+                }
+                flat += u32::from(found(&values).class == SteadyClass::Flat);
+            }
+            assert!(flat >= 24, "moved by {shift}: {flat} of 25 are flat");
+        }
+    }
+}
+
+/// The lower mode stays where it is, and so does the median.
+#[test]
+fn a_second_mode_that_comes_up_is_a_slow_down() {
+    for seed in 0..20 {
+        let mut random = Random::from_seed(seed);
+        let mut values = scatter(1000, 0.001, seed);
+        for (index, value) in values.iter_mut().enumerate() {
+            let share = if index < 400 { 0.1 } else { 0.4 };
+            *value *= if random.uniform() < share { 2.0 } else { 1.0 };
+        }
+        assert_eq!(found(&values).class, SteadyClass::SlowDown, "seed {seed}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
