@@ -334,7 +334,8 @@ fn document(compared: &[Compared], machine: &str) -> String {
          of 96 % confidence around it, which is from the second least to the second most of the ratios. The target: \
          within 1 %, or with 0 in that interval. *Least* is the fastest query of all rounds: other work on the \
          machine only ever makes queries slower, so these are the least disturbed, and the more telling the \
-         wider the interval is.\n\n\
+         wider the interval is. Columns are medians of their own, whose ratio need not be the median of ratios. \
+         Where an interval is wide, this page says that nothing larger was seen, and not that there is nothing.\n\n\
          {machine}\n\n\
          | model | compared with | threads | theirs | ours | difference | noise | | theirs, least | ours, least | difference of least |\n\
          |---|---|--:|--:|--:|--:|--:|---|--:|--:|--:|\n{rows}"
