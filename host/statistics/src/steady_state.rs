@@ -194,9 +194,14 @@ fn separation<T: Value>(before: &[T], after: &[T], tolerance: f64) -> f64 {
     let of_ranks = if sum * difference < 0.0 { sum * sum * parts } else { 0.0 };
 
     let beyond = difference.abs() - tolerated;
-    let error = middles[0].square_error + middles[1].square_error;
     let few = before.len().min(after.len()) < FEWEST;
-    if few || beyond <= 0.0 { of_ranks } else { of_ranks.max(beyond * beyond / error) }
+    if few || beyond <= 0.0 {
+        return of_ranks;
+    }
+    // In the scatter of both together, as that of the ranks is.
+    let error = middles[0].square_error + middles[1].square_error;
+    let squares = beyond * beyond;
+    of_ranks.max(squares / (error + squares / both.len() as f64))
 }
 
 /// Fewest values whose spread is believed.
