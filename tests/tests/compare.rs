@@ -2,18 +2,25 @@
 
 use std::fs;
 
-use end_to_end::Place;
+use end_to_end::{Place, root};
 
-/// A device that takes its time, so that one run can be made slower than the other.
-const MANIFEST: &str = r#"schema = 1
+/// The quickstart's model on the processor: of what is simulated nothing is said.
+fn manifest(batch: u32) -> String {
+    let model = root().join("manifests/data/digits.onnx");
+    format!(
+        r#"schema = 1
 [experiment]
 name = "compare"
 [[model]]
-id = "any"
-path = "any.model"
+id = "digits"
+path = {:?}
+[model.inputs.image]
+low = 0
+high = 1
 [[backend]]
-id = "fault"
-options = { fault = "slow", fault-microseconds = "2000" }
+id = "cpu"
+[matrix]
+batch = [{batch}]
 [measure]
 warm-up = 1
 duration = "200ms"
@@ -22,11 +29,14 @@ minimum-queries = 1
 plugin = "latency"
 [[report]]
 plugin = "json"
-"#;
+"#,
+        model.display().to_string()
+    )
+}
 
 #[test]
 fn a_run_is_held_against_another() {
-    let place = Place::measured(MANIFEST);
+    let place = Place::measured(&manifest(1));
     let first = place.run_folder();
     let _ = place.run(&["run", "it.toml"]).expect(0);
     let id = first.file_name().and_then(|name| name.to_str()).expect("a run's id");
@@ -37,7 +47,7 @@ fn a_run_is_held_against_another() {
     assert_eq!(cases.len(), 1);
     for run in ["first", "second"] {
         let median = cases[0][run]["median-ns"].as_f64().expect("a median");
-        assert!(median > 2e6, "no machine makes the 2 ms shorter: {median}");
+        assert!(median > 0.0, "{median}");
     }
     let verdict = cases[0]["verdict"].as_str().expect("a word");
     let is_doubted = cases[0]["reason"].is_string();
@@ -61,10 +71,9 @@ fn a_run_is_held_against_another() {
 /// Other options make another case, of which the first run knows nothing.
 #[test]
 fn what_only_one_run_has_measured_is_left_out() {
-    let place = Place::measured(MANIFEST);
+    let place = Place::measured(&manifest(1));
     let first = place.run_folder();
-    let manifest = MANIFEST.replace("2000", "6000");
-    place.write("slower.toml", &manifest);
+    place.write("slower.toml", &manifest(2));
     let _ = place.run(&["run", "slower.toml"]).expect(0);
     let id = first.file_name().and_then(|name| name.to_str()).expect("a run's id");
     let compared = place.run(&["results", "compare", id, "latest"]).expect(0);
@@ -74,12 +83,12 @@ fn what_only_one_run_has_measured_is_left_out() {
 
 #[test]
 fn a_slower_case_is_told() {
-    let place = Place::measured(MANIFEST);
+    let place = Place::measured(&manifest(1));
     let first = place.run_folder();
     let _ = place.run(&["run", "it.toml"]).expect(0);
     let id = first.file_name().and_then(|name| name.to_str()).expect("a run's id").to_owned();
-    // The samples of a run that took three times as long per query, under the first case's name.
-    place.write("slower.toml", &MANIFEST.replace("2000", "6000"));
+    // The samples of a run whose queries take far longer, under the first case's name.
+    place.write("slower.toml", &manifest(256));
     let _ = place.run(&["run", "slower.toml"]).expect(0);
     let mut runs: Vec<_> = fs::read_dir(place.path().join("results/runs"))
         .expect("the runs")
@@ -103,7 +112,7 @@ fn a_slower_case_is_told() {
 
 #[test]
 fn every_table_that_the_help_of_query_names_is_there() {
-    let place = Place::measured(MANIFEST);
+    let place = Place::measured(&manifest(1));
     let help = place.run(&["results", "query", "--help"]).expect(0).stdout;
     let mut named = help[help.find("The tables are").expect("a list")..].split("with the rows");
     let named = named.next().expect("the list");
