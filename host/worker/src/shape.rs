@@ -231,7 +231,7 @@ mod tests {
         let when = |condition: bool, factor: f64| if condition { factor } else { 1.0 };
         insta::assert_debug_snapshot!(said(&series(|index| when(index < 200, 1.5))), @r#"
     [
-        "warming-up: The first 201 of 1000 measured queries took 1.52 ms and the others 1.01 ms: a longer warm-up leaves them out.",
+        "warming-up: The first 200 of 1000 measured queries took 1.52 ms and the others 1.01 ms: a longer warm-up leaves them out.",
     ]
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index >= 500, 1.5))), @r#"
