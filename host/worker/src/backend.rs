@@ -11,7 +11,6 @@ use plugin_api::client::{Call, Error, ModelInfo, Session, TensorData, TensorInfo
 use crate::connection::Connection;
 use crate::failure::{self, Stop};
 use crate::library::Library;
-use crate::outputs::NotNumbers;
 
 /// Opens a plugin, and asks what it is and which devices it sees.
 pub(crate) fn describe(
@@ -92,16 +91,6 @@ impl BackendTarget {
     pub(crate) fn read(&mut self, call: usize) -> Result<(), Error> {
         self.session.synchronise()?;
         self.calls[call].read_output(0).map(drop)
-    }
-
-    /// How much of what the call that ran first has left is NaN, by output.
-    pub(crate) fn not_numbers(&mut self, model: &ModelInfo) -> Result<Vec<NotNumbers>, Error> {
-        self.session.synchronise()?;
-        let outputs = model.outputs.iter().enumerate();
-        let read = |(index, info): (usize, &TensorInfo)| {
-            Ok(NotNumbers::of(&info.name, &self.calls[0].read_output(index)?))
-        };
-        outputs.map(read).collect()
     }
 
     /// What the call that ran first has left, by the outputs' names.

@@ -1,6 +1,5 @@
 //! A thread that looks at what the device does, while queries are timed and out of their way.
 
-use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -43,10 +42,8 @@ pub(crate) fn start<'scope, 'env>(
     // The first look of all may open a library, which should not happen in the timed part.
     reader.read().map_err(|error| refused(&error))?;
     let (stop, stopped) = channel();
-    let stopped = Mutex::new(stopped);
     let thread = std::thread::Builder::new().name("device-state".into());
     let thread = thread.spawn_scoped(scope, move || {
-        let stopped = stopped.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         look(clock, &reader, period, || {
             stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
         })
@@ -103,7 +100,7 @@ fn look(
     if let (true, Some(error)) = (samples.is_empty(), failure) {
         return Err(refused(&error));
     }
-    let look_ns = median(&times).unwrap_or(0.0) as u64;
+    let look_ns = median(&times).expect("one look at least") as u64;
     let states = DeviceStates::of(period.as_nanos() as u64, look_ns, &samples);
     Ok((DeviceStates { failed_looks: failed, ..states }, samples))
 }

@@ -147,12 +147,17 @@ pub(crate) fn measure(
     let peak_memory_bytes = platform::peak_memory();
     let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
     let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
+    let timed = target.first_outputs(model.info());
     // As with the runs above, a backend that fails now has done what it was asked for.
-    let mut not_numbers = target.not_numbers(model.info()).unwrap_or_default();
-    // What was timed has to be what was checked: a backend may have gone wrong since.
-    let timed = case.check.as_ref().map(|_| target.first_outputs(model.info()));
+    let of_outputs = timed.iter().flatten();
+    let mut not_numbers: Vec<_> =
+        of_outputs.map(|(name, data)| NotNumbers::of(name, data)).collect();
     let session = target.into_session();
-    if let (Some(check), Some(timed)) = (&case.check, timed) {
+    if let Some(memory) = &mut conditions.memory {
+        memory.allocator = Some(allocator_use(&session));
+    }
+    // What was timed has to be what was checked: a backend may have gone wrong since.
+    if let Some(check) = &case.check {
         stage.connection.enter(Phase::Check)?;
         let timed = timed.map_err(failure::backend(Phase::Check))?;
         let calls = reference::calls(&model, &session, &examples.different_batches()?)?;
@@ -177,9 +182,6 @@ pub(crate) fn measure(
         }
         None => Vec::new(),
     };
-    if let Some(memory) = &mut conditions.memory {
-        memory.allocator = Some(allocator_use(&session));
-    }
 
     let evidence = Evidence {
         case,
