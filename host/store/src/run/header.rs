@@ -272,8 +272,8 @@ pub(crate) fn rfc3339(time: jiff::Timestamp) -> String {
     format!("{time:.3}")
 }
 
-/// `20260728T091503Z-quickstart-3f9a2c`: sorts by time, and says what it is. `salt` tells runs of
-/// the same second apart; letters and digits of any script are kept. A collision is found when the folder is made.
+/// `20260728T091503.214Z-quickstart-3f9a2c`: sorts by time, and says what it is. Short runs follow one another
+/// within a second, so that it has milliseconds; `salt` tells runs that start at once apart; letters and digits of any script are kept. A collision is found when the folder is made.
 pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> String {
     let mut slug = String::new();
     for character in experiment.chars() {
@@ -288,7 +288,7 @@ pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> S
     }
     let slug = slug.trim_end_matches('-');
     let slug = if slug.is_empty() { "run" } else { slug };
-    format!("{}-{slug}-{:06x}", started.strftime("%Y%m%dT%H%M%SZ"), salt & 0xff_ffff)
+    format!("{}-{slug}-{:06x}", started.strftime("%Y%m%dT%H%M%S%.3fZ"), salt & 0xff_ffff)
 }
 
 #[cfg(test)]
@@ -299,13 +299,21 @@ mod tests {
     fn run_ids_are_readable_and_sort_by_time() {
         let time = |text: &str| text.parse::<jiff::Timestamp>().expect("a time");
         let first = run_id(time("2026-07-28T09:15:03.999Z"), "Quick start: digits!", 0x1_003f_9a2c);
-        assert_eq!(first, "20260728T091503Z-quick-start-digits-3f9a2c");
-        assert_eq!(run_id(time("2026-01-02T03:04:05Z"), "../?", 7), "20260102T030405Z-run-000007");
+        assert_eq!(first, "20260728T091503.999Z-quick-start-digits-3f9a2c");
+        assert_eq!(
+            run_id(time("2026-01-02T03:04:05Z"), "../?", 7),
+            "20260102T030405.000Z-run-000007"
+        );
         assert_eq!(
             run_id(time("2026-01-02T03:04:05Z"), "Größe/模型 ½", 7),
-            "20260102T030405Z-größe-模型-½-000007"
+            "20260102T030405.000Z-größe-模型-½-000007"
         );
         assert!(first < run_id(time("2026-07-28T09:15:04Z"), "a", 0));
+        let in_a_second =
+            ["2026-01-02T03:04:05.001Z", "2026-01-02T03:04:05.010Z", "2026-01-02T03:04:05.100Z"];
+        assert!(in_a_second.map(|text| run_id(time(text), "a", 0)).is_sorted());
+        // Ids had whole seconds once; those of that second come after it.
+        assert!(run_id(time(in_a_second[2]), "b", 0).as_str() < "20260102T030405Z-a-000000");
         assert!(run_id(time("2026-07-28T09:15:04Z"), &"x".repeat(500), 0).len() < 70);
     }
 
