@@ -15,7 +15,7 @@ mod statistics;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,15 @@ struct Row {
     to_beat: &'static str,
 }
 
-pub(crate) fn bench(only: Option<&str>) -> Result<(), Failed> {
+pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
+    let only = arguments.first().map(String::as_str);
+    let given = arguments.get(1..).unwrap_or_default();
+    if only == Some("fidelity") {
+        return fidelity::prove(given);
+    }
+    if let Some(unknown) = given.first() {
+        return Err(Failed::new(format!("`{unknown}` means nothing to this bench")));
+    }
     if let Some((_, prove)) = PROOFS.iter().find(|(name, _)| only == Some(name)) {
         return prove();
     }
@@ -40,7 +48,8 @@ pub(crate) fn bench(only: Option<&str>) -> Result<(), Failed> {
         BENCHES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
     if wanted.is_empty() {
         let benches = BENCHES.iter().map(|(name, _)| *name);
-        let names: Vec<_> = PROOFS.iter().map(|(name, _)| *name).chain(benches).collect();
+        let proofs = ["fidelity"].into_iter().chain(PROOFS.iter().map(|(name, _)| *name));
+        let names: Vec<_> = proofs.chain(benches).collect();
         let (name, names) = (only.unwrap_or_default(), names.join(", "));
         return Err(Failed::new(format!("there is no bench `{name}`; there are {names}")));
     }
@@ -72,7 +81,6 @@ const BENCHES: &[(&str, Bench)] =
 type Proof = fn() -> Result<(), Failed>;
 
 const PROOFS: &[(&str, Proof)] = &[
-    ("fidelity", fidelity::prove),
     ("overhead", overhead::prove),
     ("statistics", statistics::prove),
     ("repeatability", repeatability::prove),
@@ -81,10 +89,16 @@ const PROOFS: &[(&str, Proof)] = &[
 /// Prints a page and writes it to `docs/reference/`.
 fn write(name: &str, page: &str) -> Result<(), Failed> {
     print(page);
-    let path = root().join("docs/reference").join(name).with_extension("md");
-    std::fs::write(&path, page).at(&path)?;
+    let path = keep(name, page)?;
     say(&format!("bench: wrote {}", relative(&path)));
     Ok(())
+}
+
+/// Writes a page to `docs/reference/`.
+fn keep(name: &str, page: &str) -> Result<PathBuf, Failed> {
+    let path = root().join("docs/reference").join(name).with_extension("md");
+    std::fs::write(&path, page).at(&path)?;
+    Ok(path)
 }
 
 /// Runs an example of a package, built for release, and reads the line of JSON that it prints.

@@ -34,7 +34,8 @@ Tasks:
   lint                Formatting, clippy, dependency licences and advisories
   generate [--check]  Write the generated files anew, or check that they are up to date
   bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into
-                      a page of docs/reference: overhead, statistics, repeatability, fidelity
+                      a page of docs/reference: overhead, statistics, repeatability, and
+                      fidelity [--rounds N] [--seconds N]
   package FOLDER      Copy the built tool, with its plugins, into a folder of its own
 ";
 
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
         "test" => check::test(rest),
         "lint" => check::lint(),
         "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),
-        "bench" => bench::bench(rest.first().map(String::as_str)),
+        "bench" => bench::bench(rest),
         "package" => package(rest),
         "help" | "--help" | "-h" => {
             shell::print(HELP);

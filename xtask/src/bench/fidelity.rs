@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::machine::{Machine, load};
-use super::write;
+use super::{keep, write};
 use crate::layout::{self, Profile};
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
@@ -24,12 +24,12 @@ use crate::shell::{At, Failed, cargo, command, root, say};
 const PACKAGES: &[&str] =
     &["ml_dtypes", "numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
 
-const ROUNDS: usize = 9;
-/// The ratios from the second least to the second most hold the true median in all but
-/// 2 * (1 + 9) / 2^9 of runs: 96.1 %.
-const LEFT_OUT: usize = 1;
+/// Many short rounds tell more than few long ones: what disturbs here lasts for longer than a round.
+const ROUNDS: u32 = 21;
 /// Of each model at each number of threads in each round, on each side.
-const SECONDS: u32 = 4;
+const SECONDS: u32 = 2;
+/// Fewer rounds have no interval of 95 %.
+const LEAST_ROUNDS: u32 = 6;
 const THREADS: [u32; 2] = [1, 2];
 
 struct Model {
@@ -84,7 +84,28 @@ impl Seen {
     }
 }
 
-pub(super) fn prove() -> Result<(), Failed> {
+/// `[--rounds N] [--seconds N]`
+fn arguments(arguments: &[String]) -> Result<(u32, u32), Failed> {
+    let usage = || {
+        Failed::new(format!(
+            "usage: cargo xtask bench fidelity [--rounds N] [--seconds N], with at least {LEAST_ROUNDS} rounds"
+        ))
+    };
+    let (mut rounds, mut seconds) = (ROUNDS, SECONDS);
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else { return Err(usage()) };
+        let value = value.parse().map_err(|_| usage())?;
+        match name.as_str() {
+            "--rounds" if value >= LEAST_ROUNDS => rounds = value,
+            "--seconds" if value > 0 => seconds = value,
+            _ => return Err(usage()),
+        }
+    }
+    Ok((rounds, seconds))
+}
+
+pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
+    let (rounds, seconds) = arguments(given)?;
     setup::setup()?;
     let built = layout::build(Profile::Release)?;
     cargo()
@@ -101,7 +122,7 @@ pub(super) fn prove() -> Result<(), Failed> {
         let script = root().join("xtask/src/bench/models.py");
         command(&python).arg(script).arg(&models).arg("fp32").run()?;
     }
-    let place = Place { host: built.join("host"), bare, python, models, folder };
+    let place = Place { host: built.join("host"), bare, python, models, folder, seconds };
 
     let machine = Machine::here();
     let before = load();
@@ -115,11 +136,11 @@ pub(super) fn prove() -> Result<(), Failed> {
             }
         }
     }
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for one in &mut compared {
             let (name, runtime, threads) = (one.model, one.runtime, one.threads);
             say(&format!(
-                "bench: fidelity, round {} of {ROUNDS}: {name}, {runtime}, {threads} threads",
+                "bench: fidelity, round {} of {rounds}: {name}, {runtime}, {threads} threads",
                 round + 1
             ));
             let model = MODELS.iter().find(|model| model.name == name).expect("it is one of them");
@@ -132,8 +153,13 @@ pub(super) fn prove() -> Result<(), Failed> {
                 one.theirs.push(place.theirs(runtime, model, threads)?);
             }
         }
+        // What is measured is not lost where a later round is.
+        if round + 1 >= LEAST_ROUNDS {
+            let page = document(&compared, seconds, &machine.sentence(before, load()));
+            keep("fidelity", &page)?;
+        }
     }
-    write("fidelity", &document(&compared, &machine.sentence(before, load())))
+    write("fidelity", &document(&compared, seconds, &machine.sentence(before, load())))
 }
 
 fn path(models: &Path, model: &Model) -> PathBuf {
@@ -161,6 +187,7 @@ struct Place {
     python: PathBuf,
     models: PathBuf,
     folder: PathBuf,
+    seconds: u32,
 }
 
 impl Place {
@@ -190,7 +217,7 @@ impl Place {
                 .env("ORT_DISABLE_TELEMETRY", "1")
                 .arg(self.runtime(runtime)?)
                 .arg(path)
-                .args([threads, SECONDS.to_string()])
+                .args([threads, self.seconds.to_string()])
                 .args(model.bare)
                 .read()?;
             return seen_in_line(&text);
@@ -201,7 +228,7 @@ impl Place {
             .arg(path)
             .args(["-d", "CPU", "-api", "sync", "-nireq", "1", "-nstreams", "1"])
             .args(["-hint", "none", "-infer_precision", "f32", "-shape", model.shapes])
-            .args(["-nthreads", threads.as_str(), "-t", SECONDS.to_string().as_str()])
+            .args(["-nthreads", threads.as_str(), "-t", self.seconds.to_string().as_str()])
             .read()?;
         seen_by_application(&text)
     }
@@ -219,11 +246,12 @@ impl Place {
             "schema = 1\n\n[experiment]\nname = \"fidelity\"\n\n[[model]]\nid = {:?}\npath = {:?}\n{}\n\
              [[backend]]\nid = \"{backend}\"\ndevice = \"{device}\"\nthreads = {threads}\n{options}\n\
              [matrix]\nbatch = [1]\nsequence-length = [128]\n\n\
-             [measure]\nwarm-up = \"500ms\"\nduration = \"{SECONDS}s\"\nminimum-queries = 5\n\n\
+             [measure]\nwarm-up = \"500ms\"\nduration = \"{}s\"\nminimum-queries = 5\n\n\
              [[metric]]\nplugin = \"latency\"\n",
             model.name,
             path.display().to_string(),
             model.manifest,
+            self.seconds,
         );
         // Only what has a sequence has a length of it.
         let text = match model.name {
@@ -277,7 +305,27 @@ fn seen_by_application(text: &str) -> Result<Seen, Failed> {
     Ok(Seen { median: said("Median:")?, least: said("Min:")? })
 }
 
-fn document(compared: &[Compared], machine: &str) -> String {
+/// How many of so many ratios, on either side, are left out of an interval that holds their true median in
+/// at least 95 % of runs, and the confidence of that interval: the median lies below the k-th least value
+/// where fewer than k of n are below it, of which each is with a probability of one half.
+fn left_out(rounds: usize) -> (usize, f64) {
+    let (mut below, mut chance) = (0.0, 0.5_f64.powi(rounds as i32));
+    let (mut out, mut confidence) = (0, 1.0 - 2.0 * chance);
+    for taken in 1..=rounds / 2 {
+        below += chance;
+        if 1.0 - 2.0 * below < 0.95 {
+            break;
+        }
+        (out, confidence) = (taken - 1, 1.0 - 2.0 * below);
+        chance *= (rounds - taken + 1) as f64 / taken as f64;
+    }
+    (out, confidence)
+}
+
+fn document(compared: &[Compared], seconds: u32, machine: &str) -> String {
+    let rounds = compared.first().map_or(0, |one| one.ours.len());
+    let (out, confidence) = left_out(rounds);
+    let confidence = 100.0 * confidence;
     let mut rows = String::new();
     for one in compared {
         let sorted = |values: &mut dyn Iterator<Item = f64>| {
@@ -293,7 +341,7 @@ fn document(compared: &[Compared], machine: &str) -> String {
                 .map(|(ours, theirs)| ours.median / theirs.median - 1.0),
         );
         let difference = median(&differences);
-        let (low, high) = (differences[LEFT_OUT], differences[differences.len() - 1 - LEFT_OUT]);
+        let (low, high) = (differences[out], differences[differences.len() - 1 - out]);
         let verdict = match difference.abs() {
             size if size <= 0.01 => "within 1 %",
             _ if (low..=high).contains(&0.0) => "within the noise",
@@ -328,10 +376,10 @@ fn document(compared: &[Compared], machine: &str) -> String {
          and BERT-base (sequence of 128), in fp32, batch 1, single-stream, are measured through this tool and \
          by the same library without it: ONNX Runtime in a bare loop of its C API, with all optimisations \
          and without spinning on both sides, and OpenVINO by its own `benchmark_app` (`-api sync -nireq 1 \
-         -nstreams 1 -hint none -infer_precision f32`). {ROUNDS} rounds of {SECONDS} s each, in turns, each in \
+         -nstreams 1 -hint none -infer_precision f32`). {rounds} rounds of {seconds} s each, in turns, each in \
          a process of its own.\n\n\
          *Difference* is the median over rounds of the ratio of medians, less one; *noise* is the interval \
-         of 96 % confidence around it, which is from the second least to the second most of the ratios. The target: \
+         of {confidence:.0} % confidence around it: the ratios without the {out} least and the {out} most. The target: \
          within 1 %, or with 0 in that interval. *Least* is the fastest query of all rounds: other work on the \
          machine only ever makes queries slower, so these are the least disturbed, and the more telling the \
          wider the interval is. Columns are medians of their own, whose ratio need not be the median of ratios. \
@@ -358,17 +406,41 @@ mod tests {
     }
 
     #[test]
+    fn intervals_of_medians_are_those_of_the_tables_for_the_sign_test() {
+        // W. J. Conover, "Practical Nonparametric Statistics", 1999, table A3: 6, 9 and 21 observations.
+        let rounded = |rounds| {
+            let (out, confidence) = left_out(rounds);
+            (out, (1e4 * confidence).round())
+        };
+        assert_eq!([6, 9, 21].map(rounded), [(0, 9688.0), (1, 9609.0), (5, 9734.0)]);
+    }
+
+    #[test]
+    fn rounds_and_seconds_can_be_chosen() {
+        let of = |given: &[&str]| {
+            arguments(&given.iter().map(|&one| one.to_owned()).collect::<Vec<_>>()).ok()
+        };
+        assert_eq!(of(&[]), Some((ROUNDS, SECONDS)));
+        assert_eq!(of(&["--seconds", "1", "--rounds", "6"]), Some((6, 1)));
+        for wrong in
+            [&["--rounds"][..], &["--rounds", "5"], &["--seconds", "0"], &["--minutes", "3"]]
+        {
+            assert_eq!(of(wrong), None);
+        }
+    }
+
+    #[test]
     fn a_difference_is_judged_by_the_noise_where_that_is_larger() {
-        let seen = |values: [f64; 5]| {
+        let seen = |values: [f64; 9]| {
             values.map(|value| Seen { median: value * 1e6, least: value * 9e5 }).to_vec()
         };
-        let row = |ours: [f64; 5]| {
-            let (theirs, ours) = (seen([10.0; 5]), seen(ours));
+        let row = |ours: [f64; 9]| {
+            let (theirs, ours) = (seen([10.0; 9]), seen(ours));
             let (model, runtime) = ("resnet50", "onnxruntime");
-            document(&[Compared { model, runtime, threads: 1, theirs, ours }], "Measured here.")
+            document(&[Compared { model, runtime, threads: 1, theirs, ours }], 2, "Measured here.")
         };
-        assert!(row([10.05; 5]).contains("| within 1 % |"));
-        assert!(row([9.0, 9.8, 10.3, 10.4, 11.0]).contains("| within the noise |"));
-        assert!(row([9.0, 10.2, 10.3, 10.4, 11.0]).contains("| **apart** |"));
+        assert!(row([10.05; 9]).contains("| within 1 % |"));
+        assert!(row([9.0, 9.5, 9.8, 10.1, 10.3, 10.3, 10.4, 10.5, 11.0]).contains("| within the noise |"));
+        assert!(row([9.0, 10.1, 10.2, 10.2, 10.3, 10.3, 10.4, 10.5, 11.0]).contains("| **apart** |"));
     }
 }
