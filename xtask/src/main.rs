@@ -35,7 +35,7 @@ Tasks:
   generate [--check]  Write the generated files anew, or check that they are up to date
   bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into
                       a page of docs/reference: overhead, statistics, repeatability, and
-                      fidelity [--rounds N] [--seconds N]
+                      fidelity [--rounds N] [--seconds N] [--runtime NAME]
   package FOLDER      Copy the built tool, with its plugins, into a folder of its own
 ";
 

@@ -84,28 +84,43 @@ impl Seen {
     }
 }
 
-/// `[--rounds N] [--seconds N]`
-fn arguments(arguments: &[String]) -> Result<(u32, u32), Failed> {
+const RUNTIMES: [&str; 2] = ["onnxruntime", "openvino"];
+
+/// What can be chosen: how many rounds, of how many seconds, and through which runtimes.
+#[derive(Debug, PartialEq)]
+struct Chosen {
+    rounds: u32,
+    seconds: u32,
+    runtimes: Vec<&'static str>,
+}
+
+fn chosen(arguments: &[String]) -> Result<Chosen, Failed> {
     let usage = || {
         Failed::new(format!(
-            "usage: cargo xtask bench fidelity [--rounds N] [--seconds N], with at least {LEAST_ROUNDS} rounds"
+            "usage: cargo xtask bench fidelity [--rounds N] [--seconds N] [--runtime {}], with at least \
+             {LEAST_ROUNDS} rounds",
+            RUNTIMES.join("|")
         ))
     };
-    let (mut rounds, mut seconds) = (ROUNDS, SECONDS);
+    let mut chosen = Chosen { rounds: ROUNDS, seconds: SECONDS, runtimes: RUNTIMES.into() };
     for pair in arguments.chunks(2) {
         let [name, value] = pair else { return Err(usage()) };
-        let value = value.parse().map_err(|_| usage())?;
-        match name.as_str() {
-            "--rounds" if value >= LEAST_ROUNDS => rounds = value,
-            "--seconds" if value > 0 => seconds = value,
+        let number = value.parse();
+        match (name.as_str(), number) {
+            ("--rounds", Ok(number)) if number >= LEAST_ROUNDS => chosen.rounds = number,
+            ("--seconds", Ok(number)) if number > 0 => chosen.seconds = number,
+            ("--runtime", _) => {
+                let runtime = RUNTIMES.into_iter().find(|runtime| runtime == value);
+                chosen.runtimes = vec![runtime.ok_or_else(usage)?];
+            }
             _ => return Err(usage()),
         }
     }
-    Ok((rounds, seconds))
+    Ok(chosen)
 }
 
 pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
-    let (rounds, seconds) = arguments(given)?;
+    let Chosen { rounds, seconds, runtimes } = chosen(given)?;
     setup::setup()?;
     let built = layout::build(Profile::Release)?;
     cargo()
@@ -127,7 +142,7 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
     let machine = Machine::here();
     let before = load();
     let mut compared: Vec<Compared> = Vec::new();
-    for runtime in ["onnxruntime", "openvino"] {
+    for runtime in runtimes {
         for model in &MODELS {
             for threads in THREADS {
                 let model = model.name;
@@ -418,13 +433,19 @@ mod tests {
     #[test]
     fn rounds_and_seconds_can_be_chosen() {
         let of = |given: &[&str]| {
-            arguments(&given.iter().map(|&one| one.to_owned()).collect::<Vec<_>>()).ok()
+            chosen(&given.iter().map(|&one| one.to_owned()).collect::<Vec<_>>()).ok()
         };
-        assert_eq!(of(&[]), Some((ROUNDS, SECONDS)));
-        assert_eq!(of(&["--seconds", "1", "--rounds", "6"]), Some((6, 1)));
-        for wrong in
-            [&["--rounds"][..], &["--rounds", "5"], &["--seconds", "0"], &["--minutes", "3"]]
-        {
+        let all = Chosen { rounds: ROUNDS, seconds: SECONDS, runtimes: RUNTIMES.into() };
+        assert_eq!(of(&[]), Some(all));
+        let few = Chosen { rounds: 6, seconds: 1, runtimes: vec!["openvino"] };
+        assert_eq!(of(&["--seconds", "1", "--rounds", "6", "--runtime", "openvino"]), Some(few));
+        for wrong in [
+            &["--rounds"][..],
+            &["--rounds", "5"],
+            &["--seconds", "0"],
+            &["--runtime", "cuda"],
+            &["--minutes", "3"],
+        ] {
             assert_eq!(of(wrong), None);
         }
     }
@@ -440,7 +461,12 @@ mod tests {
             document(&[Compared { model, runtime, threads: 1, theirs, ours }], 2, "Measured here.")
         };
         assert!(row([10.05; 9]).contains("| within 1 % |"));
-        assert!(row([9.0, 9.5, 9.8, 10.1, 10.3, 10.3, 10.4, 10.5, 11.0]).contains("| within the noise |"));
-        assert!(row([9.0, 10.1, 10.2, 10.2, 10.3, 10.3, 10.4, 10.5, 11.0]).contains("| **apart** |"));
+        assert!(
+            row([9.0, 9.5, 9.8, 10.1, 10.3, 10.3, 10.4, 10.5, 11.0])
+                .contains("| within the noise |")
+        );
+        assert!(
+            row([9.0, 10.1, 10.2, 10.2, 10.3, 10.3, 10.4, 10.5, 11.0]).contains("| **apart** |")
+        );
     }
 }
