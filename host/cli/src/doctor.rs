@@ -483,6 +483,24 @@ mod tests {
     }
 
     #[test]
+    fn the_least_nice_value_follows_from_capabilities_and_limits() {
+        let least = |capabilities: &str, limit: &str| {
+            let own_is_5 = "7 (a) b) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 25 5 1 0 100 1 1\n";
+            let files = Files::new(&[
+                ("proc/self/status", &format!("Name:\thost\nCapEff:\t{capabilities}\n")),
+                ("proc/self/stat", own_is_5),
+                ("proc/self/limits", &format!("Max nice priority         {limit}   40\n")),
+            ]);
+            Machine::at(files.0.path()).least_nice()
+        };
+        assert_eq!(least("0000000000800000", "0"), Some(-20), "CAP_SYS_NICE");
+        assert_eq!(least("0000000000000000", "0"), Some(5), "its own");
+        assert_eq!(least("0000000000000000", "30"), Some(-10));
+        assert_eq!(least("0000000000000000", "unlimited"), Some(-20));
+        assert_eq!(Machine::at(Files::new(&[]).0.path()).least_nice(), None);
+    }
+
+    #[test]
     fn a_machine_that_says_nothing_is_not_called_well() {
         insta::assert_snapshot!(Files::new(&[]).told(), @r#"
     processor / processors: cannot tell: the system does not list them

@@ -131,6 +131,8 @@ impl Draft {
         if let Some(experiment) = &experiment {
             let allowed = Machine::this().allowed_processors();
             wrong.extend(pinned(&experiment.measure.pin, &mentions, allowed.as_deref()));
+            let least = Machine::this().least_nice();
+            wrong.extend(prioritised(experiment.measure.nice, &mentions, least));
         }
         for mention in &mentions.backends {
             wrong.extend(backend_options(mention, &registry));
@@ -206,6 +208,25 @@ fn pinned(pin: &Pin, mentions: &Mentions, allowed: Option<&[u32]>) -> Option<Man
         span: mentions.pin.clone().unwrap_or(0..0),
         label: "not here".into(),
         hint: Some(format!("it may use {}", list_of_processors(allowed))),
+    })
+}
+
+/// What is wrong with a nice value for a process that may have none below `least`. Where the system does not
+/// tell, the worker finds out.
+fn prioritised(
+    nice: Option<i32>,
+    mentions: &Mentions,
+    least: Option<i32>,
+) -> Option<ManifestError> {
+    let (nice, least) = (nice?, least?);
+    (nice < least).then(|| ManifestError {
+        message: format!("`measure.nice` is {nice}, and this process may go no lower than {least}"),
+        span: mentions.nice.clone().unwrap_or(0..0),
+        label: "not allowed here".into(),
+        hint: Some(
+            "give the host the capability `CAP_SYS_NICE`, raise its limit (`ulimit -e`), or leave it out"
+                .into(),
+        ),
     })
 }
 
@@ -685,5 +706,18 @@ mod tests {
              does not have"
         );
         assert_eq!(error.hint.as_deref(), Some("it may use 0-1"));
+    }
+
+    #[test]
+    fn a_nice_value_that_may_not_be_given_is_underlined() {
+        let mentions = Mentions { nice: Some(7..9), ..Mentions::default() };
+        let wrong = |nice, least| prioritised(nice, &mentions, least);
+        assert_eq!(wrong(None, Some(0)), None);
+        assert_eq!(wrong(Some(-5), None), None, "the worker finds out");
+        assert_eq!(wrong(Some(-5), Some(-20)), None);
+        assert_eq!(wrong(Some(0), Some(0)), None);
+        let error = wrong(Some(-5), Some(0)).expect("it may not");
+        assert_eq!(error.span, 7..9);
+        assert_eq!(error.message, "`measure.nice` is -5, and this process may go no lower than 0");
     }
 }

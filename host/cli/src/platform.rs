@@ -157,6 +157,26 @@ impl Machine {
         processors_of_list(field(&status, "Cpus_allowed_list:")?)
     }
 
+    /// The least nice value that this process may give itself or others of its own.
+    pub(crate) fn least_nice(&self) -> Option<i32> {
+        /// Bit of `CAP_SYS_NICE` in a set of capabilities: capabilities(7).
+        const MAY_BE_LESS_NICE: u32 = 23;
+        let status = self.text("/proc/self/status")?;
+        let capabilities = u64::from_str_radix(field(&status, "CapEff:")?, 16).ok()?;
+        if capabilities >> MAY_BE_LESS_NICE & 1 == 1 {
+            return Some(-20);
+        }
+        // What follows the program's name, which may have spaces and brackets: proc_pid_stat(5).
+        let stat = self.text("/proc/self/stat")?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        let own: i32 = fields.split_whitespace().nth(16)?.parse().ok()?;
+        // The soft limit is 20 less the value: getrlimit(2).
+        let limits = self.text("/proc/self/limits")?;
+        let limit = field(&limits, "Max nice priority")?.split_whitespace().next()?;
+        let allowed = limit.parse::<i32>().map_or(-20, |limit| 20 - limit);
+        Some(own.min(allowed.max(-20)))
+    }
+
     /// The different frequency governors in use.
     pub(crate) fn governors(&self) -> BTreeSet<String> {
         self.per_processor("cpufreq/scaling_governor").into_iter().collect()

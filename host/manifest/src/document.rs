@@ -15,8 +15,8 @@ use toml::de::DeValue;
 use crate::experiment::DeviceChoice;
 use crate::precisions::PerPrecision;
 use crate::scalar::{
-    BoundValue, Bytes, Id, Level, Nanoseconds, OptionText, PerCent, Percentile, PluginId, Positive,
-    SchemaVersion, Title,
+    BoundValue, Bytes, Id, Level, Nanoseconds, Nice, OptionText, PerCent, Percentile, PluginId,
+    Positive, SchemaVersion, Title,
 };
 use crate::shape::{At, Axis, Described, Json, List, Named, Node, Reader, Shape, Tables, table};
 
@@ -286,6 +286,9 @@ table! {
         /// Processors to measure on: `none` leaves it to the system, `auto` takes as many cores of
         /// one memory node as the backend has threads, and a list takes these, by number.
         "pin" pin: Pin, default "\"none\"";
+        /// Nice value of the worker, from -20, which is served first, to 19. Less than the host's own
+        /// needs a privilege. When absent: the host's own.
+        "nice" nice: Nice, optional;
         /// How often the device is looked at while queries are timed: its utilisation, clocks,
         /// temperature, power and what slows it, by a thread of its own. When absent: never.
         "device-sampling" device_sampling: Nanoseconds, optional;

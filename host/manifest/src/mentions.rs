@@ -41,6 +41,8 @@ pub struct Mentions {
     pub matrix: Option<Range<usize>>,
     /// `measure.pin`, where there is one.
     pub pin: Option<Range<usize>>,
+    /// `measure.nice`, where there is one.
+    pub nice: Option<Range<usize>>,
     /// `check.reference`, where there is one.
     pub reference: Option<Range<usize>>,
 }
@@ -120,6 +122,7 @@ impl Mentions {
             exclude: exclude.map(At::span),
             matrix: matrix.map(At::span),
             pin: measure.and_then(|table| table.get_ref().pin.as_ref()).map(At::span),
+            nice: measure.and_then(|table| table.get_ref().nice.as_ref()).map(At::span),
             reference: check.and_then(|table| table.get_ref().reference.as_ref()).map(At::span),
         }
     }

@@ -75,17 +75,23 @@ impl Shape for Pin {
 
 #[cfg(test)]
 mod tests {
+    use host_record::MeasureSettings;
+
     use super::*;
 
-    fn pin(value: &str) -> Result<Pin, String> {
+    fn measure(line: &str) -> Result<MeasureSettings, String> {
         let text = format!(
             "schema = 1\n[experiment]\nname = \"x\"\n[[model]]\nid = \"m\"\npath = \"m\"\n\
-             [[backend]]\nid = \"cpu\"\n[measure]\npin = {value}\n"
+             [[backend]]\nid = \"cpu\"\n[measure]\n{line}\n"
         );
         match crate::parse(&text) {
-            Ok(experiment) => Ok(experiment.measure.pin),
+            Ok(experiment) => Ok(experiment.measure),
             Err(errors) => Err(errors.errors[0].message.clone()),
         }
+    }
+
+    fn pin(value: &str) -> Result<Pin, String> {
+        measure(&format!("pin = {value}")).map(|measure| measure.pin)
     }
 
     #[test]
@@ -106,5 +112,19 @@ mod tests {
     ]
     "#
         );
+    }
+
+    #[test]
+    fn nice_values_are_those_of_the_system() {
+        let nice = |value: &str| measure(&format!("nice = {value}")).map(|measure| measure.nice);
+        assert_eq!(measure("").map(|measure| measure.nice), Ok(None));
+        assert_eq!(["-20", "0", "19"].map(nice), [-20, 0, 19].map(|value| Ok(Some(value))));
+        for (value, expected) in [
+            ("-21", "`measure.nice`: -21 is no nice value"),
+            ("20", "`measure.nice`: 20 is no nice value"),
+            ("\"high\"", "`measure.nice`: an integer was expected, found a string"),
+        ] {
+            assert_eq!(nice(value), Err(expected.to_owned()));
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::experiment::{
     PluginUse, Recommender,
 };
 use crate::mentions::Mentions;
-use crate::scalar::{Bytes, Id, Nanoseconds, Percentile, PluginId, Positive};
+use crate::scalar::{Bytes, Id, Nanoseconds, Nice, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables, suggestion};
 
 fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
@@ -829,6 +829,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         timeout,
         memory_limit,
         pin,
+        nice,
         device_sampling,
     } = table;
     if let Some(period) = device_sampling
@@ -948,6 +949,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
         pin: value(pin)?,
+        nice: value(nice).map(|Nice(value)| value),
         device_sampling_ns: value(device_sampling).map(|Nanoseconds(period)| period),
     })
 }

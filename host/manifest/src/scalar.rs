@@ -370,6 +370,33 @@ impl Shape for Percentile {
     }
 }
 
+/// A nice value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nice(pub(crate) i32);
+
+impl Shape for Nice {
+    const NAME: &'static str = "Nice";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        if !node.get_ref().is_integer() {
+            reader.wrong_type(node, "an integer", None);
+            return None;
+        }
+        let found = integer(node.get_ref()).and_then(|value| i32::try_from(value).ok());
+        let nice = found.filter(|value| (-20..=19).contains(value)).map(Self);
+        if nice.is_none() {
+            let message = format!("{} is no nice value", written(node));
+            let hint = "it may be -20, which is served first, to 19".to_owned();
+            reader.value_error(node, message, "out of range", hint);
+        }
+        nice
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": -20, "maximum": 19 })
+    }
+}
+
 /// A level of confidence, such as 0.99.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Level(pub(crate) Share);

@@ -7,7 +7,7 @@ The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
   the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, processes, confidence, `pin` where processors are chosen, and where
+- `measure`: warm-up, durations, queries, processes, confidence, `pin` where processors are chosen, `nice` where it is given, and where
   the scenario has them the samples per query and what is searched, but neither time-out, memory limit,
   rules nor a limit that only judges, which do not change the work;
 - `model`: the SHA-256 of the model file, null where there is none for the precision;
@@ -127,6 +127,9 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     // Looking may disturb, so it is another measurement.
     if let Some(period) = measure.device_sampling_ns {
         part["device-sampling-ns"] = period.into();
+    }
+    if let Some(nice) = measure.nice {
+        part["nice"] = nice.into();
     }
     match &measure.pin {
         Pin::None => {}
@@ -316,6 +319,10 @@ mod tests {
         assert!(!part(Pin::None).contains("pin"));
         assert!(part(Pin::Auto).contains(r#""pin":"auto""#));
         assert!(part(Pin::Processors(vec![0, 2])).contains(r#""pin":[0,2]"#));
+        let nice =
+            measure_part(&MeasureSettings { nice: Some(-5), ..measure() }, Scenario::SingleStream);
+        assert!(nice.contains(r#""nice":-5"#));
+        assert!(!part(Pin::None).contains("nice"));
     }
 
     #[test]

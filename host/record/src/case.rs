@@ -430,6 +430,9 @@ pub struct MeasureSettings {
     /// Processors to measure on.
     #[serde(default, skip_serializing_if = "Pin::is_none")]
     pub pin: Pin,
+    /// Nice value of the worker: −20 is served first, 19 last. `None`: the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
     /// How long it is from one look at the device to the next while queries are timed, in
     /// nanoseconds. `None`: it is not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -463,6 +466,7 @@ impl Default for MeasureSettings {
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
             pin: Pin::None,
+            nice: None,
             device_sampling_ns: None,
         }
     }

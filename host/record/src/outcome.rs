@@ -204,6 +204,12 @@ pub enum Failure {
         /// Which processors, and why not.
         detail: String,
     },
+    /// The worker could not be given the nice value that the manifest asks for.
+    #[error("cannot set the priority: {detail}")]
+    NotPrioritised {
+        /// Which value, why not, and what to do.
+        detail: String,
+    },
     /// The outputs are not those of the reference.
     #[error("the outputs are not the reference's ({difference}): {detail}")]
     Differs {

@@ -1,6 +1,6 @@
 /*!
-Binding the worker to processors, before the plugin is opened, so that every thread that it starts
-inherits it; and what is in force, whether asked for or not.
+Binding the worker to processors and setting its priority, before the plugin is opened, so that every
+thread that it starts inherits both; and what is in force, whether asked for or not.
 
 Memory is not bound: the kernel takes it from the node of whichever processor touches it first, and
 a worker whose processors are on one node touches it from there.
@@ -13,11 +13,12 @@ use host_record::{CaseSpec, Failure, Pin, Scheduling, list_of_processors, proces
 use crate::files::Files;
 use crate::platform;
 
-/// Binds this process as the case wants it, and says what is in force.
+/// Binds this process and sets its priority as the case wants it, and says what is in force.
 ///
 /// # Errors
 ///
-/// A failure that names the processors which are not there or may not be used.
+/// A failure that names the processors which are not there or may not be used, or the nice value that
+/// it may not have.
 pub(crate) fn pin(case: &CaseSpec, files: &Files) -> Result<Scheduling, Failure> {
     // Each client has the backend's threads at work at the same time.
     let clients = case.key.clients.unwrap_or(1);
@@ -33,6 +34,14 @@ pub(crate) fn pin(case: &CaseSpec, files: &Files) -> Result<Scheduling, Failure>
     if let Some(processors) = &wanted {
         platform::bind(processors).map_err(|error| Failure::NotPinned {
             detail: format!("to the processors {}: {error}", list_of_processors(processors)),
+        })?;
+    }
+    if let Some(nice) = case.measure.nice {
+        platform::set_nice(nice).map_err(|error| Failure::NotPrioritised {
+            detail: format!(
+                "`measure.nice` is {nice}: {error}; less than the host's own value needs the capability \
+                 `CAP_SYS_NICE` or a limit that allows it (`ulimit -e`)"
+            ),
         })?;
     }
     Ok(in_force(files, wanted.is_some()))
@@ -261,6 +270,16 @@ mod tests {
         let (last, now) = one.join().expect("the thread");
         assert_eq!(now, last);
         assert!(platform::bind(&[1 << 20]).is_err(), "there is no such processor");
+    }
+
+    /// In a thread of its own, since a thread is what gets it. Everybody may go back.
+    #[test]
+    fn the_nice_value_is_set_and_recorded() {
+        let mut case = case();
+        case.measure.nice = Some(19);
+        let thread = std::thread::spawn(move || pin(&case, &Files::this()));
+        let scheduling = thread.join().expect("the thread").expect("everybody may be nicer");
+        assert_eq!(scheduling.nice, Some(19));
     }
 
     #[test]

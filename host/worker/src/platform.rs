@@ -190,6 +190,11 @@ pub(crate) fn nice() -> Option<i32> {
     rustix::process::getpriority_process(None).ok()
 }
 
+/// Gives this thread, and those that it starts from now on, a nice value.
+pub(crate) fn set_nice(value: i32) -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, value)?)
+}
+
 /// Resident memory of this process in bytes, with shared pages divided among those who share them.
 /// The kernel walks the page tables for it, so it is not for the timed part.
 pub(crate) fn proportional_memory() -> Option<u64> {
