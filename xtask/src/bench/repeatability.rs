@@ -144,10 +144,10 @@ fn document(first: &[Measured], second: &[Measured], machine: &str) -> String {
         "# Whether two runs agree\n\n\
          `cargo xtask bench repeatability` runs the quickstart twice, one after the other, with the \
          release build, and writes this page. Two values agree where the intervals that the two runs state \
-         for them have values in common, or where they are the same. An interval of one process says how \
-         far the value of *that* process is known. It does not know how far processes differ, so that on a \
-         machine that others use as well two runs may differ by more than either says: this page shows by \
-         how much, and `processes` is what measures it.\n\n\
+         for them have values in common, or where they are the same. The quickstart measures each case in five \
+         processes, in rounds, so that its intervals are over processes: they say what other processes may \
+         measure, and are as wide as processes differ on this machine. Those within one process would not know of \
+         that, and two runs could differ by more than either says.\n\n\
          {machine}\n\n\
          Of {} values with an interval in both runs or the same in both, **{agree} agree** and **{differ} \
          differ**; {} have no interval, {} are gaps.\n\n\
