@@ -74,7 +74,21 @@ fn what_differs_from_the_reference_and_what_ran_elsewhere_fails_with_figures() {
     assert!(!folder.join("references").exists(), "they can be large");
     let page = fs::read_to_string(folder.join("reports/report.html")).expect("the report");
     assert!(page.contains("2 on FaultProvider"), "where the operators ran");
-    assert!(page.contains("outputs compared"));
+    assert!(
+        page.contains("Outputs compared with the reference&#39;s")
+            || page.contains("Outputs compared with the reference's")
+    );
+    assert!(page.contains("fault 0.1.0 on fault:0 in fp32"));
+    assert!(run.stdout.contains("--verbose shows by how much"), "{}", run.stdout);
+    let shown = place.run(&["results", "show", "latest", "--verbose"]).expect(0).stdout;
+    assert!(shown.contains("Outputs compared with fault 0.1.0 on fault:0 in fp32"), "{shown}");
+    assert!(shown.contains("0.0e0") && shown.contains("1e-4 + 1e-3"), "{shown}");
+    let shown = place.run(&["results", "show", "latest", "--format", "json"]).expect(0).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    let cases = shown["cases"].as_array().expect("cases");
+    let parity: Vec<_> = cases.iter().filter(|case| !case["parity"].is_null()).collect();
+    assert_eq!(parity[0]["parity"]["outputs"][0]["max-absolute-error"], 0.0, "{shown}");
+    assert_eq!(parity.len(), 1, "of those that were timed: {shown}");
     let asked = "SELECT name, provider FROM operators ORDER BY start_ns";
     let table = place.run(&["results", "query", asked, "--format", "csv"]).expect(0);
     assert_eq!(table.stdout, "name,provider\ncopied,FaultProvider\nsum,FaultProvider\n");

@@ -67,6 +67,42 @@ fn the_null_backend_passes_the_whole_suite() {
 }
 
 #[test]
+fn a_plugins_own_fixture_is_found_and_another_is_named_as_the_reason() {
+    let place = Place::new();
+    for id in ["null", "fault"] {
+        let folder = built().join("plugins").join(id);
+        let folder = folder.to_str().expect("UTF-8");
+        for target in [id, folder] {
+            let only = ["plugins", "test", target, "--only", "outputs"];
+            let ended = place.run(&only).expect(0);
+            assert!(ended.stdout.contains("ok      outputs are right\n"), "{}", ended.stdout);
+            assert!(ended.stderr.contains("fixture.toml"), "{}", ended.stderr);
+        }
+    }
+    // The same library in a folder without one.
+    let library = fs::read(built().join("plugins/null/libbackend_null.so")).expect("the library");
+    let bare = plugin(&place, "bare", &library, "");
+    let ended = place.run(&[
+        "plugins",
+        "test",
+        bare.to_str().expect("UTF-8"),
+        "--only",
+        "outputs are right",
+    ]);
+    let ended = ended.expect(4);
+    let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("with a tiny ONNX model in fp32, since no fixture was given"),
+        "{shown}"
+    );
+    assert!(shown.contains("--fixture FILE, or keep one as "), "{shown}");
+    // With one that is given it is not the reason.
+    let wrong = fixture(&place, "[3.0, -4.0]", "");
+    let ended = test(&place, "null", &wrong, &["--only", "outputs are right"]).expect(4);
+    assert!(!ended.stderr.contains("no fixture was given"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_backend_that_goes_wrong_fails_with_its_figures() {
     let place = Place::new();
     let wrong = fixture(&place, "[3.0, -4.0]", "options = { fault = \"wrong\" }");
@@ -208,7 +244,7 @@ fn a_plugin_whose_runtime_is_missing_names_the_command_that_installs_it() {
     let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(said), "{shown}");
     // With one that is named, it is checked.
-    let named = place.write("libdemo.so", "theirs");
+    let named = place.write("libdemo.so", "\x7fELF, theirs");
     let named = format!("demo={}", named.display());
     let fixture = fixture(&place, "[0.0, 0.0]", "");
     let only = ["--only", "outputs are right", "--runtime", &named];

@@ -182,7 +182,7 @@ fn a_run_installs_when_it_is_told_to_and_records_what_it_used() {
 #[test]
 fn nothing_is_downloaded_unasked_and_a_named_runtime_is_used() {
     let place = place();
-    let library = place.write("libdemo.so", "theirs");
+    let library = place.write("libdemo.so", "\x7fELF, theirs");
     let named = format!("null={}", library.display());
     let _ = place.run(&["run", "it.toml", "--runtime", &named]).expect(0);
     assert!(!place.path().join("data/tare/runtimes").exists());

@@ -97,8 +97,10 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
         for name in ["plugin.toml", "README.md"] {
             copy_if_changed(&source.join(name), &plugin.join(name))?;
         }
-        if source.join("runtime.lock").is_file() {
-            copy_if_changed(&source.join("runtime.lock"), &plugin.join("runtime.lock"))?;
+        for name in ["runtime.lock", "fixture.toml"] {
+            if source.join(name).is_file() {
+                copy_if_changed(&source.join(name), &plugin.join(name))?;
+            }
         }
     }
     for (kind, ids) in GUESTS {

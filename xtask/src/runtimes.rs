@@ -46,10 +46,17 @@ enum Needs {
 const SUITES: &[Suite] = &[
     suite("backends/cpu", "conformance", "cpu", Needs::Runtime),
     suite("backends/cpu", "onnxruntime", "cpu", Needs::Runtime),
-    suite("backends/cpu", "telemetry", "cpu", Needs::Runtime),
+    suite("backends/cpu", "quantised", "cpu", Needs::Runtime),
+    suite(
+        "backends/cpu",
+        "telemetry",
+        "cuda",
+        Needs::Request("its runtime is 1.5 GB; that of `cpu` is older than telemetry"),
+    ),
     suite("engines/onnxruntime", "allocator", "cpu", Needs::Runtime),
     suite("engines/onnxruntime", "older", "cpu", Needs::Elsewhere("it needs ONNX Runtime 1.22")),
     suite("backends/openvino", "conformance", "openvino", Needs::Runtime),
+    suite("backends/openvino", "quantised", "openvino", Needs::Runtime),
     suite("backends/openvino", "runtime", "openvino", Needs::Runtime),
     suite("backends/webgpu", "allocator", "webgpu", Needs::Vulkan),
     suite(
@@ -62,6 +69,7 @@ const SUITES: &[Suite] = &[
     suite("backends/rocm", "conformance", "rocm", Needs::Elsewhere("it needs an AMD GPU")),
     suite("backends/qnn", "conformance", "qnn", Needs::Request("its runtime is 120 MB")),
     suite("backends/qnn", "back_end", "qnn", Needs::Request("its runtime is 120 MB")),
+    suite("backends/qnn", "quantised", "qnn", Needs::Request("its runtime is 120 MB")),
     suite("backends/cuda", "conformance", "cuda", Needs::Elsewhere("it needs an NVIDIA GPU")),
 ];
 

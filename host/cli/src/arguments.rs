@@ -225,8 +225,8 @@ pub enum PluginsCommand {
         /// The plugin's folder, with a separator in it, such as ./scale; or the id of an installed one.
         #[arg(value_name = "DIR|ID", value_hint = ValueHint::DirPath)]
         plugin: String,
-        /// A model, inputs and the outputs that are right, as a TOML file; a tiny ONNX model in float32
-        /// where none is given.
+        /// A model, inputs and the outputs that are right, as a TOML file; where none is given, the
+        /// `fixture.toml` of the plugin's folder, or else a tiny ONNX model in float32.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         fixture: Option<PathBuf>,
         /// Make only the checks whose name has this in it, such as `shapes`.

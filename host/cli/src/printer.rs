@@ -90,6 +90,11 @@ impl Printer {
         self.err_is_terminal && !self.quiet && !self.verbose
     }
 
+    /// Whether more is to be said than is needed.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }

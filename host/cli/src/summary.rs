@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, Recommendation, Table, Verdict, Warning,
-    WarningKind,
+    CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Recommendation, Table,
+    Tolerance, Verdict, Warning, WarningKind,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -50,16 +50,37 @@ const HEADINGS: &[(&str, &str, u8)] = &[
     ("latency.p99", "p99", 1),
     ("throughput.samples", "throughput", 1),
     ("memory.peak", "peak memory", 3),
+    ("memory.device-peak", "device memory", 2),
+    ("memory.allocator-peak", "allocator's memory", 5),
+    ("energy.device-per-sample", "device energy/sample", 3),
+    ("energy.package-per-sample", "processor energy/sample", 3),
     ("accuracy.top1", "accuracy", 2),
     ("stability.changes", "steadiness", 5),
+];
+
+/// Metrics that many machines cannot have, such as the memory of a device where there is none beside the
+/// processor. They have a column where some case has a value, and not where all are gaps.
+const WHERE_THERE_IS: &[&str] = &[
+    "memory.device-peak",
+    "memory.allocator-peak",
+    "energy.device-per-sample",
+    "energy.package-per-sample",
 ];
 
 /// Cases whose evidence for a warning is written out; the others are counted.
 const EVIDENCE: usize = 3;
 
 /// Metrics of the plugins that come with the tool; every other metric is someone's own.
-const USUAL: &[&str] =
-    &["latency.", "throughput.", "memory.", "accuracy.", "startup.", "stability.", "scaling."];
+const USUAL: &[&str] = &[
+    "latency.",
+    "throughput.",
+    "memory.",
+    "energy.",
+    "accuracy.",
+    "startup.",
+    "stability.",
+    "scaling.",
+];
 
 impl Summary {
     /// Reads a run folder.
@@ -181,8 +202,8 @@ impl Summary {
         Table { columns, rows: self.cases.iter().map(row).collect() }
     }
 
-    /// The form for people.
-    pub(crate) fn human(&self, width: usize, palette: Palette) -> String {
+    /// The form for people; where it is verbose, with how outputs compared with the reference's.
+    pub(crate) fn human(&self, width: usize, palette: Palette, is_verbose: bool) -> String {
         let mut text = String::new();
         let common = Common::of(self.cases.iter().map(|case| &case.record.key));
         let mut heading = vec![self.header.experiment.clone()];
@@ -207,6 +228,14 @@ impl Summary {
                 let _ = writeln!(text, "{}", palette.faint(note));
             }
             text.push('\n');
+        }
+        match compared(&measured, &common, width, palette) {
+            Some(compared) if is_verbose => text.push_str(&compared),
+            Some(_) => {
+                let note = "outputs agree with the reference's; --verbose shows by how much";
+                let _ = writeln!(text, "{}\n", palette.faint(note));
+            }
+            None => {}
         }
         self.reasons(&mut text, &common, width, palette);
         for advice in &self.recommendations {
@@ -351,6 +380,13 @@ impl Case {
         }
     }
 
+    fn parity(&self) -> Option<&Parity> {
+        match &self.record.outcome {
+            Outcome::Finished(report) => report.conditions.parity.as_ref(),
+            _ => None,
+        }
+    }
+
     fn valid(&self) -> Option<bool> {
         match &self.record.outcome {
             Outcome::Finished(report) => report.verdict.as_ref().map(Verdict::is_valid),
@@ -429,6 +465,7 @@ impl Case {
             "pace": report.and_then(|report| report.pace.as_ref()),
             "search": report.and_then(|report| report.search.as_ref()),
             "warnings": self.warnings(),
+            "parity": self.parity(),
             "metrics": self.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
             "metric-errors": self.errors.iter().map(|(plugin, error)| json!({
                 "plugin": plugin, "error": error,
@@ -437,9 +474,76 @@ impl Case {
     }
 }
 
+/// What the outputs of each case were compared with, and how far they are from it: a table for each
+/// reference. `None` where none were compared.
+fn compared(cases: &[&Case], common: &Common, width: usize, palette: Palette) -> Option<String> {
+    let mut by_reference: Vec<(&str, Vec<Compared<'_>>)> = Vec::new();
+    for case in cases {
+        let Some(parity) = case.parity() else { continue };
+        let known = by_reference.iter().position(|(name, _)| *name == parity.reference);
+        let index = known.unwrap_or_else(|| {
+            by_reference.push((&parity.reference, Vec::new()));
+            by_reference.len() - 1
+        });
+        let outputs = parity.outputs.iter();
+        by_reference[index].1.extend(outputs.map(|output| (*case, parity.tolerance, output)));
+    }
+    let mut text = String::new();
+    for (reference, rows) in &by_reference {
+        let heading = format!("Outputs compared with {}", visible::line(reference));
+        let (drawn, _) = table::fit(columns_of_comparison(rows, common), width);
+        let _ = writeln!(text, "{}\n{drawn}\n", palette.heading(heading));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// An output of a case, with what was allowed.
+type Compared<'a> = (&'a Case, Tolerance, &'a OutputParity);
+
+fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> {
+    let column = |heading: &str, right: bool, cell: &dyn Fn(&Compared<'_>) -> String| {
+        let cells = rows.iter().map(cell).collect();
+        Column { right, ..Column::new(heading, cells) }
+    };
+    let small = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1e}"));
+    let mut columns: Vec<_> = common
+        .others()
+        .map(|axis| {
+            column(axis.heading(), axis.is_number(), &|(case, ..)| axis.value(&case.record.key))
+        })
+        .collect();
+    let names: BTreeSet<_> = rows.iter().map(|(_, _, output)| &output.name).collect();
+    if names.len() > 1 {
+        columns.push(column("output", false, &|(_, _, output)| output.name.clone()));
+    }
+    // Named after what is in them, and shorter where there is no room for it.
+    let mut figure = |heading: &str, short: &str, cell: &dyn Fn(&Compared<'_>) -> String| {
+        let long = column(heading, true, cell);
+        columns.push(Column { short: Some((short.into(), long.cells.clone())), ..long });
+    };
+    figure("max. absolute error", "absolute", &|(_, _, output)| small(output.max_absolute_error));
+    figure("max. relative error", "relative", &|(_, _, output)| small(output.max_relative_error));
+    figure("cosine", "cosine", &|(_, _, output)| {
+        output.cosine.map_or_else(String::new, |cosine| format!("{cosine:.6}"))
+    });
+    figure("top-1 the same", "top-1", &|(_, _, output)| {
+        output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
+    });
+    let allowed = column("allowed", false, &|(_, tolerance, _)| {
+        let Tolerance { absolute, relative, cosine } = tolerance;
+        format!("{absolute:e} + {relative:e} of the value, cosine {cosine}")
+    });
+    let short = rows.iter().map(|(_, Tolerance { absolute, relative, cosine }, _)| {
+        format!("{absolute:e} + {relative:e}, {cosine}")
+    });
+    columns.push(Column { short: Some(("allowed".into(), short.collect())), ..allowed });
+    columns
+}
+
 /// The column of a metric; `None` where no case has it.
 fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Column> {
-    if cases.iter().all(|case| case.metric(name).is_none()) {
+    let is_worth_it = |found: &MetricValue| found.value.is_ok() || !WHERE_THERE_IS.contains(&name);
+    if !cases.iter().any(|case| case.metric(name).is_some_and(is_worth_it)) {
         return None;
     }
     let cell = |case: &&Case| match case.metric(name) {
@@ -451,8 +555,10 @@ fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> O
         },
         None => String::new(),
     };
-    let cells = cases.iter().map(cell).collect();
-    Some(Column { right: true, gives_way, ..Column::new(heading, cells) })
+    let cells: Vec<_> = cases.iter().map(cell).collect();
+    // Where there is no room for it, that it is for each sample goes unsaid.
+    let short = heading.strip_suffix("/sample").map(|short| (short.to_owned(), cells.clone()));
+    Some(Column { right: true, gives_way, short, ..Column::new(heading, cells) })
 }
 
 /// Breaks text of anybody's into lines that fit, each beginning with `indent`.

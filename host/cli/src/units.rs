@@ -16,6 +16,7 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
         "ns" => duration(value),
         "B" => bytes(value),
         "1/s" => rate(value),
+        "J" => energy(value),
         "1" => number(value),
         other => format!("{} {other}", number(value)),
     }
@@ -50,6 +51,12 @@ pub(crate) fn bytes(value: f64) -> String {
         (1.0, "B"),
     ];
     scaled(value, UNITS, 1024.0)
+}
+
+/// An energy in joules.
+fn energy(joules: f64) -> String {
+    const UNITS: &[(f64, &str)] = &[(1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")];
+    scaled(joules, UNITS, 1000.0)
 }
 
 /// Something per second, without a prefix: rates are compared with one another.
@@ -142,6 +149,8 @@ mod tests {
             number(1234567.0),
             number(0.000001),
             quantity(3.0, "J"),
+            quantity(0.000_456, "J"),
+            quantity(3.0, "W"),
         ];
         insta::assert_snapshot!(written.join("\n"), @r#"
     0 ns
@@ -166,6 +175,8 @@ mod tests {
     1234567
     1.00e-6
     3 J
+    456 µJ
+    3 W
     "#);
     }
 }

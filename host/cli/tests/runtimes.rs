@@ -298,6 +298,25 @@ fn a_named_path_that_is_not_there_is_named_wherever_the_runtime_is_missing() {
 }
 
 #[test]
+fn a_named_folder_without_the_runtime_is_named_with_what_was_looked_for() {
+    let place = Place::new();
+    let folder = place.path("empty");
+    fs::create_dir(&folder).expect("a folder");
+    let named = format!("demo={}", folder.display());
+    for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
+        let arguments = [arguments, &["--runtime", &named, "--format", "json"]].concat();
+        let shown = said(place.host(&arguments));
+        assert!(shown.contains("is none: "), "{arguments:?}: {shown}");
+        assert!(shown.contains(" has neither *.so*, nor a folder `lib`"), "{arguments:?}: {shown}");
+    }
+    let output = place.host(&["runtimes", "list", "--runtime", &named, "--format", "json"]);
+    let output = { output }.output().expect("starting host");
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
+    assert_eq!(listed.expect("the plugin's runtime")["standing"], "named-other");
+}
+
+#[test]
 fn a_damaged_runtime_is_listed_with_the_command_that_repairs_it() {
     let place = Place::new();
     place.host(&["runtimes", "install", "demo"]).assert().success();

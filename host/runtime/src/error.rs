@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use host_record::RuntimeOrigin;
 use host_registry::MetadataError;
 
+use crate::installed::Flaw;
+
 /// Why pip did not bring a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipFault {
@@ -67,6 +69,28 @@ pub enum RuntimeError {
         origin: RuntimeOrigin,
         /// The folder or library.
         path: PathBuf,
+    },
+    /// What the user named is there, and is no runtime.
+    #[error("the runtime that {} names for plugin `{id}` is none: {} {detail}", naming(*.origin, .id), .path.display())]
+    NamedOther {
+        /// The plugin.
+        id: String,
+        /// Who named it.
+        origin: RuntimeOrigin,
+        /// The folder or file.
+        path: PathBuf,
+        /// What is wrong with it, in words that follow the path.
+        detail: String,
+    },
+    /// What is installed is not what was installed.
+    #[error("the runtime of plugin `{id}` in {} is not what was installed: {}", .folder.display(), listed(.flaws))]
+    NotAsInstalled {
+        /// The plugin.
+        id: String,
+        /// The runtime's folder.
+        folder: PathBuf,
+        /// What is wrong with it; at least one.
+        flaws: Vec<Flaw>,
     },
     /// A path that cannot be recorded.
     #[error("the runtime's path {} is not UTF-8, and results record it as text", .path.display())]
@@ -176,7 +200,10 @@ impl RuntimeError {
             Self::Lock(error) => {
                 format!("correct {}, or reinstall the plugin", error.file.display())
             }
-            Self::NamedMissing { .. } => {
+            Self::NotAsInstalled { id, .. } => {
+                format!("`host runtimes install {id}` puts it right")
+            }
+            Self::NamedMissing { .. } | Self::NamedOther { .. } => {
                 "name a folder with the runtime's libraries, or the library itself".into()
             }
             Self::NotUnicode { .. } => "give it a name in UTF-8".into(),
@@ -230,6 +257,14 @@ impl RuntimeError {
 /// The environment variable that names a plugin's runtime.
 pub(crate) fn variable(id: &str) -> String {
     format!("TARE_RUNTIME_{}", id.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Flaws in a few words.
+fn listed(flaws: &[Flaw]) -> String {
+    let shown: Vec<_> = flaws.iter().take(3).map(ToString::to_string).collect();
+    let more = flaws.len() - shown.len();
+    let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    format!("{}{more}", shown.join(", "))
 }
 
 fn naming(origin: RuntimeOrigin, id: &str) -> String {

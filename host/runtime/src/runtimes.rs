@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use glob::Pattern;
@@ -152,6 +152,9 @@ impl Runtimes {
             if !path.exists() {
                 return Err(RuntimeError::NamedMissing { id: id.clone(), origin, path });
             }
+            if let Some(detail) = no_runtime(plugin, &path)? {
+                return Err(RuntimeError::NamedOther { id: id.clone(), origin, path, detail });
+            }
             return ready(Ready { name: need.name.clone(), version: None, path, origin }).map(Some);
         }
         // What another plugin has installed under the same name is of other packages.
@@ -250,14 +253,24 @@ impl Runtimes {
 
 impl Ready {
     /// What results keep of it. A library is read; of a folder, `installed.json`, or else the libraries
-    /// that have names as in the plugin's lock.
+    /// that have names as in the plugin's lock. Of what is installed every file is read and held against
+    /// `installed.json`: a library that has changed since would be recorded as what it is not.
     ///
     /// # Errors
     ///
-    /// Where something cannot be read.
+    /// Where something cannot be read, or is not what was installed.
     pub fn identify(&self, plugin: &NativePlugin) -> Result<RuntimeIdentity, RuntimeError> {
         let hash = |path: &Path| sha256_of_file(path).map_err(RuntimeError::io("read", path));
         let record = self.path.join(installed::FILE);
+        if self.origin == RuntimeOrigin::Installed
+            && let Some(installed) = Installed::read(&self.path)?
+        {
+            let flaws = installed.verify(&self.path, |_| {})?;
+            if !flaws.is_empty() {
+                let (id, folder) = (plugin.metadata.id.clone(), self.path.clone());
+                return Err(RuntimeError::NotAsInstalled { id, folder, flaws });
+            }
+        }
         let sha256 = if self.path.is_file() {
             Some(hash(&self.path)?)
         } else if record.is_file() {
@@ -282,26 +295,80 @@ impl Ready {
 
     /// Files of a named folder that are called as files that the lock would have had installed.
     fn libraries(&self, plugin: &NativePlugin) -> Result<Vec<PathBuf>, RuntimeError> {
-        let Some(lock) = RuntimeLock::read(&plugin.folder)? else { return Ok(Vec::new()) };
-        let packages = lock.packages_for(&platform_name());
-        let names = packages.iter().flat_map(|package| &package.unpack).filter_map(|pattern| {
-            Pattern::new(pattern.as_str().rsplit('/').next().unwrap_or_default()).ok()
-        });
-        let names: Vec<_> = names.collect();
         let inner = self.path.join("lib");
         let folder = if inner.is_dir() { &inner } else { &self.path };
-        let read = |error| RuntimeError::io("read", folder)(error);
-        let mut libraries = Vec::new();
-        for entry in fs::read_dir(folder).map_err(read)? {
-            let path = entry.map_err(read)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_file() && names.iter().any(|pattern| pattern.matches(&name)) {
-                libraries.push(path);
-            }
-        }
-        libraries.sort();
-        Ok(libraries)
+        libraries(folder, &library_names(plugin)?)
     }
+}
+
+/// How libraries of a plugin's runtime are called, by its lock for this machine. What the system or
+/// somebody else has installed may have another version in its name, or none.
+fn library_names(plugin: &NativePlugin) -> Result<Vec<Pattern>, RuntimeError> {
+    let Some(lock) = RuntimeLock::read(&plugin.folder)? else { return Ok(Vec::new()) };
+    let packages = lock.packages_for(&platform_name());
+    let mut names: Vec<_> = packages
+        .iter()
+        .flat_map(|package| &package.unpack)
+        .filter_map(|pattern| {
+            let name = pattern.as_str().rsplit('/').next()?;
+            let name = match name.split_once(".so") {
+                Some((name, _)) => format!("{name}.so*"),
+                None => name.to_owned(),
+            };
+            let is_library =
+                name.starts_with("lib") || name.ends_with(".so*") || name.ends_with(".dll");
+            Pattern::new(&name).ok().filter(|_| is_library)
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// The files in a folder with such names, in order.
+fn libraries(folder: &Path, names: &[Pattern]) -> Result<Vec<PathBuf>, RuntimeError> {
+    let read = |error| RuntimeError::io("read", folder)(error);
+    let mut libraries = Vec::new();
+    for entry in fs::read_dir(folder).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_file() && names.iter().any(|pattern| pattern.matches(&name)) {
+            libraries.push(path);
+        }
+    }
+    libraries.sort();
+    Ok(libraries)
+}
+
+/// Why what is named can be no runtime of this plugin, in words that follow its path; `None` where it may be
+/// one. A plugin that can do without would else be told that it has one.
+fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, RuntimeError> {
+    if path.is_file() {
+        let is_library = is_library(path).map_err(RuntimeError::io("read", path))?;
+        return Ok((!is_library).then(|| "is a file and no library".to_owned()));
+    }
+    let names = library_names(plugin)?;
+    let mut folders = vec![path.to_owned()];
+    folders.extend(Some(path.join("lib")).filter(|inner| inner.is_dir()));
+    for folder in &folders {
+        // Without a lock nobody knows what it would be called.
+        if names.is_empty() || !libraries(folder, &names)?.is_empty() {
+            return Ok(None);
+        }
+    }
+    const NAMED: usize = 4;
+    let shown: Vec<_> = names.iter().take(NAMED).map(Pattern::as_str).collect();
+    let others = if names.len() > NAMED { " and the like" } else { "" };
+    let shown = shown.join(", ");
+    Ok(Some(format!("has neither {shown}{others}, nor a folder `lib` that does")))
+}
+
+/// Whether a file begins as libraries of Linux, macOS or Windows do.
+fn is_library(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    fs::File::open(path)?.take(4).read_to_end(&mut start)?;
+    const MACH_O: [[u8; 4]; 2] = [0xfeed_facf_u32.to_le_bytes(), 0xcafe_babe_u32.to_be_bytes()];
+    Ok(start == *b"\x7fELF" || start.starts_with(b"MZ") || MACH_O.iter().any(|it| start == *it))
 }
 
 /// Results are text, so that a path must be.

@@ -317,7 +317,7 @@ fn what_the_user_names_goes_before_what_is_installed() {
     place.install().expect("installing");
     let folder = place.path("theirs");
     fs::create_dir(&folder).expect("a folder");
-    fs::write(folder.join("libdemo.so.1"), b"theirs").expect("a library");
+    fs::write(folder.join("libdemo.so.1"), b"\x7fELF, theirs").expect("a library");
     fs::write(folder.join("README"), b"").expect("another file");
     let origin = |place: &Place| match place.standing() {
         Standing::Ready(ready) => {
@@ -334,7 +334,7 @@ fn what_the_user_names_goes_before_what_is_installed() {
     let first = identity.sha256.expect("of the library that the lock would have installed");
     fs::write(folder.join("README"), b"changed").expect("another file");
     assert_eq!(origin(&place).2.expect("readable").sha256.as_ref(), Some(&first));
-    fs::write(folder.join("libdemo.so.1"), b"changed").expect("a library");
+    fs::write(folder.join("libdemo.so.1"), b"\x7fELF, changed").expect("a library");
     assert_ne!(origin(&place).2.expect("readable").sha256, Some(first));
 
     let library = folder.join("libdemo.so.1");
@@ -347,4 +347,61 @@ fn what_the_user_names_goes_before_what_is_installed() {
     place.named.flags = BTreeMap::from([("demo-npu".into(), "/nonexistent/runtime".into())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("it is not there");
     insta::assert_snapshot!(error, @"the runtime that --runtime names for plugin `demo-npu` is not there: /nonexistent/runtime");
+}
+
+#[test]
+fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
+    let mut place = Place::new(&[(LIBRARY, b"code")], "demo/capi/libdemo.so.*");
+    let folder = place.path("theirs");
+    fs::create_dir_all(folder.join("lib")).expect("a folder");
+    for name in ["libother.so.1", "demo.so", "README"] {
+        fs::write(folder.join(name), b"\x7fELF").expect("a file");
+    }
+    place.named.flags = BTreeMap::from([("demo-npu".into(), folder.clone())]);
+    let error = place.runtimes().find(&place.plugin()).expect_err("none of it is the runtime's");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the runtime that --runtime names for plugin `demo-npu` is none: {} has neither \
+             libdemo.so*, nor a folder `lib` that does",
+            folder.display()
+        )
+    );
+    assert!(error.help().expect("a hint").contains("the library itself"));
+
+    // Whatever the version, in the folder or in its `lib`.
+    for name in ["libdemo.so.9", "libdemo.so", "lib/libdemo.so.1"] {
+        let library = folder.join(name);
+        fs::write(&library, b"\x7fELF").expect("a library");
+        assert!(matches!(place.standing(), Standing::Ready(_)), "{name}");
+        fs::remove_file(&library).expect("it is there");
+    }
+
+    let file = folder.join("README");
+    fs::write(&file, b"text").expect("a file");
+    place.named.flags = BTreeMap::from([("demo-npu".into(), file.clone())]);
+    let error = place.runtimes().find(&place.plugin()).expect_err("text");
+    let said = format!("is none: {} is a file and no library", file.display());
+    assert!(error.to_string().ends_with(&said), "{error}");
+}
+
+#[test]
+fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
+    let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/lib*");
+    place.install().expect("installing");
+    let identify = || match place.standing() {
+        Standing::Ready(ready) => ready.identify(&place.plugin()).map(|_| ready.path),
+        missing => panic!("{missing:?}"),
+    };
+    let folder = identify().expect("it is what was installed");
+    // Of the same size, so that a glance at it does not tell.
+    let library = folder.join("lib").join(LIBRARY.rsplit('/').next().expect("a name"));
+    fs::write(&library, b"CODE").expect("a library");
+    let error = identify().expect_err("it has changed").to_string();
+    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    fs::write(&library, b"code").expect("a library");
+    identify().expect("it is again");
+    fs::write(folder.join("lib/libc.so.6"), b"other").expect("a library");
+    let error = identify().expect_err("the loader would take it").to_string();
+    assert!(error.ends_with("lib/libc.so.6 does not belong to it"), "{error}");
 }

@@ -64,6 +64,11 @@ pub(crate) fn see(
             let said = nothing.unwrap_or_else(|| error.to_string());
             runtimes::explained(said, looked, &plugin.plugin, runtimes.find(&plugin.plugin))
         });
+        // One that can do without a runtime has devices all the same, and not those that were meant.
+        let devices = devices.and_then(|devices| match runtimes.find(&plugin.plugin) {
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Ok(devices),
+        });
         Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
     };
     std::thread::scope(|scope| {

@@ -154,7 +154,7 @@ fn show(path: &Path, printer: &Printer) -> Result<Exit> {
         document
     };
     if !printer.machine(document, || summary.rows()) {
-        printer.show(summary.human(printer.width(), printer.palette()));
+        printer.show(summary.human(printer.width(), printer.palette(), printer.is_verbose()));
         printer.status("Folder", path.display());
     }
     warn_of_flaws(&flaws, printer);

@@ -509,7 +509,8 @@ impl Begun {
             document
         };
         if !printer.machine(document, || summary.rows()) {
-            printer.show(format_args!("\n{}", summary.human(printer.width(), printer.palette())));
+            let text = summary.human(printer.width(), printer.palette(), printer.is_verbose());
+            printer.show(format_args!("\n{text}"));
         }
     }
 }

@@ -197,8 +197,9 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> Entry {
             entry.reason = Some(error.to_string());
             entry.standing = "damaged";
             match error {
-                RuntimeError::NamedMissing { origin, path, .. } => {
-                    entry.standing = NAMED_MISSING;
+                RuntimeError::NamedMissing { origin, path, .. }
+                | RuntimeError::NamedOther { origin, path, .. } => {
+                    entry.standing = if path.exists() { NAMED_OTHER } else { NAMED_MISSING };
                     entry.version = None;
                     entry.path = Some(path.display().to_string());
                     entry.origin = Some(origin);
@@ -217,11 +218,15 @@ const UNAVAILABLE: &str = "unavailable";
 /// The standing of a runtime whose named path is not there.
 const NAMED_MISSING: &str = "named-missing";
 
+/// The standing of a runtime whose named path is of something else.
+const NAMED_OTHER: &str = "named-other";
+
 /// A standing as people read it.
 fn standing(standing: &str) -> String {
     match standing {
         UNAVAILABLE => format!("not for {}", platform_name()),
         NAMED_MISSING => "named path is not there".into(),
+        NAMED_OTHER => "named path is no runtime".into(),
         other => other.into(),
     }
 }

@@ -10,7 +10,7 @@ use backend_fault::tare_backend_v1;
 use plugin_api::client::{Backend, Call, DataType, Error, ErrorCode, LoadRequest, TensorView};
 use plugin_testkit::{Fixture, Suite};
 
-const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture.toml");
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixture.toml");
 
 /// Only one backend of a library may be alive, and memory is measured: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {

@@ -8,6 +8,7 @@ README says which options there are, and which traps.
 */
 
 use std::ffi::c_void;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -219,9 +220,10 @@ impl Provider for Qnn {
         true
     }
 
-    /// Its own are 32 bits wide, and what does not fit ends the process.
-    fn largest_axis(&self) -> i64 {
-        u32::MAX.into()
+    /// Its own are 32 bits wide, and what does not fit ends the process. So does an axis of none where a
+    /// model is quantised, by a division.
+    fn axes(&self) -> RangeInclusive<i64> {
+        1..=u32::MAX.into()
     }
 
     fn options(&self, precision: &str) -> ProviderOptions {

@@ -142,13 +142,15 @@ impl Source {
     }
 
     fn check_axes(&self, shapes: &[&[i64]]) -> Result<()> {
-        let largest = self.provider.largest_axis();
+        let taken = self.provider.axes();
         for (input, shape) in self.info.inputs.iter().zip(shapes) {
-            if shape.iter().any(|size| *size > largest) {
+            if shape.iter().any(|size| !taken.contains(size)) {
                 let (name, provider) = (&input.name, self.provider.name());
                 let message = format!(
-                    "input `{name}` cannot have the shape {shape:?}: {provider} takes axes of up to \
-                     {largest}"
+                    "input `{name}` cannot have the shape {shape:?}: {provider} takes axes of {} \
+                     to {}",
+                    taken.start(),
+                    taken.end()
                 );
                 return Err(Error::new(ErrorCode::InvalidArgument, message));
             }

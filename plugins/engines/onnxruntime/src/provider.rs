@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use ort::AsPointer;
@@ -51,9 +52,9 @@ pub trait Provider: Send + Sync + 'static {
         false
     }
 
-    /// The largest size of an axis. Beyond it a provider may end the process instead of refusing.
-    fn largest_axis(&self) -> i64 {
-        i64::MAX
+    /// The sizes that an axis may have. Beyond them a provider may end the process instead of refusing.
+    fn axes(&self) -> RangeInclusive<i64> {
+        0..=i64::MAX
     }
 
     /// The device's memory and queue, where tensors live there. Without it tensors live in the host's

@@ -9,7 +9,7 @@ use report_common::{
 };
 
 use crate::judge::{Candidate, Reading, Verdict, differ, front, rated_in};
-use crate::options::{Limit, Objective, Options, limits, metric_name, objectives};
+use crate::options::{Limit, Objective, Options, is_of_device, limits, metric_name, objectives};
 
 /// Configurations that a title names before it only counts them.
 const MAXIMUM_NAMED: usize = 4;
@@ -550,8 +550,18 @@ impl<'a, 'o> Group<'a, 'o> {
             1 => "1 other configuration is".to_owned(),
             _ => format!("{dominated} other configurations are"),
         };
-        let considered: Vec<_> =
-            self.considered.iter().map(|objective| metric_name(&objective.metric)).collect();
+        // What the devices have no memory or counter for was not considered.
+        let is_told = |position: usize, objective: &Objective| {
+            let has = |it: &&Candidate<'_>| it.considered[position].is_ok();
+            !is_of_device(&objective.metric) || comparable.iter().any(has)
+        };
+        let considered: Vec<_> = self
+            .considered
+            .iter()
+            .enumerate()
+            .filter(|(position, objective)| is_told(*position, objective))
+            .map(|(_, objective)| metric_name(&objective.metric))
+            .collect();
         let considered = match considered.is_empty() {
             true => String::new(),
             false => format!(", and by {} where it differs clearly", join(&considered)),

@@ -4,7 +4,7 @@ use report_common::{
     Case, Configuration, OFFLINE, SINGLE_STREAM, humanise_interval, humanise_metric,
 };
 
-use crate::options::{Limit, Objective, Side, metric_name};
+use crate::options::{Limit, Objective, Side, is_of_device, metric_name, said_better_by};
 
 /// Without intervals there is no telling noise from difference. Values closer than this are then
 /// called the same.
@@ -204,6 +204,14 @@ impl<'a> Candidate<'a> {
         ruled_out: Option<String>,
     ) -> Self {
         let read = |metric: &str| Reading::new(&configuration, metric, rated_in);
+        let consider = |metric: &str| match said_better_by(metric) {
+            Some(better)
+                if considered.iter().any(|it| it.metric == better) && read(better).is_ok() =>
+            {
+                Err(format!("{} is counted in its place", metric_name(better)))
+            }
+            _ => read(metric),
+        };
         let judge = |limit: &Limit| {
             let reading = read(&limit.metric);
             match Verdict::new(limit, &reading) {
@@ -218,7 +226,7 @@ impl<'a> Candidate<'a> {
             label,
             limits: limits.iter().map(judge).collect(),
             objectives: objectives.iter().map(|objective| read(&objective.metric)).collect(),
-            considered: considered.iter().map(|objective| read(&objective.metric)).collect(),
+            considered: considered.iter().map(|objective| consider(&objective.metric)).collect(),
             configuration,
             ruled_out,
         }
@@ -309,7 +317,7 @@ impl<'a> Candidate<'a> {
 ///
 /// It does where it is at least as good in every objective, by the values themselves, and clearly
 /// better in one; unless `other` is clearly better in something that is considered, or has a value
-/// there where `one` has none. The first part alone is a strict order, and the exceptions only
+/// there where `one` has none and could have one. The first part alone is a strict order, and the exceptions only
 /// take pairs out of it, so there is always a configuration that nothing dominates.
 pub(crate) fn dominates(
     one: &Candidate<'_>,
@@ -329,7 +337,7 @@ pub(crate) fn dominates(
     let gives_away = considered.iter().zip(one.considered.iter().zip(&other.considered)).any(
         |(objective, readings)| match readings {
             (Ok(this), Ok(that)) => objective.better(that.value, this.value) && differ(this, that),
-            (Err(_), Ok(_)) => true,
+            (Err(_), Ok(_)) => !is_of_device(&objective.metric),
             (_, Err(_)) => false,
         },
     );

@@ -32,8 +32,12 @@ none: that configuration is not judged, and the advice says why.
 The default objectives are a low `latency.p99` and a high `throughput.samples`. Advice is given
 about the objectives on which no limit is set, as that one is settled by its limit. Nothing is
 recommended that another configuration *dominates*: one that is at least as good in every objective
-and clearly better in one, without being clearly worse in what is considered (`memory.peak` and
-`accuracy.top1`). Two values differ *clearly* where their intervals are apart, or, where either has
+and clearly better in one, without being clearly worse in what is considered: `memory.peak`, `accuracy.top1`, and
+where devices have them, their memory (`memory.device-peak`, or by the engine's allocator
+`memory.allocator-peak`) and the energy for each sample (`energy.device-per-sample`, or of the
+processor `energy.package-per-sample` where the device counts none). Memory and energy of devices are
+compared between those that have a figure: a processor has no device memory, which is neither good
+nor bad. Two values differ *clearly* where their intervals are apart, or, where either has
 none, by more than 5 %. Candidates that do not differ clearly from the best are named together, as a
 tie.
 
@@ -70,7 +74,7 @@ impl Recommender for Hardware {
         plugin_guest::describe!("hardware", {
             "limits" => "What must be kept to: objects of `metric` and `at-most` or `at-least`, a number in the metric's unit or text such as \"5ms\".",
             "objectives" => "Metrics to be best in; by default latency.p99 and throughput.samples.",
-            "considered" => "Metrics that count against a configuration where it is clearly worse; by default memory.peak and accuracy.top1.",
+            "considered" => "Metrics that count against a configuration where it is clearly worse; by default memory.peak, accuracy.top1, and where devices have them memory.device-peak or memory.allocator-peak, and energy.device-per-sample or energy.package-per-sample.",
         })
     }
 

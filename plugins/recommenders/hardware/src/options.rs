@@ -16,13 +16,47 @@ pub struct Options {
     pub considered: Vec<String>,
 }
 
+/// The device's memory, by its driver.
+const DEVICE_MEMORY: &str = "memory.device-peak";
+/// The device's memory, by the allocator of the engine.
+const ALLOCATOR_MEMORY: &str = "memory.allocator-peak";
+/// The device's energy.
+const DEVICE_ENERGY: &str = "energy.device-per-sample";
+/// The energy of the processors' packages.
+const PACKAGE_ENERGY: &str = "energy.package-per-sample";
+
+/// Whether a metric is one that depends on what a device is and counts. A device that has no memory
+/// of its own, or no counter, is then no worse than one that has: the metric is compared between
+/// those that have it.
+pub(crate) fn is_of_device(metric: &str) -> bool {
+    [DEVICE_MEMORY, ALLOCATOR_MEMORY, DEVICE_ENERGY, PACKAGE_ENERGY].contains(&metric)
+}
+
+/// The metric that says better what this one says. Of the device's memory its driver knows more than an
+/// allocator does; and where a device counts its energy, that of the processors beside it is not what
+/// the configuration takes.
+pub(crate) fn said_better_by(metric: &str) -> Option<&'static str> {
+    match metric {
+        ALLOCATOR_MEMORY => Some(DEVICE_MEMORY),
+        PACKAGE_ENERGY => Some(DEVICE_ENERGY),
+        _ => None,
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
-        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Self {
             limits: Vec::new(),
-            objectives: names(["latency.p99", "throughput.samples"]),
-            considered: names(["memory.peak", "accuracy.top1"]),
+            objectives: names(&["latency.p99", "throughput.samples"]),
+            considered: names(&[
+                "memory.peak",
+                DEVICE_MEMORY,
+                ALLOCATOR_MEMORY,
+                DEVICE_ENERGY,
+                PACKAGE_ENERGY,
+                "accuracy.top1",
+            ]),
         }
     }
 }
@@ -109,6 +143,10 @@ pub(crate) fn metric_name(metric: &str) -> String {
         Some(("latency", statistic)) => format!("{statistic} latency"),
         Some(("throughput", "samples")) => "throughput".to_owned(),
         Some(("memory", "peak")) => "peak memory".to_owned(),
+        Some(("memory", "device-peak")) => "device memory".to_owned(),
+        Some(("memory", "allocator-peak")) => "allocator's memory".to_owned(),
+        Some(("energy", "device-per-sample")) => "device energy per sample".to_owned(),
+        Some(("energy", "package-per-sample")) => "processor energy per sample".to_owned(),
         Some(("accuracy", "top1")) => "accuracy".to_owned(),
         _ => metric.to_owned(),
     }

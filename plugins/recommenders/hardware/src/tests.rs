@@ -517,3 +517,100 @@ fn empty_tables_are_an_error_that_says_so() {
     let error = Hardware::recommend(&tables, Options::default()).expect_err("no batch").to_string();
     insta::assert_snapshot!(error, @"view `cases`, row 1, column `batch`: expected an integer, found nothing");
 }
+
+/// Two backends, and what their devices count.
+fn devices() -> Tables {
+    let shape = Shape {
+        precisions: &["fp32"],
+        batches: &[1],
+        scenarios: &["single-stream"],
+        troubled: false,
+        ..COMPARISON
+    };
+    let mut tables = made_up::tables(&shape);
+    made_up::count_devices(&mut tables);
+    tables
+}
+
+#[test]
+fn memory_and_energy_of_devices_are_considered_where_there_are_any() {
+    let mut tables = devices();
+    // One has the lower latency and the other the higher throughput.
+    for (case, p99, throughput) in [(0, 1e6, 900.0), (1, 2e6, 2000.0)] {
+        made_up::set_value(&mut tables, case, "latency.p99", Some(p99), None);
+        made_up::set_value(&mut tables, case, "throughput.samples", Some(throughput), None);
+    }
+    let said = text(&advice(&tables, Options::default()));
+    assert!(
+        said.contains(
+            "by peak memory, device memory, device energy per sample, processor energy per sample and \
+             accuracy where it differs clearly"
+        ),
+        "{said}"
+    );
+    let of_gpu = said.lines().find(|line| line.starts_with("gpu:")).expect("its figures");
+    assert!(of_gpu.contains("device memory 732 MiB, device energy per sample 12.5 mJ"), "{of_gpu}");
+    assert!(!of_gpu.contains("processor energy") && !of_gpu.contains("allocator"), "{of_gpu}");
+    let of_cpu = said.lines().find(|line| line.starts_with("cpu:")).expect("its figures");
+    assert!(of_cpu.contains("processor energy per sample 31.0 mJ"), "{of_cpu}");
+}
+
+/// Two batch sizes of one GPU, of which the second is worse in every objective.
+fn worse_by_objectives() -> Tables {
+    let shape = Shape {
+        backends: &["cpu", "gpu"],
+        precisions: &["fp32"],
+        batches: &[1, 4],
+        scenarios: &["single-stream"],
+        troubled: false,
+        ..COMPARISON
+    };
+    let mut tables = made_up::tables(&shape);
+    made_up::count_devices(&mut tables);
+    for (case, p99, throughput) in
+        [(0, 9e6, 10.0), (1, 8e6, 20.0), (2, 1e6, 1000.0), (3, 2e6, 900.0)]
+    {
+        made_up::set_value(&mut tables, case, "latency.p99", Some(p99), None);
+        made_up::set_value(&mut tables, case, "throughput.samples", Some(throughput), None);
+        made_up::set_value(&mut tables, case, "memory.peak", Some(4e7), None);
+    }
+    tables
+}
+
+#[test]
+fn what_takes_clearly_less_of_the_device_is_not_dominated() {
+    let front = |tables: &Tables| {
+        let advice = advice(tables, Options::default());
+        let front = advice.iter().find(|it| it.attributes["kind"] == "front").expect("a front");
+        front.title.clone()
+    };
+    // A processor without device memory is not on the front for want of it.
+    assert_eq!(front(&worse_by_objectives()), "resnet-50: the Pareto front is gpu · batch 1");
+    for metric in ["memory.device-peak", "energy.device-per-sample"] {
+        let mut tables = worse_by_objectives();
+        made_up::set_value(&mut tables, 3, metric, Some(0.001), None);
+        assert_eq!(
+            front(&tables),
+            "resnet-50: the Pareto front is gpu · batch 1 and gpu · batch 4",
+            "{metric}"
+        );
+    }
+    // Beside the device's own energy, the processor's is not what a configuration takes.
+    for metric in ["memory.allocator-peak", "energy.package-per-sample"] {
+        let mut tables = worse_by_objectives();
+        made_up::set_value(&mut tables, 3, metric, Some(0.001), None);
+        assert_eq!(front(&tables), "resnet-50: the Pareto front is gpu · batch 1", "{metric}");
+    }
+}
+
+#[test]
+fn a_processors_energy_counts_where_that_is_what_there_is() {
+    let mut tables = worse_by_objectives();
+    for metric in ["energy.device-per-sample", "memory.device-peak"] {
+        made_up::set_value(&mut tables, 2, metric, None, None);
+        made_up::set_value(&mut tables, 3, metric, None, None);
+    }
+    made_up::set_value(&mut tables, 3, "energy.package-per-sample", Some(0.001), None);
+    let said = text(&advice(&tables, Options::default()));
+    assert!(said.contains("the Pareto front is gpu · batch 1 and gpu · batch 4"), "{said}");
+}

@@ -24,6 +24,7 @@ pub use label::{Labels, case_label};
 pub use number::{
     Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,
 };
+pub use ran::{OutputParity, Parity, Tolerance};
 pub use run::{
     Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
 };

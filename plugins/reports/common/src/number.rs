@@ -18,6 +18,10 @@ fn known(unit: &str) -> Option<(Family, f64)> {
         "MiB" => (Family::Bytes, 1024.0 * 1024.0),
         "GiB" => (Family::Bytes, 1024.0 * 1024.0 * 1024.0),
         "1/s" => (Family::Rate, 1.0),
+        "nJ" => (Family::Energy, 1.0),
+        "uJ" | "µJ" => (Family::Energy, 1e3),
+        "mJ" => (Family::Energy, 1e6),
+        "J" => (Family::Energy, 1e9),
         _ => return None,
     })
 }
@@ -45,6 +49,7 @@ pub fn parse_quantity(text: &str, unit: &str) -> Result<f64, String> {
         "%" if unit == "%" => return Ok(number),
         "/s" => (known("1/s"), known(unit)),
         "μs" => (known("µs"), known(unit)),
+        "μJ" => (known("µJ"), known(unit)),
         suffix => (known(suffix), known(unit)),
     };
     match (written, wanted) {
@@ -53,7 +58,8 @@ pub fn parse_quantity(text: &str, unit: &str) -> Result<f64, String> {
         }
         (Some(_), _) => Err(format!("`{text}` does not fit a value in `{unit}`")),
         (None, _) => Err(format!(
-            "`{suffix}` is no unit known here; there are ns, us, ms, s, B, KiB, MiB, GiB, 1/s and %"
+            "`{suffix}` is no unit known here; there are ns, us, ms, s, B, KiB, MiB, GiB, nJ, uJ, mJ, J, \
+             1/s and %"
         )),
     }
 }
@@ -63,6 +69,7 @@ enum Family {
     Time,
     Bytes,
     Rate,
+    Energy,
 }
 
 impl Family {
@@ -77,6 +84,7 @@ impl Family {
                 (1024.0 * 1024.0 * 1024.0 * 1024.0, "TiB"),
             ],
             Self::Rate => &[(1.0, "/s")],
+            Self::Energy => &[(1.0, "nJ"), (1e3, "µJ"), (1e6, "mJ"), (1e9, "J")],
         }
     }
 }
@@ -236,6 +244,8 @@ mod tests {
             (0.971, "1"),
             (1234.0, "1"),
             (2.5, "J"),
+            (0.000_456, "J"),
+            (5263.9, "J"),
             (12.345, "%"),
             (f64::NAN, "ns"),
             (-45_234.0, "ns"),
@@ -243,7 +253,7 @@ mod tests {
         .iter()
         .map(|(value, unit)| humanise(*value, unit).replace(THIN, " "))
         .collect();
-        insta::assert_snapshot!(written.join("; "), @"0 ns; 7.00 ns; 1.00 µs; 45.2 µs; 12.3 ms; 3.20 s; 4500 s; 500 ms; 512 B; 1.00 KiB; 7.00 MiB; 123/s; 152 340/s; 0.971; 1234; 2.50 J; 12.3 %; NaN ns; -45.2 µs");
+        insta::assert_snapshot!(written.join("; "), @"0 ns; 7.00 ns; 1.00 µs; 45.2 µs; 12.3 ms; 3.20 s; 4500 s; 500 ms; 512 B; 1.00 KiB; 7.00 MiB; 123/s; 152 340/s; 0.971; 1234; 2.50 J; 456 µJ; 5264 J; 12.3 %; NaN ns; -45.2 µs");
     }
 
     #[test]
@@ -287,12 +297,14 @@ mod tests {
             ("95 %", "%", 95.0),
             ("1000/s", "1/s", 1000.0),
             ("12µs", "ns", 12_000.0),
+            ("40mJ", "J", 0.04),
+            ("7 µJ", "J", 7e-6),
         ] {
             let read = parse_quantity(text, unit).expect("a quantity");
             assert!((read - expected).abs() < 1e-9 * expected, "{text} as {read}");
         }
         insta::assert_snapshot!(parse_quantity("5ms", "B").unwrap_err(), @"`5ms` does not fit a value in `B`");
-        insta::assert_snapshot!(parse_quantity("5 parsecs", "ns").unwrap_err(), @"`parsecs` is no unit known here; there are ns, us, ms, s, B, KiB, MiB, GiB, 1/s and %");
+        insta::assert_snapshot!(parse_quantity("5 parsecs", "ns").unwrap_err(), @"`parsecs` is no unit known here; there are ns, us, ms, s, B, KiB, MiB, GiB, nJ, uJ, mJ, J, 1/s and %");
         insta::assert_snapshot!(parse_quantity("fast", "ns").unwrap_err(), @"`fast` does not begin with a number; write one such as `5ms`");
     }
 

@@ -1,6 +1,82 @@
-//! What the view `cases` says of where a case ran and of how its outputs compared, in a few words.
+//! What the view `cases` says of where a case ran, in a few words, and of how its outputs compared.
 
+use serde::Deserialize;
 use serde_json::Value;
+
+/// How the outputs of a case compared with those of the reference, before it was timed and after.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Parity {
+    /// The reference in words: `cpu 0.1.0 on cpu:0 in fp32`.
+    pub reference: String,
+    /// What was allowed.
+    pub tolerance: Tolerance,
+    /// Different batches that were compared.
+    pub batches: u64,
+    /// Each output.
+    pub outputs: Vec<OutputParity>,
+}
+
+/// How far an output may be from the reference's: |output − reference| ≤ `absolute` + `relative` ·
+/// |reference|, and a cosine of at least `cosine`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Tolerance {
+    /// What a value may be off by, whatever its size.
+    pub absolute: f64,
+    /// What it may be off by besides, as a part of the reference's value.
+    pub relative: f64,
+    /// The least cosine of the angle between output and reference.
+    pub cosine: f64,
+}
+
+/// How one output compared, over all batches. What is infinite, not a number or not defined is `None`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct OutputParity {
+    /// The output's name.
+    pub name: String,
+    /// Greatest difference.
+    pub max_absolute_error: Option<f64>,
+    /// Greatest difference as a part of the reference's value.
+    pub max_relative_error: Option<f64>,
+    /// Cosine of the angle between output and reference.
+    pub cosine: Option<f64>,
+    /// Share of rows whose greatest value is in the same place, 0 to 1.
+    pub top1: Option<f64>,
+}
+
+impl Tolerance {
+    /// In words: `1e-4 + 1e-3 of the value, cosine 0.9999`.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let Self { absolute, relative, cosine } = self;
+        format!("{absolute:e} + {relative:e} of the value, cosine {cosine}")
+    }
+}
+
+impl OutputParity {
+    /// The figures in words, in the order of [`Self::HEADINGS`]. What there is none of is a dash.
+    #[must_use]
+    pub fn written(&self) -> [String; 4] {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());
+        [
+            or_dash(self.max_absolute_error.map(|error| format!("{error:.1e}"))),
+            or_dash(self.max_relative_error.map(|error| format!("{error:.1e}"))),
+            or_dash(self.cosine.map(|cosine| format!("{cosine:.6}"))),
+            or_dash(self.top1.map(|share| format!("{:.1} %", 100.0 * share))),
+        ]
+    }
+
+    /// What the figures are, as headings of columns.
+    pub const HEADINGS: [&'static str; 4] =
+        ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
+}
+
+/// How outputs compared, from the column `conditions`.
+pub(crate) fn parity(conditions: Option<&str>) -> Option<Parity> {
+    let mut conditions: Value = serde_json::from_str(conditions?).ok()?;
+    serde_json::from_value(conditions["parity"].take()).ok()
+}
 
 /// Facts from the column `conditions`, each with its name.
 pub(crate) fn facts(conditions: Option<&str>) -> Vec<(&'static str, String)> {
@@ -12,7 +88,6 @@ pub(crate) fn facts(conditions: Option<&str>) -> Vec<(&'static str, String)> {
     facts.extend(measured("placement").and_then(|placement| operators(&placement)));
     facts.extend(allocator(&conditions["memory"]["allocator"]["Ok"]));
     facts.extend(measured("device-state").and_then(|states| device_state(&states)));
-    facts.extend(parity(&conditions["parity"]));
     facts
 }
 
@@ -92,26 +167,6 @@ fn device_state(states: &Value) -> Option<(&'static str, String)> {
     Some(("what the device did", format!("{} ({looks} looks)", said.join(", "))))
 }
 
-fn parity(parity: &Value) -> Option<(&'static str, String)> {
-    let reference = parity["reference"].as_str()?;
-    let outputs = parity["outputs"].as_array()?;
-    let worst =
-        |name: &str| outputs.iter().filter_map(|output| output[name].as_f64()).reduce(f64::max);
-    let least =
-        |name: &str| outputs.iter().filter_map(|output| output[name].as_f64()).reduce(f64::min);
-    let mut text = format!("with {reference}");
-    if let Some(error) = worst("max-absolute-error") {
-        text += &format!(": off by {error:.1e} at most");
-    }
-    if let Some(cosine) = least("cosine") {
-        text += &format!(", cosine {cosine:.6}");
-    }
-    if let Some(share) = least("top1") {
-        text += &format!(", top-1 the same in {:.1} %", 100.0 * share);
-    }
-    Some(("outputs compared", text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,11 +187,7 @@ mod tests {
                 "clock-hertz": { "minimum": 1.2e9, "mean": 1.9e9, "maximum": 1.98e9 },
                 "temperature-celsius": { "minimum": 40.0, "mean": 50.0, "maximum": 54.0 },
                 "slowed-by": [{ "by": "power", "looks": 3 }, { "by": "heat", "looks": 1 }]
-            } },
-            "parity": { "reference": "cpu 0.1.0 on cpu:0 in fp32", "outputs": [
-                { "max-absolute-error": 0.00012, "cosine": 0.9999995, "top1": null },
-                { "max-absolute-error": 0.00002, "cosine": 0.99999, "top1": 0.995 }
-            ] }
+            } }
         }"#;
         let facts = facts(Some(conditions));
         let facts: Vec<_> = facts.iter().map(|(name, text)| (*name, text.as_str())).collect();
@@ -157,11 +208,6 @@ mod tests {
                     "busy 93 % of the time, clock 1200 to 1980 MHz, 54 °C at most, slowed by power in 3, \
                      by heat in 1 (40 looks)"
                 ),
-                (
-                    "outputs compared",
-                    "with cpu 0.1.0 on cpu:0 in fp32: off by 1.2e-4 at most, cosine 0.999990, top-1 \
-                     the same in 99.5 %"
-                ),
             ]
         );
     }
@@ -171,6 +217,26 @@ mod tests {
         let gap = r#"{ "placement": { "Err": { "kind": "not-measured", "reason": "x" } } }"#;
         for conditions in [None, Some(""), Some("{}"), Some(gap)] {
             assert_eq!(facts(conditions), []);
+            assert_eq!(parity(conditions), None);
         }
+    }
+
+    #[test]
+    fn what_outputs_were_compared_with_is_told_with_all_figures() {
+        let conditions = r#"{ "parity": {
+            "reference": "cpu 0.1.0 on cpu:0 in fp32", "batches": 4,
+            "tolerance": { "absolute": 0.0001, "relative": 0.001, "cosine": 0.9999 },
+            "outputs": [
+                { "name": "a", "values": 40, "beyond": 0, "max-absolute-error": 0.00012,
+                  "max-relative-error": 0.0034, "cosine": 0.9999995, "top1": 0.995 },
+                { "name": "b", "values": 4, "beyond": 0, "max-absolute-error": 0.0,
+                  "max-relative-error": null, "cosine": null, "top1": null }
+            ]
+        } }"#;
+        let parity = parity(Some(conditions)).expect("a comparison");
+        assert_eq!((&*parity.reference, parity.batches), ("cpu 0.1.0 on cpu:0 in fp32", 4));
+        assert_eq!(parity.tolerance.written(), "1e-4 + 1e-3 of the value, cosine 0.9999");
+        assert_eq!(parity.outputs[0].written(), ["1.2e-4", "3.4e-3", "1.000000", "99.5 %"]);
+        assert_eq!(parity.outputs[1].written(), ["0.0e0", "—", "—", "—"]);
     }
 }

@@ -92,8 +92,10 @@ pub struct Case {
     pub search: Option<RateSearch>,
     /// What it was measured under, as far as the host says.
     pub surroundings: Surroundings,
-    /// Where a case ran and how its outputs compared: names and values.
+    /// Where a case ran: names and values.
     pub ran: Vec<(&'static str, String)>,
+    /// How its outputs compared with those of a reference, where the manifest asked for that.
+    pub parity: Option<crate::Parity>,
     /// What the backend says that it used.
     pub used: BTreeMap<String, String>,
     /// Values of metrics, in the host's order.
@@ -523,6 +525,7 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         lateness_max_ns: whole("lateness_max_ns")?,
     };
     let ran = crate::ran::facts(text("conditions")?);
+    let parity = crate::ran::parity(text("conditions")?);
     Ok(Case {
         id: row.text("case_id")?.to_owned(),
         model: row.text("model")?.to_owned(),
@@ -548,6 +551,7 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         clock: owned(text("clock_source")?).map(|source| (source, resolution)),
         stages,
         ran,
+        parity,
         open_loop,
         search: parsed(text("search")?),
         surroundings: parsed(text("conditions")?).unwrap_or_default(),

@@ -29,17 +29,31 @@ pub enum SummaryCell<'a> {
 }
 
 /// Wanted columns: heading, the metric's name, and the prefix of a name that will do as well.
-const COLUMNS: [(&str, &str, &str); 7] = [
+const COLUMNS: [(&str, &str, &str); 11] = [
     ("p50", "latency.p50", ""),
     ("p90", "latency.p90", ""),
     ("p99", "latency.p99", ""),
     ("throughput", "throughput.samples", ""),
     ("peak memory", "memory.peak", "memory.peak"),
+    ("device memory", "memory.device-peak", ""),
+    ("allocator's memory", "memory.allocator-peak", ""),
+    ("device energy per sample", "energy.device-per-sample", ""),
+    ("processor energy per sample", "energy.package-per-sample", ""),
     ("accuracy", "accuracy.top1", "accuracy."),
     ("steadiness", "stability.changes", ""),
 ];
 
-/// The columns for which some case has a value or a gap.
+/// Metrics that many machines cannot have, such as the memory of a device where there is none beside the
+/// processor. A column of nothing but gaps would say no more than that.
+const WHERE_THERE_IS: [&str; 4] = [
+    "memory.device-peak",
+    "memory.allocator-peak",
+    "energy.device-per-sample",
+    "energy.package-per-sample",
+];
+
+/// The columns for which some case has a value or a gap; of memory and energy of the device, of what its
+/// engine's allocator counted and of the processor's energy, those for which some case has a value.
 #[must_use]
 pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
     let metrics = run.metrics();
@@ -49,10 +63,13 @@ pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
             || metrics.iter().find(|metric| !prefix.is_empty() && metric.starts_with(prefix));
         exact.or_else(close).map(|metric| (*metric).to_owned())
     };
+    let has_value = |metric: &str| run.cases.iter().any(|case| case.value(metric).is_some());
     COLUMNS
         .iter()
         .filter_map(|(heading, name, prefix)| {
-            Some(SummaryColumn { heading, metric: find(name, prefix)? })
+            let metric = find(name, prefix)?;
+            let is_wanted = !WHERE_THERE_IS.contains(&&*metric) || has_value(&metric);
+            is_wanted.then_some(SummaryColumn { heading, metric })
         })
         .collect()
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::{
-    Advice, Case, Configuration, Disturbance, Gap, Labels, Outcome, REASON, Run, SINGLE_STREAM,
-    SummaryCell, case_label, configurations, excerpt, humanise, humanise_interval, humanise_metric,
-    summary_columns,
+    Advice, Case, Configuration, Disturbance, Gap, Labels, Outcome, OutputParity, REASON, Run,
+    SINGLE_STREAM, SummaryCell, case_label, configurations, excerpt, humanise, humanise_interval,
+    humanise_metric, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -36,6 +36,7 @@ pub(crate) fn page(run: &Run) -> Markup {
         ("trade", "Throughput against latency", trades(run)),
         ("warnings", "Warnings", warnings(run, &labels)),
         ("missing", "Not measured", missing(run, &labels)),
+        ("parity", "Outputs compared with the reference's", parity(run, &labels)),
         ("method", "How it was measured", method(run, &labels)),
         ("values", "All values", values(run, &labels)),
         ("machine", "Machine", machine(run)),
@@ -608,6 +609,40 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
                         th scope="row" { (link(case, labels)) }
                         td { span.tag { (warning.kind) } }
                         td { (warning.evidence) }
+                    }
+                } } }
+            }
+        }
+    })
+}
+
+/// What the outputs of each case were compared with, and how far they are from it.
+fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
+    let compared: Vec<_> =
+        run.cases.iter().filter_map(|case| Some((case, case.parity.as_ref()?))).collect();
+    if compared.is_empty() {
+        return None;
+    }
+    Some(html! {
+        p {
+            "The same inputs went through the reference, and each output was compared with its output, before the case was timed and again after. A case whose outputs are off by more than is allowed fails."
+        }
+        div.scroll tabindex="0" role="group" aria-label="Table of outputs compared" {
+            table {
+                thead { tr {
+                    th scope="col" { "case" } th scope="col" { "output" }
+                    th scope="col" { "compared with" }
+                    @for heading in OutputParity::HEADINGS { th.number scope="col" { (heading) } }
+                    th.number scope="col" { "batches" } th scope="col" { "allowed" }
+                } }
+                tbody { @for (case, parity) in compared { @for output in &parity.outputs {
+                    tr {
+                        th scope="row" { (link(case, labels)) }
+                        td { (output.name) }
+                        td { (parity.reference) }
+                        @for figure in output.written() { td.number { (figure) } }
+                        td.number { (parity.batches) }
+                        td { (parity.tolerance.written()) }
                     }
                 } } }
             }

@@ -223,3 +223,35 @@ fn a_run_without_cases_is_a_page() {
     }
     assert!(rendered(&tables).contains("The plan has no case."));
 }
+
+#[test]
+fn what_devices_count_has_columns_where_there_is_any() {
+    let mut tables = advised(&COMPARISON);
+    assert!(!rendered(&tables).contains(">device memory<"));
+    made_up::count_devices(&mut tables);
+    let page = rendered(&tables).replace('\u{202f}', " ");
+    for heading in ["device memory", "device energy per sample", "processor energy per sample"] {
+        assert!(page.contains(&format!("scope=\"col\">{heading}</th>")), "{heading}");
+    }
+    assert!(page.contains("732 MiB") && page.contains("12.5 mJ") && page.contains("31.0 mJ"));
+    assert!(page.contains("device memory: the backend does not count it"));
+}
+
+#[test]
+fn outputs_that_were_compared_are_told_with_all_figures() {
+    let mut tables = advised(&COMPARISON);
+    assert!(!rendered(&tables).contains("id=\"parity\""));
+    made_up::compare_outputs(&mut tables, 2);
+    let page = rendered(&tables);
+    assert!(page.contains("id=\"parity\""));
+    for said in [
+        "<td>logits</td><td>cpu 0.1.0 on cpu:0 in fp32</td>",
+        ">3.4e-3</td>",
+        ">5.6e-3</td>",
+        ">0.999987</td>",
+        ">97.5 %</td>",
+        "1e-2 + 2e-2 of the value, cosine 0.999",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+}

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Case, Gap, Labels, Outcome, REASON, Run, SummaryCell, case_label, excerpt, humanise,
-    summary_columns, visible,
+    Case, Gap, Labels, Outcome, OutputParity, REASON, Run, SummaryCell, case_label, excerpt,
+    humanise, summary_columns, visible,
 };
 
 /// The report.
@@ -63,6 +63,7 @@ fn page(run: &Run) -> String {
     results(&mut page, run, &labels);
     missing(&mut page, run, &labels);
     warnings(&mut page, run, &labels);
+    parity(&mut page, run, &labels);
     details(&mut page, run);
     page.0
 }
@@ -223,6 +224,32 @@ fn list(page: &mut Page, heading: &str, items: &[(String, Vec<String>)]) {
         let _ = writeln!(page.0, "- {} more", items.len() - MAXIMUM_ROWS);
     }
     page.0.push('\n');
+}
+
+/// What the outputs of each case were compared with, and how far they are from it.
+fn parity(page: &mut Page, run: &Run, labels: &Labels) {
+    let mut headings = vec!["case", "output", "compared with"];
+    headings.extend(OutputParity::HEADINGS);
+    headings.push("allowed");
+    let numeric = [false, false, false, true, true, true, true, false];
+    let compared = run.cases.iter().filter_map(|case| Some((case, case.parity.as_ref()?)));
+    let rows: Vec<_> = compared
+        .flat_map(|(case, parity)| {
+            parity.outputs.iter().map(move |output| {
+                let mut row =
+                    vec![labels.label(case), output.name.clone(), parity.reference.clone()];
+                row.extend(output.written());
+                row.push(parity.tolerance.written());
+                row.iter().map(|cell| escape(cell)).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.line("<details><summary>Outputs compared with the reference's</summary>");
+    page.table(&headings, &numeric, &rows, MAXIMUM_DETAILS);
+    page.line("</details>");
 }
 
 fn details(page: &mut Page, run: &Run) {
@@ -413,6 +440,49 @@ mod tests {
         assert!(text.contains("- Gap: gpu:0 computes in fp32 and fp16, not in int8 ("));
         assert!(text.contains("- p99: needs 368 queries, has "));
         assert!(text.contains("- **drift**: the median of the last fifth"));
+    }
+
+    #[test]
+    fn what_devices_count_has_columns_where_there_is_any() {
+        let mut tables = made_up::tables(&COMPARISON);
+        let heading = |tables: &Tables| {
+            rendered(tables)
+                .lines()
+                .find(|line| line.starts_with("| case | p50"))
+                .map(str::to_owned)
+        };
+        let without = heading(&tables).expect("a table");
+        assert!(!without.contains("device") && !without.contains("energy"), "{without}");
+        made_up::count_devices(&mut tables);
+        let with = heading(&tables).expect("a table");
+        assert!(
+            with.contains(
+                "| peak memory | device memory | allocator's memory | device energy per sample | \
+                 processor energy per sample | accuracy |"
+            ),
+            "{with}"
+        );
+        let text = rendered(&tables).replace('\u{202f}', " ");
+        let row = |start: &str| {
+            text.lines().find(|line| line.starts_with(start)).map(str::to_owned).expect(start)
+        };
+        let gpu = row("| gpu · fp32 · batch 4 · single-stream |");
+        assert!(gpu.contains("| 732 MiB | 488 MiB | 12.5 mJ | 2.00 mJ |"), "{gpu}");
+        let processor = row("| cpu · fp32 · batch 4 · single-stream |");
+        assert!(processor.contains("| gap | gap | gap | 31.0 mJ |"), "{processor}");
+        assert!(text.contains("device memory: the backend does not count it"));
+    }
+
+    #[test]
+    fn outputs_that_were_compared_are_told_with_all_figures() {
+        let mut tables = made_up::tables(&COMPARISON);
+        assert!(!rendered(&tables).contains("Outputs compared"));
+        made_up::compare_outputs(&mut tables, 2);
+        let text = rendered(&tables);
+        assert!(text.contains(
+            "| logits | cpu 0.1.0 on cpu:0 in fp32 | 3.4e-3 | 5.6e-3 | 0.999987 | 97.5 % | 1e-2 + \
+             2e-2 of the value, cosine 0.999 |"
+        ), "{text}");
     }
 
     #[test]
