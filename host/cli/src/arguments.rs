@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -319,8 +320,8 @@ pub enum ResultsCommand {
         /// The file. Its ending says the format: .csv, .parquet, or .jsonl.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         to: PathBuf,
-        /// What to export: `samples`, `outputs`, or a view such as `cases` and `results`.
-        #[arg(long, default_value = "results", value_name = "VIEW")]
+        /// What to export; docs/reference/views.md lists the columns.
+        #[arg(long, default_value = "results", value_name = "VIEW", value_parser = PossibleValuesParser::new(host_store::exported_views()))]
         view: String,
     },
     /// Compute metrics of a run anew from its recorded samples, with the plugins found now.
@@ -346,20 +347,25 @@ pub enum ResultsCommand {
 
 const COMPARE_HELP: &str = "\
 Cases are matched by their id, so that only what is defined alike is compared. Of each the median
-latency of the second run is held against that of the first, each with its interval at 95 %: over
-processes where there are several, and otherwise for as many independent queries as they are worth.
-Where the intervals are apart, the case is slower or faster. Where they overlap, where there is
-none, or where a result is invalid, it cannot be told, which does not mean that nothing changed;
-`processes = 5` under [measure] makes it easier to tell.
+latency of the second run is held against that of the first. It takes several processes of both
+runs to tell, as `processes = 5` under [measure] asks for: processes differ by more than the queries
+of one do. Where their intervals at 95 % are apart, the case is slower or faster. Where they
+overlap, where there is none, where a run has a single process or where a result is invalid, it
+cannot be told, which does not mean that nothing changed. Of a single process the interval within is
+shown, which says nothing of the next process.
 
-The last column is the test of Mann and Whitney: in how many pairs of a first and a second value the
-second is the larger, and how often chance alone would set two runs so far apart.";
+The last column says in how many pairs of a first and a second value the second is the larger. Of
+processes the values are their medians, and p is that of the test of Mann and Whitney: how often
+chance alone would set two runs so far apart. So few values bound it from below: with three
+processes of each run it is 0.10 at the least, with five 0.01. Queries of single processes have no
+p, since they say nothing of what the next process would measure.";
 
 const QUERY_HELP: &str = "\
 The tables are benchmark_runs, benchmark_cases, benchmark_results, benchmark_warnings,
-benchmark_plugins, hardware_info, recommendations and raw_benchmark_data, with the rows of all runs;
-docs/reference/tables.md lists their columns. Views of one run, such as latency_quantiles, are
-written by `host results export`. For example:
+benchmark_plugins, hardware_info, recommendations, raw_benchmark_data, operators, device_states and
+schema_version, with the rows of all runs; docs/reference/tables.md lists their columns. The views
+of one run that reports read, such as results, warnings and latency_quantiles, are no tables here:
+`host results export` writes them. For example:
 
   host results query \"SELECT experiment, count(*) FROM benchmark_runs GROUP BY ALL\"";
 

@@ -215,7 +215,7 @@ impl Summary {
             .filter(|case| matches!(case.record.outcome, Outcome::Finished(_)))
             .collect();
         if !measured.is_empty() {
-            let (drawn, hidden) = self.measured(&measured, &common, width);
+            let (drawn, note) = self.measured(&measured, &common, width);
             let mut lines = drawn.lines();
             if let Some(header) = lines.next() {
                 let _ = writeln!(text, "{}", palette.faint(header));
@@ -223,8 +223,7 @@ impl Summary {
             for line in lines {
                 let _ = writeln!(text, "{line}");
             }
-            if !hidden.is_empty() {
-                let note = format!("{width} columns have no room for {}", hidden.join(", "));
+            if let Some(note) = note {
                 let _ = writeln!(text, "{}", palette.faint(note));
             }
             text.push('\n');
@@ -258,8 +257,8 @@ impl Summary {
         text
     }
 
-    /// The table of what was measured, and the headings of what it has no room for.
-    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> (String, Vec<String>) {
+    /// The table of what was measured, and a note of what it has no room for.
+    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> (String, Option<String>) {
         let mut columns: Vec<Column> = Vec::new();
         let mut coordinate = |heading: &str, right: bool, value: &dyn Fn(&CaseKey) -> String| {
             let cells = cases.iter().map(|case| value(&case.record.key)).collect();

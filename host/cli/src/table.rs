@@ -92,6 +92,16 @@ pub(crate) fn human(table: &Table, width: usize) -> String {
     let rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(|cell| shown(&text(cell))).collect()).collect();
     let columns: Vec<String> = table.columns.iter().map(|name| shown(name)).collect();
+    side_by_side(columns, rows, &right, width)
+}
+
+/// Columns wrapped to `width`, or blocks.
+fn side_by_side(
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+    right: &[bool],
+    width: usize,
+) -> String {
     // What a column needs to be read: its longest word, or a line of a few words.
     let needs = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).chain(columns.get(column));
@@ -106,7 +116,7 @@ pub(crate) fn human(table: &Table, width: usize) -> String {
     {
         return blocks(&columns, &rows);
     }
-    draw(columns, rows, &right, width)
+    draw(columns, rows, right, width)
 }
 
 /// A cell's text for people.
@@ -177,9 +187,10 @@ impl Column {
     }
 }
 
-/// Draws the columns that fit: first the long ones are shortened, then those that can give way do.
-/// Gives the headings of those that did as well.
-pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> (String, Vec<String>) {
+/// Draws the columns that fit: first the long ones are shortened, then those that can give way do. What
+/// stays is wrapped, or a block for each row where it cannot be read side by side even so. Gives a note that
+/// names what gave way as well.
+pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> (String, Option<String>) {
     let too_wide = |columns: &[Column]| {
         // There is no gap before the first column.
         columns.iter().map(Column::width).sum::<usize>() > width + 2
@@ -197,12 +208,14 @@ pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> (String, Vec<String
         let Some((index, _)) = candidates.max_by_key(|(_, column)| column.gives_way) else { break };
         hidden.push(columns.remove(index).heading);
     }
+    let note = (!hidden.is_empty())
+        .then(|| format!("{width} columns have no room for {}", hidden.join(", ")));
     let right: Vec<_> = columns.iter().map(|column| column.right).collect();
     let header = columns.iter().map(|column| column.heading.clone()).collect();
     let rows = (0..columns.first().map_or(0, |column| column.cells.len()))
         .map(|row| columns.iter().map(|column| column.cells[row].clone()).collect())
         .collect();
-    (draw(header, rows, &right, width), hidden)
+    (side_by_side(header, rows, &right, width), note)
 }
 
 /// Draws columns, with those of `right` set to the right.
@@ -316,8 +329,16 @@ mod tests {
             ..Column::new(heading, vec!["0123456789".into()])
         };
         let columns = || vec![column("a", 0), column("b", 2), column("c", 1)];
-        assert_eq!(fit(columns(), 34).1, Vec::<String>::new());
-        assert_eq!(fit(columns(), 33).1, ["b"]);
-        assert_eq!(fit(columns(), 20).1, ["b", "c"]);
+        assert_eq!(fit(columns(), 34).1, None);
+        assert_eq!(fit(columns(), 33).1.as_deref(), Some("33 columns have no room for b"));
+        assert_eq!(fit(columns(), 20).1.as_deref(), Some("20 columns have no room for b, c"));
+    }
+
+    #[test]
+    fn columns_that_stay_and_do_not_fit_are_written_in_blocks() {
+        let column = |heading: &str| Column::new(heading, vec!["0123456789".into()]);
+        let (drawn, note) = fit(vec![column("a"), column("verdict")], 20);
+        assert_eq!(drawn, "row 1\n  a        0123456789\n  verdict  0123456789\n");
+        assert_eq!(note, None);
     }
 }

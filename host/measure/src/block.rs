@@ -64,6 +64,17 @@ impl<'a> Times<'a> {
             Self::Scheduled(queries) => queries[index].latency_ns(),
         })
     }
+
+    /// How long the target took for each query in nanoseconds: from when it did begin, so that no wait behind
+    /// a busy target is part of it.
+    pub fn durations(self) -> impl ExactSizeIterator<Item = u64> + 'a {
+        (0..self.len()).map(move |index| match self {
+            Self::Chain(edges) => edges[index + 1].saturating_sub(edges[index]),
+            Self::Scheduled(queries) => {
+                queries[index].ended_ns.saturating_sub(queries[index].begun_ns)
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -74,9 +85,11 @@ mod tests {
     fn latencies_count_from_where_the_scenario_says() {
         let chain = Times::Chain(&[5, 7, 12]);
         assert_eq!(chain.latencies().collect::<Vec<_>>(), [2, 5]);
+        assert_eq!(chain.durations().collect::<Vec<_>>(), [2, 5]);
         let query = ScheduledQuery { scheduled_ns: 5, begun_ns: 9, ended_ns: 12 };
         let scheduled = Times::Scheduled(std::slice::from_ref(&query));
         assert_eq!(scheduled.latencies().collect::<Vec<_>>(), [7]);
+        assert_eq!(scheduled.durations().collect::<Vec<_>>(), [3]);
         assert!(Times::Chain(&[5]).is_empty() && Times::Scheduled(&[]).is_empty());
     }
 }

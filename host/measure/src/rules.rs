@@ -136,8 +136,14 @@ impl Rules {
 }
 
 impl KeepUp {
+    /// Whether the generator of the load itself could not keep up, whatever the target did.
+    #[must_use]
+    pub fn is_late(self, pace: &Pace) -> bool {
+        pace.lateness.is_some_and(|late| late.p99_ns > self.lateness_ns)
+    }
+
     fn check(self, pace: &Pace, reasons: &mut Vec<Reason>) {
-        if let Some(late) = pace.lateness.filter(|late| late.p99_ns > self.lateness_ns) {
+        if let Some(late) = pace.lateness.filter(|_| self.is_late(pace)) {
             reasons.push(Reason::Late { p99_ns: late.p99_ns, bound_ns: self.lateness_ns });
         }
         let rates = pace.offered_per_second.zip(pace.achieved_per_second);

@@ -2,14 +2,17 @@
 The highest rate at which a latency stays under its limit.
 
 Latency grows with the rate, so there is one border; what makes it hard to find is that a measured
-percentile is noisy, most of all near saturation, where the border often lies. Three things keep
-one unlucky measurement from deciding:
+percentile is noisy, most of all near saturation, where the border often lies. These things keep
+one unlucky measurement from deciding, and what is found from being more than what holds:
 
-- A latency within [`Search::doubt`] of the limit is measured again, up to three times at one rate,
-  and the median decides. Far from the limit one measurement is enough.
-- When the bracket is narrow enough, both its edges are measured anew, and so is an end of the
-  range that decides by itself. An edge whose verdict does
-  not hold up moves the bracket to its other side and widens it, and the search goes on from there.
+- A rate is found too much by two of up to three measurements. One is enough for a rate to be fine, if its
+  latency is not within [`Search::doubt`] of the limit; otherwise it takes two of three as well.
+- A rate that was found too much stays so: what is found lies below every such rate. When the bracket is narrow
+  enough, its lower edge is measured anew, and so is the highest rate of the range. An edge that does not hold
+  up is too much, and the search goes on below it.
+- What was found is measured for as long as it has to hold ([`hold`]), and lowered where it does not.
+- A measurement whose generator of the load was late says nothing of the target, unless the target was too slow
+  whatever the generator did. It is made again, and where it is late three times, the search is over and says so.
 - The number of measurements is bounded. A search that runs out of them says so, and gives the
   bracket that it had.
 
@@ -17,14 +20,21 @@ MLPerf's rules have LoadGen do likewise: a binary search for a candidate, which 
 five times, and lowered a little where one of these fails.
 */
 
+use crate::pace::{Lateness, Pace};
+use crate::rules::KeepUp;
 use crate::schedule::Rate;
+
+/// How near the limit a latency has to be for being doubted, as a share of the limit.
+const DOUBT: f64 = 0.1;
 
 /// What to search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Search {
-    /// Where to begin.
+    /// Where to begin. Where that is too much, the lowest rate is next.
+    pub begin: Rate,
+    /// Where to give up on the way down.
     pub lowest: Rate,
-    /// Where to give up.
+    /// Where to give up on the way up.
     pub highest: Rate,
     /// What the latency may be at most, in nanoseconds.
     pub limit_ns: u64,
@@ -37,11 +47,19 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search between two rates, to 2 %, doubting what is within 10 % of the limit, with at
-    /// most 60 measurements.
+    /// A search between two rates from the lowest on, to 2 %, doubting what is within 10 % of the limit, with
+    /// at most 60 measurements.
     #[must_use]
     pub fn new(lowest: Rate, highest: Rate, limit_ns: u64) -> Self {
-        Self { lowest, highest, limit_ns, tolerance: 0.02, doubt: 0.1, measurements: 60 }
+        Self {
+            begin: lowest,
+            lowest,
+            highest,
+            limit_ns,
+            tolerance: 0.02,
+            doubt: DOUBT,
+            measurements: 60,
+        }
     }
 }
 
@@ -50,8 +68,30 @@ impl Search {
 pub enum Seen {
     /// The latency that is limited, in nanoseconds.
     Latency(u64),
-    /// The load could not be kept up, which is beyond every limit.
+    /// The target could not keep the load up, which is beyond every limit.
     CouldNotKeepUp,
+    /// The generator of the load could not, which says nothing of the target.
+    GeneratorLate,
+}
+
+impl Seen {
+    /// What a measurement says whose limited latency was `latency_ns`, if there was one.
+    ///
+    /// Where the generator was late, by [`KeepUp`] and by more than is doubted in any latency, it says something
+    /// only if the latency is over the limit by more than the generator was ever late: a target that is too slow
+    /// makes queries follow one another, and what the generator takes between them adds up.
+    #[must_use]
+    pub fn of(latency_ns: Option<u64>, kept_up: bool, pace: &Pace, limit_ns: u64) -> Self {
+        let counts = |late: &Lateness| {
+            KeepUp::default().is_late(pace) && late.p99_ns as f64 > DOUBT * limit_ns as f64
+        };
+        if let Some(late) = pace.lateness.filter(counts)
+            && latency_ns.is_none_or(|latency| latency.saturating_sub(late.maximum_ns) <= limit_ns)
+        {
+            return Self::GeneratorLate;
+        }
+        latency_ns.filter(|_| kept_up).map_or(Self::CouldNotKeepUp, Self::Latency)
+    }
 }
 
 /// What was found.
@@ -59,8 +99,11 @@ pub enum Seen {
 pub enum MaxRate {
     /// The border lies in this bracket, both of whose edges were measured twice at least.
     Found(Bracket),
-    /// Measurements ran out before the bracket was narrow and its edges were confirmed.
+    /// Measurements ran out before the bracket was narrow and its edges were confirmed, or before a rate was
+    /// found that holds.
     Unsettled(Bracket),
+    /// The generator of the load was late each time at a rate that may lie in this bracket.
+    GeneratorLate(Bracket),
     /// Even the lowest rate is too much, on a second look as well.
     NotEvenLowest,
     /// The highest rate is still fine, on a second look as well.
@@ -70,14 +113,21 @@ pub enum MaxRate {
 /// Two rates between which the border lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracket {
-    /// The highest rate that was fine; `None` where measurements ran out before there was one.
+    /// The highest rate that was fine; `None` where the search was over before there was one.
     pub fine: Option<Rate>,
-    /// The lowest rate above it that was too much; `None` likewise.
+    /// The lowest rate that was too much, above it; `None` likewise.
     pub too_much: Option<Rate>,
 }
 
 /// By how much the rate grows while nothing was too much.
 const GROWTH: f64 = 2.0;
+
+/// How often a generator is late at a rate before it is taken to be so.
+const LATE: u32 = 3;
+
+/// How often a rate that was found is lowered at most, and to which part of itself.
+const BACK_OFFS: u32 = 5;
+const BACK_OFF: f64 = 0.97;
 
 /// Searches the highest rate whose latency keeps to the limit. `measure` is called with one rate
 /// after the other.
@@ -93,71 +143,105 @@ pub fn find_max_rate<E>(
     measure: impl FnMut(Rate) -> Result<Seen, E>,
 ) -> Result<MaxRate, E> {
     let mut prober = Prober { search, measure, left: search.measurements };
-    let (mut fine, mut too_much): (Option<Edge>, Option<Edge>) = (None, None);
-    // How far to step beyond an edge whose verdict did not hold up.
-    let mut step = 1.0 + search.tolerance;
+    let (mut fine, mut too_much): (Option<Fine>, Option<Rate>) = (None, None);
+    // By what factor to go down from a rate that was too much: all the way, until one was fine that then was
+    // not. That one was near the border.
+    let (mut down, mut next_down) = (f64::INFINITY, 1.0 + search.tolerance);
     loop {
         let (rate, confirms) = match (fine, too_much) {
-            (None, None) => (search.lowest, false),
+            (None, None) => (search.begin, false),
             (Some(low), None) if low.rate >= search.highest => {
                 if low.confirmed {
                     return Ok(MaxRate::FineAtHighest);
                 }
                 (low.rate, true)
             }
-            (Some(low), None) => (prober.within(low.rate.get() * low.step), false),
-            (None, Some(high)) if high.rate <= search.lowest => {
-                if high.confirmed {
-                    return Ok(MaxRate::NotEvenLowest);
-                }
-                (high.rate, true)
-            }
-            (None, Some(high)) => (prober.within(high.rate.get() / high.step), false),
+            (Some(low), None) => (prober.within(low.rate.get() * GROWTH), false),
+            (None, Some(high)) if high <= search.lowest => return Ok(MaxRate::NotEvenLowest),
+            (None, Some(high)) => (prober.within(high.get() / down), false),
             (Some(low), Some(high)) => {
-                if high.rate.get() / low.rate.get() > 1.0 + search.tolerance {
-                    (prober.within((low.rate.get() * high.rate.get()).sqrt()), false)
-                } else if !low.confirmed {
-                    (low.rate, true)
-                } else if !high.confirmed {
-                    (high.rate, true)
-                } else {
-                    let (fine, too_much) = (Some(low.rate), Some(high.rate));
+                if high.get() / low.rate.get() > 1.0 + search.tolerance {
+                    (prober.within((low.rate.get() * high.get()).sqrt()), false)
+                } else if low.confirmed {
+                    let (fine, too_much) = (Some(low.rate), Some(high));
                     return Ok(MaxRate::Found(Bracket { fine, too_much }));
+                } else {
+                    (low.rate, true)
                 }
             }
         };
-        let Some(is_fine) = prober.is_fine(rate)? else {
-            let (fine, too_much) = (fine.map(|edge| edge.rate), too_much.map(|edge| edge.rate));
-            return Ok(MaxRate::Unsettled(Bracket { fine, too_much }));
-        };
-        let was_fine = fine.is_some_and(|edge| edge.rate == rate);
-        let edge = Edge { rate, confirmed: confirms && is_fine == was_fine, step: GROWTH };
-        match (is_fine, confirms && !edge.confirmed) {
-            (true, false) => fine = Some(edge),
-            (false, false) => too_much = Some(edge),
-            // The bracket moves beyond the edge: what was its other edge is of no use.
-            (true, true) => {
-                fine = Some(Edge { step, ..edge });
-                too_much = None;
-                step *= step;
+        let bracket = Bracket { fine: fine.map(|edge| edge.rate), too_much };
+        match prober.look(rate)? {
+            Look::Fine => fine = Some(Fine { rate, confirmed: confirms }),
+            Look::TooMuch => {
+                too_much = Some(rate);
+                if confirms {
+                    fine = None;
+                    down = next_down;
+                    next_down *= next_down;
+                } else if down.is_finite() {
+                    down = GROWTH;
+                }
             }
-            (false, true) => {
-                too_much = Some(Edge { step, ..edge });
-                fine = None;
-                step *= step;
-            }
+            Look::GeneratorLate => return Ok(MaxRate::GeneratorLate(bracket)),
+            Look::None => return Ok(MaxRate::Unsettled(bracket)),
         }
     }
 }
 
-/// An edge of the bracket.
+/// Measures a rate that was found, and lowers it by 3 % up to five times where it does not hold: short
+/// measurements are kind to a border. `measure` is to take as long as the rate has to hold for.
+///
+/// # Errors
+///
+/// The first error of `measure`.
+pub fn hold<E>(
+    bracket: Bracket,
+    limit_ns: u64,
+    mut measure: impl FnMut(Rate) -> Result<Seen, E>,
+) -> Result<MaxRate, E> {
+    let Bracket { fine: Some(mut rate), mut too_much } = bracket else {
+        return Ok(MaxRate::Unsettled(bracket));
+    };
+    let (mut lowered, mut late) = (0, 0);
+    while lowered <= BACK_OFFS {
+        match measure(rate)? {
+            Seen::Latency(latency_ns) if latency_ns <= limit_ns => {
+                return Ok(MaxRate::Found(Bracket { fine: Some(rate), too_much }));
+            }
+            Seen::GeneratorLate => {
+                late += 1;
+                if late == LATE {
+                    return Ok(MaxRate::GeneratorLate(Bracket { fine: None, too_much }));
+                }
+            }
+            Seen::Latency(_) | Seen::CouldNotKeepUp => {
+                too_much = Some(rate);
+                let Ok(lower) = Rate::per_second(rate.get() * BACK_OFF) else { break };
+                (rate, late) = (lower, 0);
+                lowered += 1;
+            }
+        }
+    }
+    Ok(MaxRate::Unsettled(Bracket { fine: None, too_much }))
+}
+
+/// The lower edge of the bracket.
 #[derive(Debug, Clone, Copy)]
-struct Edge {
+struct Fine {
     rate: Rate,
     /// Whether a second look, once the bracket was narrow, said the same.
     confirmed: bool,
-    /// By what factor to go on from here, where there is no other edge.
-    step: f64,
+}
+
+/// What several measurements at a rate say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Fine,
+    TooMuch,
+    GeneratorLate,
+    /// Measurements ran out.
+    None,
 }
 
 struct Prober<'a, F> {
@@ -175,34 +259,36 @@ impl<F> Prober<'_, F> {
         Rate::per_second(rate).unwrap_or(*lowest)
     }
 
-    /// Whether the latency at this rate keeps to the limit; `None` where measurements ran out.
-    fn is_fine<E>(&mut self, rate: Rate) -> Result<Option<bool>, E>
+    /// Whether the latency at this rate keeps to the limit.
+    fn look<E>(&mut self, rate: Rate) -> Result<Look, E>
     where
         F: FnMut(Rate) -> Result<Seen, E>,
     {
         let limit_ns = self.search.limit_ns;
-        let (mut fine, mut too_much) = (0, 0);
-        // Two of three are the median's verdict.
-        while fine < 2 && too_much < 2 {
-            let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        let (mut fine, mut too_much, mut late) = (0, 0, 0);
+        loop {
+            let Some(left) = self.left.checked_sub(1) else { return Ok(Look::None) };
             self.left = left;
-            let (is_fine, is_clear) = match (self.measure)(rate)? {
-                Seen::Latency(latency_ns) => {
-                    let distance = latency_ns.abs_diff(limit_ns) as f64;
-                    (latency_ns <= limit_ns, distance > self.search.doubt * limit_ns as f64)
+            match (self.measure)(rate)? {
+                Seen::Latency(latency_ns) if latency_ns <= limit_ns => {
+                    let distance = (limit_ns - latency_ns) as f64;
+                    let is_clear = distance > self.search.doubt * limit_ns as f64;
+                    fine += 1;
+                    if is_clear && too_much == 0 {
+                        return Ok(Look::Fine);
+                    }
                 }
-                Seen::CouldNotKeepUp => (false, true),
-            };
-            if is_clear && fine == 0 && too_much == 0 {
-                return Ok(Some(is_fine));
+                Seen::Latency(_) | Seen::CouldNotKeepUp => too_much += 1,
+                Seen::GeneratorLate => late += 1,
             }
-            if is_fine {
-                fine += 1;
-            } else {
-                too_much += 1;
+            // Two of three are the median's verdict.
+            match (fine, too_much, late) {
+                (2, ..) => return Ok(Look::Fine),
+                (_, 2, _) => return Ok(Look::TooMuch),
+                (.., LATE) => return Ok(Look::GeneratorLate),
+                _ => {}
             }
         }
-        Ok(Some(fine == 2))
     }
 }
 
@@ -212,6 +298,7 @@ mod tests {
 
     use super::*;
     use crate::block::Block;
+    use crate::clock::Clock;
     use crate::testing::{NO_LIMIT, Steps, VirtualClock, rate, rule};
     use crate::{Meter, Scenario};
 
@@ -255,6 +342,108 @@ mod tests {
         let bracket = Bracket { fine: Some(rate(16.0)), too_much: None };
         assert_eq!(find_max_rate(&few, measure), Ok(MaxRate::Unsettled(bracket)));
         assert_eq!(find_max_rate(&search(1.0, 2.0), |_| Err::<Seen, _>("broken")), Err("broken"));
+    }
+
+    /// A rate that was found too much stays so, whatever is measured there or above it later: with noise of
+    /// half the limit and more, what is found lies below every such rate, and was fine twice.
+    #[test]
+    fn what_is_found_lies_below_all_that_was_too_much() {
+        let mut found_some = 0;
+        for seed in 0..300 {
+            let mut state: u64 = seed;
+            let mut seen: Vec<(f64, bool)> = Vec::new();
+            let found = find_max_rate(&search(1.0, 1e6), |rate| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let noise = 0.5 + (state >> 32) as f64 / f64::from(u32::MAX);
+                let one = curve(rate, noise);
+                seen.push((rate.get(), matches!(one, Seen::Latency(latency) if latency <= 5000)));
+                Ok::<_, Infallible>(one)
+            });
+            let Ok(MaxRate::Found(Bracket { fine: Some(fine), too_much: Some(too_much) })) = found
+            else {
+                continue;
+            };
+            found_some += 1;
+            let at = |rate: f64| seen.iter().filter(move |one| one.0 == rate);
+            let count = |rate: f64, is_fine: bool| at(rate).filter(|one| one.1 == is_fine).count();
+            let is_too_much = |rate: f64| count(rate, false) > count(rate, true);
+            for (rate, _) in seen.iter().filter(|one| is_too_much(one.0)) {
+                assert!(fine.get() < *rate && too_much.get() <= *rate, "{seed}: {found:?} {rate}");
+            }
+            assert!(count(fine.get(), true) >= 2, "{seed}: {found:?} {seen:?}");
+        }
+        assert!(found_some > 200, "{found_some}");
+    }
+
+    #[test]
+    fn a_search_that_begins_too_high_goes_on_at_the_lowest() {
+        let mut rates = Vec::new();
+        let begun = Search { begin: rate(3200.0), ..search(100.0, 1e6) };
+        let found = find_max_rate(&begun, |rate| {
+            rates.push(rate.get());
+            Ok::<_, Infallible>(curve(rate, 1.0))
+        });
+        let Ok(MaxRate::Found(Bracket { fine: Some(fine), .. })) = found else {
+            panic!("{found:?}")
+        };
+        assert!((fine.get() / 800.0 - 1.0).abs() < 0.03, "{fine:?}");
+        assert_eq!(rates[..3], [3200.0, 3200.0, 100.0]);
+        // Where it began was too much, so that it is never the highest that is fine.
+        let begun = Search { begin: rate(3200.0), ..search(900.0, 3200.0) };
+        let measure = |rate| Ok::<_, Infallible>(curve(rate, 1.0));
+        assert_eq!(find_max_rate(&begun, measure), Ok(MaxRate::NotEvenLowest));
+    }
+
+    /// A generator that is late once is asked again, and one that always is ends the search: neither keeps a
+    /// limit nor breaks it.
+    #[test]
+    fn a_late_generator_is_neither_fine_nor_too_much() {
+        for once in 1..30 {
+            let mut calls = 0;
+            let found = find_max_rate(&search(100.0, 1e5), |rate| {
+                calls += 1;
+                let late = calls == once || calls == once + 1;
+                Ok::<_, Infallible>(if late { Seen::GeneratorLate } else { curve(rate, 1.0) })
+            });
+            let Ok(MaxRate::Found(Bracket { fine: Some(fine), .. })) = found else {
+                panic!("{once}: {found:?}")
+            };
+            assert!(fine.get() <= 800.0 && fine.get() > 780.0, "{once}: {fine:?}");
+        }
+        let found = find_max_rate(&search(100.0, 1e5), |rate| {
+            let late = rate.get() > 300.0;
+            Ok::<_, Infallible>(if late { Seen::GeneratorLate } else { curve(rate, 1.0) })
+        });
+        let bracket = Bracket { fine: Some(rate(200.0)), too_much: None };
+        assert_eq!(found, Ok(MaxRate::GeneratorLate(bracket)));
+    }
+
+    #[test]
+    fn what_was_found_has_to_hold() {
+        let bracket = Bracket { fine: Some(rate(1000.0)), too_much: Some(rate(1010.0)) };
+        // It takes longer to see that no more than 950 hold.
+        let held = |rate: Rate| {
+            let seen = if rate.get() <= 950.0 { Seen::Latency(10) } else { Seen::Latency(11) };
+            Ok::<_, Infallible>(seen)
+        };
+        let lowered = Bracket {
+            fine: Some(rate(1000.0 * BACK_OFF * BACK_OFF)),
+            too_much: Some(rate(1000.0 * BACK_OFF)),
+        };
+        assert_eq!(hold(bracket, 10, held), Ok(MaxRate::Found(lowered)));
+        let mut tried = Vec::new();
+        let never = hold(bracket, 10, |rate| {
+            tried.push(rate);
+            Ok::<_, Infallible>(Seen::CouldNotKeepUp)
+        });
+        // None that was found too much is called found.
+        let Ok(MaxRate::Unsettled(Bracket { fine: None, too_much })) = never else {
+            panic!("{never:?}")
+        };
+        assert_eq!((tried.len(), tried.last().copied()), (1 + BACK_OFFS as usize, too_much));
+        let late = hold(bracket, 10, |_| Ok::<_, Infallible>(Seen::GeneratorLate));
+        let nothing = Bracket { fine: None, too_much: bracket.too_much };
+        assert_eq!(late, Ok(MaxRate::GeneratorLate(nothing)));
     }
 
     /// A single wild measurement at any point of the search does not move what is found.
@@ -305,6 +494,90 @@ mod tests {
             sum += exponent.powi(index) * (-exponent).exp() / factorial;
         }
         (1.0 - utilisation) * sum
+    }
+
+    /// A clock whose waits end 600 µs late once less than 2 ms are left to a deadline: a generator that
+    /// cannot keep up at more than some hundred queries a second.
+    struct LateClock(VirtualClock);
+
+    impl Clock for LateClock {
+        fn now(&self) -> u64 {
+            self.0.now()
+        }
+
+        fn wait_until(&self, deadline_ns: u64) -> u64 {
+            if deadline_ns.saturating_sub(self.0.now()) < 2_000_000 {
+                self.0.wait_until(deadline_ns + 600_000)
+            } else {
+                self.0.wait_until(deadline_ns)
+            }
+        }
+    }
+
+    /// A constant load in virtual time on a target that takes `service_ns`, and the 99th percentile against
+    /// 5 ms.
+    fn simulated(clock: &impl Clock, time: &VirtualClock, service_ns: i64, rate: Rate) -> Seen {
+        const LIMIT_NS: u64 = 5_000_000;
+        let mut target = Steps::constant(time, service_ns);
+        let mut latencies = Vec::new();
+        let mut sink = |block: Block<'_>| {
+            latencies.extend(block.times.latencies());
+            Ok::<_, Infallible>(())
+        };
+        let summary = Meter::new(clock, 1 << 13, NO_LIMIT)
+            .run(&mut target, Scenario::ConstantRate { rate }, &rule(0, 1000, u64::MAX), &mut sink)
+            .expect("nothing fails");
+        let pace = summary.pace.expect("an open loop");
+        let rates = pace.offered_per_second.zip(pace.achieved_per_second);
+        let kept_up = rates.is_some_and(|(offered, achieved)| achieved >= 0.9 * offered);
+        latencies.sort_unstable();
+        Seen::of(Some(latencies[990]), kept_up, &pace, LIMIT_NS)
+    }
+
+    /// A target that takes 1 µs would keep to the limit at any of these rates, and what ends the search is the
+    /// generator.
+    #[test]
+    fn a_simulated_generator_that_is_late_ends_the_search() {
+        let found = find_max_rate(&Search::new(rate(10.0), rate(1e5), 5_000_000), |rate| {
+            let clock = LateClock(VirtualClock::default());
+            Ok::<_, Infallible>(simulated(&clock, &clock.0, 1000, rate))
+        });
+        // 320 queries a second are 3.1 ms apart, and 640 are 1.6 ms.
+        let bracket = Bracket { fine: Some(rate(320.0)), too_much: None };
+        assert_eq!(found, Ok(MaxRate::GeneratorLate(bracket)));
+    }
+
+    /// A clock each of whose readings takes 2 µs, so that a loop with no pause between its queries falls ever
+    /// more behind one that costs nothing.
+    struct CostlyClock(VirtualClock);
+
+    impl Clock for CostlyClock {
+        fn now(&self) -> u64 {
+            self.0.pass(2000);
+            self.0.now()
+        }
+
+        fn wait_until(&self, deadline_ns: u64) -> u64 {
+            self.0.wait_until(deadline_ns)
+        }
+    }
+
+    /// Where the target is too slow, the generator is late by what it costs, which is not what is at fault.
+    #[test]
+    fn a_simulated_target_that_is_too_slow_is_not_taken_for_a_late_generator() {
+        let mut late = 0;
+        let found = find_max_rate(&Search::new(rate(10.0), rate(1e5), 5_000_000), |rate| {
+            let clock = CostlyClock(VirtualClock::default());
+            let seen = simulated(&clock, &clock.0, 1_000_000, rate);
+            late += u32::from(seen == Seen::GeneratorLate);
+            Ok::<_, Infallible>(seen)
+        });
+        let Ok(MaxRate::Found(Bracket { fine: Some(fine), too_much: Some(too_much) })) = found
+        else {
+            panic!("{found:?}")
+        };
+        // A query takes 1 ms and one or two readings of the clock.
+        assert!(fine.get() <= 1000.0 && too_much.get() > 980.0 && late == 0, "{found:?} {late}");
     }
 
     /// The whole way: a server scenario in virtual time, its 99th percentile, and the rate that

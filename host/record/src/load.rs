@@ -122,8 +122,10 @@ names! {
     SearchEnd {
         /// The border lies between the two rates, both of which were measured twice at least.
         Found = "found",
-        /// Measurements ran out before the bracket was narrow and confirmed.
+        /// Measurements ran out before the bracket was narrow and confirmed, or before a rate held.
         Unsettled = "unsettled",
+        /// The generator of the load could not keep up, so that nothing was learned of the target.
+        GeneratorLate = "generator-late",
         /// Even the lowest rate is too much.
         NotEvenLowest = "not-even-lowest",
         /// The highest rate is still fine.
@@ -139,7 +141,7 @@ pub struct RateSearch {
     pub end: SearchEnd,
     /// The highest rate at which the latency kept to its limit; the case was measured at it.
     pub fine: Option<Rate>,
-    /// The lowest rate above it at which it did not.
+    /// The lowest rate at which it did not, which lies above.
     pub too_much: Option<Rate>,
     /// What was measured on the way, in order.
     pub probes: Vec<Probe>,
@@ -154,7 +156,7 @@ pub struct Probe {
     /// Queries made.
     pub queries: u64,
     /// The limited percentile of the latency in nanoseconds; `None` where the load could not be
-    /// kept up.
+    /// kept up, by the target or by its generator.
     pub latency_ns: Option<u64>,
     /// Queries per second that ended; `None` where fewer than two did, and in records from before it was
     /// kept.

@@ -280,11 +280,13 @@ pub const MANY_PROCESSES: usize = 30;
 
 /// The interval of the mean over processes of a statistic within each, by the method that keeps its
 /// word for so many processes: [`student_interval`] below [`MANY_PROCESSES`], and
-/// [`hierarchical_interval`] from there.
+/// [`hierarchical_interval`] from there. What cannot be negative, as a time, has no interval that reaches
+/// below zero: a statistic that is zero or more in every process is taken for such.
 ///
 /// # Errors
 ///
-/// As [`hierarchical_interval`].
+/// As [`hierarchical_interval`], and [`Undefined::BelowZero`] where the processes differ so much that the
+/// interval would reach below zero though none of them does.
 ///
 /// # Panics
 ///
@@ -296,7 +298,10 @@ pub fn processes_interval<T: Value>(
 ) -> Result<(Interval, ProcessMethod), Undefined> {
     if processes.len() < MANY_PROCESSES {
         resampling.check();
-        let interval = student_interval(processes, statistic, resampling.confidence)?;
+        let interval = student_interval(processes, &statistic, resampling.confidence)?;
+        if interval.low < 0.0 && processes.iter().all(|process| statistic(process) >= 0.0) {
+            return Err(Undefined::BelowZero);
+        }
         Ok((interval, ProcessMethod::Student))
     } else {
         let interval = hierarchical_interval(processes, statistic, resampling)?;

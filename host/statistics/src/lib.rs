@@ -102,7 +102,7 @@ pub use bootstrap::{
 pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_quantile};
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};
 pub use interval::{Interval, SizedEstimate, correlated_estimates, mean_interval, sized_estimates};
-pub use mann_whitney::{MannWhitney, MannWhitneyMethod, mann_whitney};
+pub use mann_whitney::{MannWhitney, MannWhitneyMethod, least_probability, mann_whitney};
 pub use moments::{Moments, median, median_absolute_deviation, moments};
 pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};
 pub use proportion::wilson_interval;

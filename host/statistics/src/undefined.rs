@@ -13,6 +13,8 @@ pub enum Undefined {
     NoSpread,
     /// The estimate lies outside of what all resamples gave, so that its bias cannot be corrected.
     OutsideResamples,
+    /// The values are too few for their spread: the interval would reach below zero, and no such value can.
+    BelowZero,
 }
 
 impl Undefined {
@@ -34,6 +36,7 @@ impl fmt::Display for Undefined {
             Self::TooFew(refusal) => refusal.fmt(formatter),
             Self::NoSpread => formatter.write_str("needs values that differ"),
             Self::OutsideResamples => formatter.write_str("needs an estimate among its resamples"),
+            Self::BelowZero => formatter.write_str("needs an interval that stays above zero"),
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use host_record::Views;
-
 use crate::database::path_literal;
 use crate::error::StoreError;
 use crate::run::{CaseFile, LostFile, RunFolder};
-use crate::views::RunViews;
+use crate::views::{NAMES, RunViews};
 
 /// File formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +18,19 @@ pub enum ExportFormat {
     /// A JSON object on each line. An output that is infinite or not a number is null, since JSON
     /// has no such numbers.
     JsonLines,
+}
+
+/// What can be exported besides the fixed views, and what has it.
+const OVER_FILES: [(&str, &str); 4] = [
+    ("samples", "raw_benchmark_data"),
+    ("outputs", "outputs"),
+    ("operators", "operators"),
+    ("device_states", "device_states"),
+];
+
+/// Names of all that [`export`] writes; `docs/reference/views.md` lists their columns.
+pub fn exported_views() -> impl Iterator<Item = &'static str> {
+    OVER_FILES.map(|(name, _)| name).into_iter().chain(NAMES)
 }
 
 /// Writes a view of a run to a file: `samples` (one row a query), `outputs` (one row an example
@@ -38,20 +49,13 @@ pub fn export(
     path: &Path,
 ) -> Result<(), StoreError> {
     let views = RunViews::open_unconfined(folder)?;
-    let source = match view {
-        "samples" => "raw_benchmark_data",
-        "outputs" => "outputs",
-        "operators" => "operators",
-        "device_states" => "device_states",
-        view if views.names().iter().any(|name| name == view) => view,
-        other => {
-            let names = views.names().join(", ");
-            let detail = format!(
-                "there is no view `{other}`; there are: samples, outputs, operators, device_states, {names}"
-            );
-            return Err(StoreError::Query { detail });
-        }
-    };
+    if !exported_views().any(|name| name == view) {
+        let names = exported_views().collect::<Vec<_>>().join(", ");
+        let detail = format!("there is no view `{view}`; there are: {names}");
+        return Err(StoreError::Query { detail });
+    }
+    let over_files = OVER_FILES.iter().find(|(name, _)| *name == view);
+    let source = over_files.map_or(view, |(_, source)| source);
     let needed = match source {
         "outputs" => Some(CaseFile::Outputs),
         "operators" => Some(CaseFile::Profile),

@@ -32,7 +32,7 @@ pub use database::{
     library_version as database_library_version,
 };
 pub use error::StoreError;
-pub use export::{ExportFormat, export};
+pub use export::{ExportFormat, export, exported_views};
 pub use results_folder::{DamagedRun, ResultsFolder, RunEntry, RunState, list_table};
 pub use run::{
     CaseFile, Counts, Flaw, Loss, LostFile, LostReference, NewRun, PlanLine, PlanWriter,

@@ -23,7 +23,7 @@ use crate::error::StoreError;
 use crate::run::{CaseFile, LostFile, RunFolder, SampleColumn, without_samples};
 
 /// Names of the views, in the order of the reference page.
-const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 9] = [
     "run",
     "cases",
     "results",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use host_measure::{
     self as measure, Block, Bracket, Crew, MaxRate, MeasureError, Meter, Observer, Requirement,
-    Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate,
+    Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate, hold,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -29,6 +29,7 @@ use crate::examples::Examples;
 use crate::failure::{self, Stop};
 use crate::measurement::went_back;
 use crate::platform::{self, Activity};
+use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
 use crate::warnings::{Thinned, time};
 
@@ -45,15 +46,11 @@ const PROBE_NS: u64 = 2_000_000_000;
 /// that grows more slowly than this shows in the latencies, and in the measurement of what is found.
 const PROBE_KEEPS_UP: f64 = 0.9;
 
-/// Where a search begins, where it begins if that is too much, and where it ends, as shares of the rate
+/// Where a search begins, the lowest rate that it tries, and the highest, as shares of the rate
 /// that one query after the other would have. Below the first a queue is rare, below the second it
 /// hardly happens. The last only bounds the search: one query may be slow by chance where that rate is taken from,
 /// such as a cold first run.
 const SEARCHED: [f64; 3] = [0.125, 0.008, 256.0];
-
-/// How often a rate that was found is lowered at most, and to which part of itself.
-const BACK_OFFS: usize = 5;
-const BACK_OFF: f64 = 0.97;
 
 /// Memory for latencies where something is computed from all of them: 8 MiB.
 const MANY: usize = 1 << 20;
@@ -130,6 +127,7 @@ pub(crate) struct Measured {
     pub(crate) summary: Summary,
     pub(crate) rule: StopRule,
     pub(crate) latencies: Thinned,
+    pub(crate) first_client: FirstClient,
     pub(crate) verdict: Verdict,
     pub(crate) warm_up: Option<WarmUpFacts>,
     pub(crate) search: Option<RateSearch>,
@@ -269,39 +267,29 @@ impl<'a> Load<'a> {
         let mut probe_seed = seed(self.case) ^ 2;
         let mut measure = |at: measure::Rate, minimum_ns: u64| {
             probe_seed = probe_seed.wrapping_add(1);
-            let (probe, seen) = self.probe(stage, at, minimum_ns, percentile, probe_seed)?;
+            let (probe, seen) =
+                self.probe(stage, at, minimum_ns, percentile, limit.at_most_ns, probe_seed)?;
             probes.push(probe);
             Ok::<_, Stop>(seen)
         };
         let short_ns = settings.minimum_duration_ns.min(PROBE_NS);
-        let [floors @ .., highest] = SEARCHED;
-        let mut search = Search::new(bound(floors[0])?, bound(highest)?, limit.at_most_ns);
-        let mut found = find_max_rate(&search, |at| measure(at, short_ns))?;
+        let [begin, lowest, highest] = SEARCHED;
         // Low rates take long to measure, so they are looked at only where it has to be.
-        for floor in &floors[1..] {
-            if found != MaxRate::NotEvenLowest {
-                break;
-            }
-            search = Search::new(bound(*floor)?, search.lowest, limit.at_most_ns);
-            found = find_max_rate(&search, |at| measure(at, short_ns))?;
-        }
+        let search = Search {
+            begin: bound(begin)?,
+            ..Search::new(bound(lowest)?, bound(highest)?, limit.at_most_ns)
+        };
+        let mut found = find_max_rate(&search, |at| measure(at, short_ns))?;
         // A short measurement is kind to a border: what was found has to hold for as long as the case
         // is measured, and is lowered a little where it does not, as LoadGen's search does.
-        if let MaxRate::Found(Bracket { fine: Some(fine), .. }) = &mut found {
-            for _ in 0..BACK_OFFS {
-                let latency = match measure(*fine, settings.minimum_duration_ns)? {
-                    Seen::Latency(latency) => latency,
-                    Seen::CouldNotKeepUp => u64::MAX,
-                };
-                if latency <= limit.at_most_ns {
-                    break;
-                }
-                *fine = rate(fine.get() * BACK_OFF)?;
-            }
+        if let MaxRate::Found(bracket) = found {
+            found =
+                hold(bracket, limit.at_most_ns, |at| measure(at, settings.minimum_duration_ns))?;
         }
         let (end, bracket) = match found {
             MaxRate::Found(bracket) => (SearchEnd::Found, bracket),
             MaxRate::Unsettled(bracket) => (SearchEnd::Unsettled, bracket),
+            MaxRate::GeneratorLate(bracket) => (SearchEnd::GeneratorLate, bracket),
             MaxRate::NotEvenLowest => {
                 let bracket = Bracket { fine: None, too_much: Some(search.lowest) };
                 (SearchEnd::NotEvenLowest, bracket)
@@ -329,6 +317,7 @@ impl<'a> Load<'a> {
         at: measure::Rate,
         minimum_ns: u64,
         percentile: Quantile,
+        limit_ns: u64,
         seed: u64,
     ) -> Result<(Probe, Seen), Stop> {
         // Five queries beyond the percentile, so that one stall does not decide.
@@ -349,9 +338,14 @@ impl<'a> Load<'a> {
             pace.unserved == 0 && slow.is_none_or(|(offered, achieved)| achieved >= share * offered)
         });
         let rank = percentile.rank(sink.latencies.kept().len());
-        let latency_ns =
-            (kept_up && rank > 0).then(|| order_statistics(sink.latencies.kept(), &[rank])[0]);
-        let seen = latency_ns.map_or(Seen::CouldNotKeepUp, Seen::Latency);
+        let latency_ns = (rank > 0).then(|| order_statistics(sink.latencies.kept(), &[rank])[0]);
+        let seen = summary
+            .pace
+            .map_or(Seen::CouldNotKeepUp, |pace| Seen::of(latency_ns, kept_up, &pace, limit_ns));
+        let latency_ns = match seen {
+            Seen::Latency(latency_ns) => Some(latency_ns),
+            _ => None,
+        };
         let probe = Probe {
             rate,
             queries: summary.queries,
@@ -402,11 +396,12 @@ impl<'a> Load<'a> {
             Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
         })?;
         let verdict = self.judge(&summary, &sink, search.as_ref());
-        let latencies = sink.latencies;
+        let Sink { latencies, first_client, .. } = sink;
         Ok(Measured {
             summary,
             rule,
             latencies,
+            first_client,
             verdict,
             warm_up,
             search,
@@ -422,6 +417,7 @@ impl<'a> Load<'a> {
             phase,
             items_per_query: self.items_per_query,
             latencies: Thinned::new(capacity),
+            first_client: FirstClient::new(),
             judge,
             limit_ns: self.case.measure.latency_limit.map(|limit| limit.at_most_ns),
             over_limit: 0,
@@ -544,7 +540,11 @@ impl<'a> Load<'a> {
             };
             let unfinished = match search.end {
                 SearchEnd::Found => None,
-                SearchEnd::Unsettled => Some("The search ran out of measurements".to_owned()),
+                SearchEnd::Unsettled => Some("No rate was settled on".to_owned()),
+                SearchEnd::GeneratorLate => {
+                    let rate = shown(search.probes.last().map(|probe| probe.rate));
+                    Some(format!("At {rate} the generator of the load itself could not keep up"))
+                }
                 SearchEnd::NotEvenLowest => {
                     let rate = shown(search.too_much);
                     Some(format!("Even the lowest rate that was tried, {rate}, is too much"))
@@ -707,6 +707,7 @@ struct Sink {
     phase: SamplePhase,
     items_per_query: u64,
     latencies: Thinned,
+    first_client: FirstClient,
     judge: Judge,
     limit_ns: Option<u64>,
     over_limit: u64,
@@ -788,6 +789,9 @@ impl Observer for Sending<'_> {
                 block.times.latencies().filter(|latency| *latency > limit).count() as u64;
         }
         sink.latencies.extend(block.times.latencies());
+        if block.lane == 0 {
+            sink.first_client.extend(block.times);
+        }
         let times = match block.times {
             Times::Chain(edges) => SampleTimes::Chain(edges.to_vec()),
             Times::Scheduled(queries) => {

@@ -190,7 +190,7 @@ pub(crate) fn measure(
         summary: measured.summary,
         latencies: measured.latencies.kept(),
         stride: measured.latencies.stride(),
-        in_a_row: measured.latencies.in_a_row(),
+        in_a_row: measured.first_client.row(load.lanes().get()),
         warm_up: measured.warm_up,
         before: measured.before,
         after: measured.after,

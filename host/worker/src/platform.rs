@@ -89,11 +89,14 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// What this process and the machine did until now.
+/// What this process, the host and the machine did until now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     /// Processor time of this process in nanoseconds.
     pub(crate) own_ns: u64,
+    /// Processor time in nanoseconds of the process that started this one, which is the host: it takes what
+    /// is measured while it is measured. `None` where the system does not tell.
+    pub(crate) host_ns: Option<u64>,
     /// The machine.
     pub(crate) machine: Option<MachineActivity>,
 }
@@ -206,10 +209,28 @@ pub(crate) fn proportional_memory() -> Option<u64> {
 pub(crate) fn activity() -> Activity {
     Activity {
         own_ns: usage().processor_ns,
+        host_ns: rustix::process::getppid()
+            .and_then(|host| processor_time(host.as_raw_nonzero().get())),
         machine: fs::read_to_string("/proc/stat")
             .ok()
             .and_then(|text| machine_activity(&text, rustix::param::clock_ticks_per_second())),
     }
+}
+
+/// Processor time of a process in nanoseconds, all its threads together.
+fn processor_time(process: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    processor_time_in(&text, rustix::param::clock_ticks_per_second())
+}
+
+/// From the line of `/proc/PID/stat`, whose second field is a name in parentheses that may hold anything: the
+/// 14th counts the time in the process and the 15th in the kernel.
+fn processor_time_in(text: &str, ticks_per_second: u64) -> Option<u64> {
+    let (_, behind_name) = text.rsplit_once(')')?;
+    let mut fields = behind_name.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let nanoseconds = 1_000_000_000_u64.checked_div(ticks_per_second)?;
+    ticks()?.checked_add(ticks()?)?.checked_mul(nanoseconds)
 }
 
 /// Reads the counters of these processors; `None` where the system lacks those of one.
@@ -284,6 +305,14 @@ mod tests {
     }
 
     #[test]
+    fn a_process_of_any_name_is_accounted_for() {
+        let text = "7 (a) (b c) S 1 7 7 0 -1 4194304 500 0 0 0 120 30 9 9 20 0 4 0 100 5 5\n";
+        assert_eq!(processor_time_in(text, 100), Some(1_500_000_000));
+        assert_eq!(processor_time_in("7 (a) S 1 7", 100), None);
+        assert_eq!(processor_time_in("", 100), None);
+    }
+
+    #[test]
     fn this_process_is_accounted_for() {
         let before = activity();
         let mut sum = 0_u64;
@@ -291,6 +320,12 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(activity().machine.is_some_and(|machine| machine.processors > 0));
+        // What started it has used some time, and the same file has this process's own.
+        assert!(activity().host_ns.is_some());
+        let this = rustix::process::getpid().as_raw_nonzero().get();
+        while processor_time(this).expect("Linux tells") == 0 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
         let resident = resident_memory().expect("Linux tells");
         assert!(peak_memory().expect("Linux tells") >= resident && resident > 0);
         assert!(proportional_memory().is_none_or(|bytes| bytes > 0));

@@ -9,7 +9,7 @@ use host_statistics::{
     steady_state,
 };
 
-use crate::stalls::stalls;
+use crate::stalls::{Row, stalls};
 use crate::warnings::time;
 
 /// What differs by less is one level.
@@ -21,8 +21,7 @@ pub(crate) struct Shape<'a> {
     /// Every `stride`-th.
     pub(crate) latencies: &'a [u64],
     pub(crate) stride: u64,
-    /// The first of them, of which none is left out.
-    pub(crate) in_a_row: &'a [u64],
+    pub(crate) in_a_row: Row<'a>,
     /// Smallest step of the clock.
     pub(crate) resolution_ns: u64,
 }
@@ -209,7 +208,8 @@ mod tests {
     use crate::synthetic::generator;
 
     fn said(latencies: &[u64]) -> Vec<String> {
-        let shape = Shape { latencies, stride: 1, in_a_row: latencies, resolution_ns: 20 };
+        let in_a_row = Row::of(latencies);
+        let shape = Shape { latencies, stride: 1, in_a_row, resolution_ns: 20 };
         let shown = |warning: &Warning| format!("{}: {}", warning.kind, warning.evidence);
         shape.warnings().iter().map(shown).collect()
     }
@@ -284,7 +284,7 @@ mod tests {
             };
             let segments = vec![segment(0..half), segment(half..latencies.len())];
             let found = SteadyState { class: SteadyClass::SlowDown, segments };
-            Shape { latencies, stride: 1, in_a_row: latencies, resolution_ns: 20 }
+            Shape { latencies, stride: 1, in_a_row: Row::of(latencies), resolution_ns: 20 }
                 .slowed_down(&found)
         };
         assert_eq!(cut(&series(|index| 1.0 + index as f64 / 1000.0)), None);
@@ -298,7 +298,7 @@ mod tests {
         let shape = Shape {
             latencies: &latencies,
             stride: 4,
-            in_a_row: &latencies[..100],
+            in_a_row: Row::of(&latencies[..100]),
             resolution_ns: 20,
         };
         let evidence = &shape.warnings()[0].evidence;

@@ -5,7 +5,17 @@
 //! combs are laid over the stalled queries: from one of them in steps of its distance to another, forwards
 //! and backwards, to both ends of the series. Of stalls that come at random, each tooth meets one with the
 //! same chance, whatever the others did, which bounds how often a comb is met by chance.
+//!
+//! What stalls may be a run of the backend, of which a query has several in `multi-stream`. Where every 45th run
+//! stalls and a query has eight, it is one query in 5.6, at distances of five and of six, and combs whose step
+//! is the sum of several distances meet only some of them. So a tooth may miss by one query, and further
+//! combs of the same step are laid over what the first one left, and counted with it.
+//!
+//! The queries are of one client, in the order in which it made them: those of several come in blocks, and
+//! side by side they have no distances. In open loops a query counts from when it did begin, since one stall
+//! makes all those wait that queue behind it.
 
+use host_measure::Times;
 use host_record::{Warning, WarningKind};
 use host_statistics::{OutlierClass, TukeyFences, median};
 
@@ -28,10 +38,59 @@ const STEPS: usize = 8;
 /// How often stalls that come at random may be called regular. Each comb has its share of that.
 const CHANCE: f64 = 1e-4;
 
+/// How many combs of one step are counted together.
+const COMBS: usize = 8;
+
+/// The first queries of the first client, of which none is left out: among every fourth one, what recurs every
+/// 50th is seen half of the time or never.
+#[derive(Debug)]
+pub(crate) struct FirstClient {
+    durations: Vec<u64>,
+    is_open: bool,
+}
+
+impl FirstClient {
+    const CAPACITY: usize = 1 << 16;
+
+    pub(crate) fn new() -> Self {
+        Self { durations: Vec::with_capacity(Self::CAPACITY), is_open: false }
+    }
+
+    /// Takes the client's next queries, as long as there is room.
+    pub(crate) fn extend(&mut self, times: Times<'_>) {
+        self.is_open = matches!(times, Times::Scheduled(_));
+        self.durations.extend(times.durations().take(Self::CAPACITY - self.durations.len()));
+    }
+
+    /// They, as those of one of so many clients.
+    pub(crate) fn row(&self, clients: u32) -> Row<'_> {
+        Row { durations: &self.durations, clients, is_open: self.is_open }
+    }
+}
+
+/// Queries in a row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'a> {
+    /// From when each did begin, in nanoseconds.
+    durations: &'a [u64],
+    /// How many clients there were, of which these are the first one's.
+    clients: u32,
+    /// Whether they were scheduled, so that their latencies count from another time.
+    is_open: bool,
+}
+
+#[cfg(test)]
+impl<'a> Row<'a> {
+    /// Of a closed loop with a single client.
+    pub(crate) fn of(durations: &'a [u64]) -> Self {
+        Self { durations, clients: 1, is_open: false }
+    }
+}
+
 /// Queries far out by Tukey's fences that take at least twice the median, if a comb meets them. They must
-/// take 1 % of all the time; what takes less is left to the percentiles. The latencies are of queries in a
-/// row: among every fourth one, what recurs every 50th is seen half of the time or never.
-pub(crate) fn stalls(latencies: &[u64]) -> Option<Warning> {
+/// take 1 % of all the time; what takes less is left to the percentiles.
+pub(crate) fn stalls(row: Row<'_>) -> Option<Warning> {
+    let latencies = row.durations;
     let fences = TukeyFences::of(latencies)?;
     let typical = median(latencies)?;
     let stalled = |index: &usize| {
@@ -39,20 +98,60 @@ pub(crate) fn stalls(latencies: &[u64]) -> Option<Warning> {
         latency >= 2.0 * typical && fences.class(latency) == Some(OutlierClass::SevereHigh)
     };
     let places: Vec<usize> = (0..latencies.len()).filter(stalled).collect();
-    let comb = Comb::over(&places, latencies.len())?;
-    let met: Vec<u64> = comb.met.iter().map(|&place| latencies[place]).collect();
+    let Regular { every, met } = Regular::over(places, latencies.len())?;
+    let met: Vec<u64> = met.iter().map(|&place| latencies[place]).collect();
     let lost: f64 = met.iter().map(|&latency| latency as f64 - typical).sum();
     let all: f64 = latencies.iter().map(|&latency| latency as f64).sum();
+    let of = match row.clients {
+        1 => String::new(),
+        clients => format!(" of the first of {clients} clients"),
+    };
+    let begun = if row.is_open { " once begun" } else { "" };
     (lost >= 0.01 * all).then(|| Warning {
         kind: WarningKind::Stalls,
         evidence: format!(
-            "One query in {:.0} took {} instead of {}, which is {:.1} % of all the time.",
-            comb.step,
+            "One query in {}{of} took {} instead of {}{begun}, which is {:.1} % of all the time.",
+            count(every),
             time(median(&met).unwrap_or(typical)),
             time(typical),
             100.0 * lost / all
         ),
     })
+}
+
+/// A number of queries, with a decimal where it is small and needs one.
+fn count(queries: f64) -> String {
+    let rounded = format!("{queries:.1}");
+    match rounded.strip_suffix(".0") {
+        None if queries < 10.0 => rounded,
+        _ => format!("{queries:.0}"),
+    }
+}
+
+/// Stalls that come at regular distances.
+struct Regular {
+    /// One query in so many stalls.
+    every: f64,
+    met: Vec<usize>,
+}
+
+impl Regular {
+    /// The best comb, and others of its step that it left room for.
+    fn over(mut places: Vec<usize>, queries: usize) -> Option<Self> {
+        let first = Comb::over(&places, queries)?;
+        let (step, mut rate, mut met) = (first.step, 0.0, Vec::new());
+        let mut next = Some(first);
+        for _ in 0..COMBS {
+            // A step that is not a whole number of queries may be met a query earlier or later.
+            let alike = |comb: &Comb| (comb.step - step).abs() <= (0.02 * step).max(1.0);
+            let Some(comb) = next.filter(alike) else { break };
+            rate += 1.0 / comb.step;
+            places.retain(|place| comb.met.binary_search(place).is_err());
+            met.extend(comb.met);
+            next = Comb::over(&places, queries);
+        }
+        Some(Self { every: 1.0 / rate, met })
+    }
 }
 
 /// Teeth at equal distances, and the stalls that they meet.
@@ -78,8 +177,11 @@ impl Comb {
                 if step < 2 || step * (LEAST - 1) > queries {
                     continue;
                 }
-                for tolerance in TOLERANCES {
-                    let within = (tolerance * step as f64) as usize;
+                let [exact, by_the_clock] =
+                    TOLERANCES.map(|tolerance| (tolerance * step as f64) as usize);
+                // Teeth that are closer than this meet everything.
+                let by_one = if step > 3 { by_the_clock.max(1) } else { by_the_clock };
+                for within in [exact, by_one] {
                     let Some(comb) = Self::lay(places, queries, anchor, step, within) else {
                         continue;
                     };
@@ -140,7 +242,14 @@ impl Comb {
         let one_step = |distance: &usize| 2 * distance < 3 * step;
         let distances = met.windows(2).map(|pair| pair[1] - pair[0]).filter(one_step);
         let distances: Vec<u64> = distances.map(|distance| distance as u64).collect();
-        Some(Self { step: median(&distances).unwrap_or(step as f64), met, chance })
+        // The median of fives and sixes is one of them, and the mean of all goes by chance stalls as well.
+        let typical = median(&distances).unwrap_or(step as f64);
+        let near =
+            distances.iter().map(|&one| one as f64).filter(|one| (one - typical).abs() <= 1.0);
+        let near: Vec<f64> = near.collect();
+        let step =
+            if near.is_empty() { typical } else { near.iter().sum::<f64>() / near.len() as f64 };
+        Some(Self { step, met, chance })
     }
 }
 
@@ -157,6 +266,7 @@ fn chance(trials: usize, successes: usize, probability: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use host_measure::ScheduledQuery;
     use rand_pcg::rand_core::Rng;
 
     use super::*;
@@ -207,6 +317,53 @@ mod tests {
         assert!(told >= 990 && false_alarms <= 1, "{told} told, {false_alarms} false alarms");
     }
 
+    /// Where every so many runs stall and a query has several, the queries' distances are no whole numbers.
+    /// One in as many queries is told as do stall, to 2 %.
+    #[test]
+    fn stalls_of_runs_are_counted_in_queries() {
+        for (runs, of_query) in [(45, 8), (20, 8), (100, 8), (30, 8), (35, 4), (7, 2), (77, 8)] {
+            let truth = f64::from(runs) / f64::from(of_query);
+            for queries in [400, 1000, 5000] {
+                let stalled = (1..).map(|stall| (runs * stall - 1) / of_query);
+                let mut places: Vec<usize> = stalled
+                    .map(|place| place as usize)
+                    .take_while(|place| *place < queries)
+                    .collect();
+                // And a few at random.
+                let mut unit = units(9);
+                places.extend((0..queries).filter(|_| unit() < 0.002));
+                places.sort_unstable();
+                places.dedup();
+                let found = Regular::over(places, queries).map(|regular| regular.every);
+                assert!(
+                    found.is_some_and(|every| (every / truth - 1.0).abs() < 0.02),
+                    "{runs} of {of_query} in {queries}: {found:?} and not {truth}"
+                );
+            }
+        }
+    }
+
+    /// Of several clients the first one's queries are looked at, and in an open loop from when they begin: a
+    /// stall that five others wait for is one stall.
+    #[test]
+    fn what_waits_for_a_stall_does_not_stall() {
+        let mut now = 0;
+        let queries: Vec<ScheduledQuery> = (0..2000)
+            .map(|index| {
+                let scheduled_ns = index * 2_000_000;
+                let begun_ns = scheduled_ns.max(now);
+                let jitter = index % 7 * 10_000;
+                now = begun_ns + jitter + if index % 50 == 49 { 10_000_000 } else { 1_000_000 };
+                ScheduledQuery { scheduled_ns, begun_ns, ended_ns: now }
+            })
+            .collect();
+        let mut client = FirstClient::new();
+        client.extend(Times::Scheduled(&queries));
+        let evidence = stalls(client.row(4)).expect("one query in 50").evidence;
+        insta::assert_snapshot!(evidence, @"One query in 50 of the first of 4 clients took 10.03 ms instead of 1.03 ms once begun, which is 14.9 % of all the time.");
+        assert_eq!([5.625, 2.5, 6.02, 12.5, 100.0].map(count), ["5.6", "2.5", "6", "12", "100"]);
+    }
+
     /// Stalls that come by the clock are moved by queries that take more or less time.
     #[test]
     fn distances_need_not_be_the_same() {
@@ -243,11 +400,11 @@ mod tests {
             }
             latencies.iter().map(|latency| (latency * (1.0 + 0.05 * unit())) as u64).collect()
         };
-        let found = stalls(&series(100, 10.0)).expect("a tenth of the time");
+        let found = stalls(Row::of(&series(100, 10.0))).expect("a tenth of the time");
         insta::assert_snapshot!(found.evidence, @"One query in 100 took 10.22 ms instead of 1.03 ms, which is 8.1 % of all the time.");
         // Less than 1 % of the time, and less than twice what a query takes.
-        assert_eq!(stalls(&series(500, 3.0)), None);
-        assert_eq!(stalls(&series(20, 1.9)), None);
+        assert_eq!(stalls(Row::of(&series(500, 3.0))), None);
+        assert_eq!(stalls(Row::of(&series(20, 1.9))), None);
     }
 
     /// Against the binomial distribution itself: 8 of 10 at one in ten.

@@ -11,15 +11,13 @@ use host_statistics::{Quantile, estimates, median, median_absolute_deviation};
 
 use crate::platform::Activity;
 use crate::shape::Shape;
+use crate::stalls::Row;
 
 /// Latencies of the measured queries, thinned evenly once there are many: what is kept is every
-/// `stride`-th query from the first to the last, so that medians of parts stay fair. The first ones are
-/// kept in a row besides, since what recurs cannot be seen in every `stride`-th.
+/// `stride`-th query from the first to the last, so that medians of parts stay fair.
 #[derive(Debug)]
 pub(crate) struct Thinned {
     kept: Vec<u64>,
-    /// Empty while all are kept.
-    first: Vec<u64>,
     capacity: usize,
     stride: u64,
     seen: u64,
@@ -30,16 +28,13 @@ impl Thinned {
     pub(crate) const CAPACITY: usize = 1 << 16;
 
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { kept: Vec::with_capacity(capacity), first: Vec::new(), capacity, stride: 1, seen: 0 }
+        Self { kept: Vec::with_capacity(capacity), capacity, stride: 1, seen: 0 }
     }
 
     pub(crate) fn extend(&mut self, latencies: impl Iterator<Item = u64>) {
         for latency in latencies {
             if self.seen.is_multiple_of(self.stride) {
                 if self.kept.len() == self.capacity {
-                    if self.first.is_empty() {
-                        self.first = self.kept[..self.capacity.min(Self::CAPACITY)].to_vec();
-                    }
                     let mut index = 0;
                     self.kept.retain(|_| {
                         index += 1;
@@ -62,11 +57,6 @@ impl Thinned {
     pub(crate) fn stride(&self) -> u64 {
         self.stride
     }
-
-    /// The first queries, of which none is left out.
-    pub(crate) fn in_a_row(&self) -> &[u64] {
-        if self.first.is_empty() { &self.kept } else { &self.first }
-    }
 }
 
 /// What there is to judge by.
@@ -79,8 +69,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) latencies: &'a [u64],
     /// How many queries each of the latencies stands for.
     pub(crate) stride: u64,
-    /// The first of them, of which none is left out.
-    pub(crate) in_a_row: &'a [u64],
+    pub(crate) in_a_row: Row<'a>,
     pub(crate) warm_up: Option<WarmUpFacts>,
     pub(crate) before: Activity,
     pub(crate) after: Activity,
@@ -241,7 +230,8 @@ impl Evidence<'_> {
         })
     }
 
-    /// Other work is what the machine did beyond this process. How often the kernel took a
+    /// Other work is what the machine did beyond this process and the host, which takes and stores what is
+    /// measured; one worker runs at a time. How often the kernel took a
     /// processor away from this process is not looked at, telling as it sounds: the threads of a
     /// backend take processors from each other, thousands of times a second and on a quiet
     /// machine. Time is counted in hundredths of a second, so short measurements say nothing.
@@ -263,8 +253,10 @@ impl Evidence<'_> {
         let whole = elapsed as f64 * processors;
         let mut found = Vec::new();
         let own = self.after.own_ns.saturating_sub(self.before.own_ns);
+        let host = self.before.host_ns.zip(self.after.host_ns);
+        let host = host.map_or(0, |(before, after)| after.saturating_sub(before));
         let busy = after.busy_ns.saturating_sub(before.busy_ns);
-        let others = busy.saturating_sub(own) as f64;
+        let others = busy.saturating_sub(own).saturating_sub(host) as f64;
         if others > (OTHERS * processors).min(OTHER_PROCESSORS) * elapsed as f64 {
             let used = others / elapsed as f64;
             found.push(format!("other work took {used:.2} of {processors} processors"));
@@ -342,7 +334,7 @@ mod tests {
         let machine = MachineActivity { processors: 4, ..MachineActivity::default() };
         let before = Activity { machine: Some(machine), ..Activity::default() };
         let busy = MachineActivity { busy_ns: 1_100_000_000, ..machine };
-        let after = Activity { own_ns: 1_000_000_000, machine: Some(busy) };
+        let after = Activity { own_ns: 1_000_000_000, machine: Some(busy), ..Activity::default() };
         let mut evidence = Evidence {
             case: &CASE,
             calibration: Calibration {
@@ -365,7 +357,7 @@ mod tests {
             },
             latencies: &STEADY,
             stride: 1,
-            in_a_row: &STEADY,
+            in_a_row: Row::of(&STEADY),
             warm_up: None,
             before,
             after,
@@ -374,6 +366,26 @@ mod tests {
         change(&mut evidence);
         let shown = |warning: &Warning| format!("{}: {}", warning.kind, warning.evidence);
         evidence.warnings().iter().map(shown).collect()
+    }
+
+    /// The host stores what it is sent, which is no other work.
+    #[test]
+    fn the_host_is_not_other_work() {
+        let busy_with = |host_ns: Option<u64>| {
+            warnings(|evidence| {
+                let busy_ns = 2_500_000_000;
+                let machine = MachineActivity { processors: 4, busy_ns, ..Default::default() };
+                evidence.before.host_ns = host_ns.map(|_| 7_000_000_000);
+                evidence.after.host_ns = host_ns.map(|host_ns| 7_000_000_000 + host_ns);
+                evidence.after.machine = Some(machine);
+            })
+        };
+        let other = |used: &str| {
+            vec![format!("machine-busy: While measuring, other work took {used} of 4 processors.")]
+        };
+        assert_eq!(busy_with(None), other("1.50"));
+        assert_eq!(busy_with(Some(500_000_000)), other("1.00"));
+        assert_eq!(busy_with(Some(1_400_000_000)), Vec::<String>::new());
     }
 
     #[test]
@@ -468,8 +480,6 @@ mod tests {
         assert_eq!(kept[0], 0);
         assert!(kept.windows(2).all(|pair| pair[1] - pair[0] == thinned.stride));
         assert!(count - kept[kept.len() - 1] <= thinned.stride);
-        let first: Vec<u64> = (0..Thinned::CAPACITY as u64).collect();
-        assert_eq!(thinned.in_a_row(), first);
     }
 
     proptest! {

@@ -24,6 +24,12 @@ use crate::Measurement;
 /// has to be worth.
 pub const LEAST_EFFECTIVE_SIZE: usize = 10;
 
+/// Why a value that cannot be negative has no interval, where the method would have it reach below zero.
+#[must_use]
+pub fn below_zero(method: &str) -> String {
+    format!("the spread is too wide for so few values: by {method} it would reach below zero")
+}
+
 impl Measurement {
     /// Adds an interval around a value that cannot be negative, such as a time, a rate, an amount of memory or
     /// energy, with the confidence and the method that it was found with. Where the interval reaches below
@@ -36,9 +42,7 @@ impl Measurement {
         method: &str,
     ) -> Self {
         if low < 0.0 {
-            return self.without_interval(&format!(
-                "the spread is too wide for so few values: by {method} it would reach below zero"
-            ));
+            return self.without_interval(&below_zero(method));
         }
         self.with_interval(low, high)
             .with_attribute("confidence", confidence.to_string())

@@ -57,7 +57,7 @@ mod view;
 
 pub use description::Description;
 pub use error::Error;
-pub use interval::LEAST_EFFECTIVE_SIZE;
+pub use interval::{LEAST_EFFECTIVE_SIZE, below_zero};
 pub use metric::{Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Measurement, Metric};
 pub use options::NoOptions;
 pub use process::FirstProcess;

@@ -2,20 +2,22 @@
 `host results compare`: whether something got slower from one run to another.
 
 Cases are matched by their id, which is a hash of all that defines a case. Of each the median latency is
-held against the other run's, each with its interval: over processes where there are several, and otherwise
-for as many independent queries as they are worth. Where the intervals are apart, one is slower; where they
-overlap, where there is none or where a result is invalid, nothing can be said, which is not the same as
-"no change".
+held against the other run's. What differs from process to process is more than what differs from query to
+query, and a single process shows none of it. So there is a verdict only where both runs have several
+processes: then each has an interval over them, and where the intervals are apart, one is slower. Where they
+overlap, where there is none, where a run has a single process or where a result is invalid, nothing can be
+said, which is not the same as "no change". The interval within a single process is shown, and named as such.
 
-Beside that stands the test of Mann and Whitney, with its effect size: of the processes' medians where
-both runs have several, and otherwise of queries that are so far apart that they are nearly independent.
+Beside that stands how often a value of the second run is the larger: of the processes' medians, with the test
+of Mann and Whitney and the least that it can say of so few, and otherwise of queries, which describes them and
+tests nothing.
 */
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{CaseKey, CaseRecord, Cell, ColumnData, Outcome, Table, column};
 use host_statistics::{
-    MannWhitney, Quantile, Resampling, effective_size, mann_whitney, median, processes_interval,
+    Quantile, Resampling, Undefined, least_probability, mann_whitney, median, processes_interval,
     sized_estimates,
 };
 use host_store::RunFolder;
@@ -53,7 +55,13 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
         })
     };
     if !printer.machine(document, || rows(&cases)) && !cases.is_empty() {
-        printer.show(printer.headed(&table::fit(columns(&cases), printer.width()).0));
+        let (drawn, note) = table::fit(columns(&cases), printer.width());
+        printer.show(printer.headed(&drawn));
+        if let Some(note) = note {
+            printer.status("Left out", note);
+        }
+        let remedies: BTreeSet<_> = cases.iter().filter_map(|case| case.change.remedy()).collect();
+        remedies.into_iter().for_each(|remedy| printer.status("To tell", remedy));
     }
     if cases.is_empty() {
         printer.warning(
@@ -126,38 +134,70 @@ fn is_valid(record: &CaseRecord) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 struct Median {
     value: f64,
-    interval: Option<(f64, f64)>,
+    spread: Spread,
     processes: usize,
+}
+
+/// What is known of how far off a median may be.
+#[derive(Debug, Clone, PartialEq)]
+enum Spread {
+    /// The interval over several processes, or why there is none.
+    Processes(std::result::Result<(f64, f64), Undefined>),
+    /// The interval within a single process, where its queries are worth one.
+    Within(Option<(f64, f64)>),
 }
 
 impl Median {
     fn of(processes: &[Vec<u64>]) -> Option<Self> {
         let slices: Vec<&[u64]> = processes.iter().map(Vec::as_slice).collect();
-        let (value, interval) = match slices.as_slice() {
+        let (value, spread) = match slices.as_slice() {
             [] => return None,
             [latencies] => match sized_estimates(latencies, &[Quantile::P50], CONFIDENCE).pop()? {
                 Ok(found) => {
                     let interval = found.interval.map(|(low, high)| (low as f64, high as f64));
-                    (found.value as f64, interval)
+                    (found.value as f64, Spread::Within(interval))
                 }
-                Err(_) => (median(latencies)?, None),
+                Err(_) => (median(latencies)?, Spread::Within(None)),
             },
             several => {
                 let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
                 let statistic = |values: &[u64]| median(values).unwrap_or(0.0);
                 let found = processes_interval(several, statistic, &resampling);
-                let medians: Vec<f64> = several.iter().map(|one| statistic(one)).collect();
+                let medians = several.iter().map(|one| median(one)).collect::<Option<Vec<_>>>()?;
                 let mean = medians.iter().sum::<f64>() / medians.len() as f64;
-                (mean, found.ok().map(|(interval, _)| (interval.low, interval.high)))
+                (mean, Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high))))
             }
         };
-        Some(Self { value, interval, processes: processes.len() })
+        Some(Self { value, spread, processes: processes.len() })
+    }
+
+    fn interval(&self) -> Option<(f64, f64)> {
+        match &self.spread {
+            Spread::Processes(interval) => interval.ok(),
+            Spread::Within(interval) => *interval,
+        }
+    }
+
+    /// What the interval is of.
+    fn unit(&self) -> &'static str {
+        match &self.spread {
+            Spread::Processes(_) => PROCESSES,
+            Spread::Within(_) => QUERIES,
+        }
     }
 
     fn document(&self) -> Value {
-        json!({ "median-ns": self.value, "interval-ns": self.interval, "processes": self.processes })
+        json!({
+            "median-ns": self.value,
+            "interval-ns": self.interval(),
+            "interval-over": self.unit(),
+            "processes": self.processes,
+        })
     }
 }
+
+const PROCESSES: &str = "processes";
+const QUERIES: &str = "queries";
 
 /// What became of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,19 +210,25 @@ enum Change {
 /// Why nothing can be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
+    OneProcess,
     Overlap,
-    NoInterval,
+    NoInterval(Undefined),
+    NoQueries,
     Invalid,
     Simulated,
 }
 
 impl Change {
     fn between(before: &Median, after: &Median) -> Self {
-        match before.interval.zip(after.interval) {
-            None => Self::CannotTell(Doubt::NoInterval),
-            Some(((_, high), (low, _))) if high < low => Self::Slower,
-            Some(((low, _), (_, high))) if high < low => Self::Faster,
-            Some(_) => Self::CannotTell(Doubt::Overlap),
+        let (Spread::Processes(before), Spread::Processes(after)) = (&before.spread, &after.spread)
+        else {
+            return Self::CannotTell(Doubt::OneProcess);
+        };
+        match (before, after) {
+            (Err(why), _) | (_, Err(why)) => Self::CannotTell(Doubt::NoInterval(*why)),
+            (Ok((_, high)), Ok((low, _))) if high < low => Self::Slower,
+            (Ok((low, _)), Ok((_, high))) if high < low => Self::Faster,
+            _ => Self::CannotTell(Doubt::Overlap),
         }
     }
 
@@ -195,13 +241,76 @@ impl Change {
     }
 
     fn reason(self) -> Option<&'static str> {
-        match self {
-            Self::CannotTell(Doubt::Overlap) => Some("the intervals overlap"),
-            Self::CannotTell(Doubt::NoInterval) => Some("too few independent queries"),
-            Self::CannotTell(Doubt::Invalid) => Some("a result is invalid"),
-            Self::CannotTell(Doubt::Simulated) => Some("the device is simulated"),
+        let Self::CannotTell(doubt) = self else { return None };
+        Some(match doubt {
+            Doubt::OneProcess => "a run of one process",
+            Doubt::Overlap => "the intervals overlap",
+            Doubt::NoInterval(Undefined::NoSpread) => "all processes of a run say the same",
+            Doubt::NoInterval(_) => "processes of a run differ too much",
+            Doubt::NoQueries => "the queries of a run are lost",
+            Doubt::Invalid => "a result is invalid",
+            Doubt::Simulated => "the device is simulated",
+        })
+    }
+
+    /// What to do, so that it can be told.
+    fn remedy(self) -> Option<&'static str> {
+        let Self::CannotTell(doubt) = self else { return None };
+        match doubt {
+            Doubt::OneProcess => Some(
+                "measure both runs with `processes = 5` under [measure]: processes differ by more than \
+                 the queries of one do, and a single one does not show by how much",
+            ),
+            Doubt::NoInterval(Undefined::BelowZero) => {
+                Some("measure both runs with more `processes` under [measure], on a quiet machine")
+            }
             _ => None,
         }
+    }
+}
+
+/// How often a value of the second run is the larger.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Larger {
+    /// Of pairs of a value of the first run and one of the second, ties counted half.
+    part: f64,
+    /// What the values are.
+    of: &'static str,
+    /// By the test of Mann and Whitney: how often chance alone would set the processes so far apart, and the
+    /// least that so few can say. Queries of a single process are not independent of what it is like.
+    probability: Option<(f64, f64)>,
+}
+
+impl Larger {
+    fn between(before: &[Vec<u64>], after: &[Vec<u64>]) -> Option<Self> {
+        if before.len() > 1 && after.len() > 1 {
+            let medians = |processes: &[Vec<u64>]| -> Option<Vec<f64>> {
+                processes.iter().map(|latencies| median(latencies)).collect()
+            };
+            let found = mann_whitney(&medians(before)?, &medians(after)?).ok()?;
+            let least = least_probability(before.len(), after.len());
+            let probability = Some((found.probability, least));
+            return Some(Self { part: 1.0 - found.first_larger, of: PROCESSES, probability });
+        }
+        let found = mann_whitney(&before.concat(), &after.concat()).ok()?;
+        Some(Self { part: 1.0 - found.first_larger, of: QUERIES, probability: None })
+    }
+
+    fn document(&self) -> Value {
+        json!({
+            "of": self.of,
+            "second-larger": self.part,
+            "probability": self.probability.map(|(probability, _)| probability),
+            "least-probability": self.probability.map(|(_, least)| least),
+        })
+    }
+
+    fn shown(&self) -> String {
+        let percent = 100.0 * self.part;
+        let tested = self.probability.map(|(probability, least)| {
+            format!(" (p = {probability:.2}, at the least {least:.2})")
+        });
+        format!("in {percent:.0} % of {}{}", self.of, tested.unwrap_or_default())
     }
 }
 
@@ -213,8 +322,7 @@ struct Compared {
     before: Option<Median>,
     after: Option<Median>,
     change: Change,
-    /// The test, and what its values are.
-    test: Option<(MannWhitney, &'static str)>,
+    larger: Option<Larger>,
 }
 
 impl Compared {
@@ -224,7 +332,7 @@ impl Compared {
             _ if before.is_simulated || after.is_simulated => Change::CannotTell(Doubt::Simulated),
             _ if !before.is_valid || !after.is_valid => Change::CannotTell(Doubt::Invalid),
             [Some(before), Some(after)] => Change::between(before, after),
-            _ => Change::CannotTell(Doubt::NoInterval),
+            _ => Change::CannotTell(Doubt::NoQueries),
         };
         let [of_before, of_after] = medians;
         Self {
@@ -234,7 +342,7 @@ impl Compared {
             before: of_before,
             after: of_after,
             change,
-            test: test(&before.processes, &after.processes),
+            larger: Larger::between(&before.processes, &after.processes),
         }
     }
 
@@ -253,32 +361,10 @@ impl Compared {
             "change": self.part(),
             "verdict": self.change.name(),
             "reason": self.change.reason(),
-            "mann-whitney": self.test.map(|(test, of)| json!({
-                "of": of,
-                "probability": test.probability,
-                "second-larger": 1.0 - test.first_larger,
-            })),
+            "remedy": self.change.remedy(),
+            "mann-whitney": self.larger.as_ref().map(Larger::document),
         })
     }
-}
-
-/// The test of the processes' medians, where both runs have several, and otherwise of queries: one in as
-/// many as make one independent query.
-fn test(before: &[Vec<u64>], after: &[Vec<u64>]) -> Option<(MannWhitney, &'static str)> {
-    if before.len() > 1 && after.len() > 1 {
-        let medians = |processes: &[Vec<u64>]| -> Option<Vec<f64>> {
-            processes.iter().map(|latencies| median(latencies)).collect()
-        };
-        return Some((mann_whitney(&medians(before)?, &medians(after)?).ok()?, "processes"));
-    }
-    let independent = |processes: &[Vec<u64>]| -> Vec<u64> {
-        let of_process = |latencies: &Vec<u64>| {
-            let each = latencies.len() as f64 / effective_size(latencies).max(1.0);
-            latencies.iter().copied().step_by(each.ceil().max(1.0) as usize).collect::<Vec<_>>()
-        };
-        processes.iter().flat_map(of_process).collect()
-    };
-    Some((mann_whitney(&independent(before), &independent(after)).ok()?, "queries"))
 }
 
 fn rows(cases: &[Compared]) -> Table {
@@ -288,24 +374,28 @@ fn rows(cases: &[Compared]) -> Table {
         "first_ns",
         "first_low_ns",
         "first_high_ns",
+        "first_over",
         "second_ns",
         "second_low_ns",
         "second_high_ns",
+        "second_over",
         "change",
         "verdict",
         "reason",
         "mann_whitney_of",
         "mann_whitney_probability",
+        "mann_whitney_least_probability",
         "second_larger",
     ];
     let real = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
     let text = |value: Option<&str>| value.map_or(Cell::Null, |text| Cell::Text(text.to_owned()));
     let median = |of: &Option<Median>| {
-        let interval = of.as_ref().and_then(|median| median.interval);
+        let interval = of.as_ref().and_then(Median::interval);
         [
             real(of.as_ref().map(|median| median.value)),
             real(interval.map(|(low, _)| low)),
             real(interval.map(|(_, high)| high)),
+            text(of.as_ref().map(Median::unit)),
         ]
     };
     let row = |case: &Compared| {
@@ -316,9 +406,10 @@ fn rows(cases: &[Compared]) -> Table {
             real(case.part()),
             text(Some(case.change.name())),
             text(case.change.reason()),
-            text(case.test.map(|(_, of)| of)),
-            real(case.test.map(|(test, _)| test.probability)),
-            real(case.test.map(|(test, _)| 1.0 - test.first_larger)),
+            text(case.larger.map(|larger| larger.of)),
+            real(case.larger.and_then(|larger| larger.probability).map(|(found, _)| found)),
+            real(case.larger.and_then(|larger| larger.probability).map(|(_, least)| least)),
+            real(case.larger.map(|larger| larger.part)),
         ]);
         row
     };
@@ -330,9 +421,13 @@ fn columns(cases: &[Compared]) -> Vec<Column> {
     let written = |write: &dyn Fn(&Compared) -> String| cases.iter().map(write).collect();
     let median = |of: &Option<Median>| {
         let Some(median) = of else { return "—".to_owned() };
-        let interval = median
-            .interval
-            .map(|(low, high)| format!(" ({} to {})", units::duration(low), units::duration(high)));
+        let within = match median.spread {
+            Spread::Processes(_) => "",
+            Spread::Within(_) => "within: ",
+        };
+        let interval = median.interval().map(|(low, high)| {
+            format!(" ({within}{} to {})", units::duration(low), units::duration(high))
+        });
         format!("{}{}", units::duration(median.value), interval.unwrap_or_default())
     };
     let right = |heading, gives_way, cells| Column {
@@ -342,8 +437,8 @@ fn columns(cases: &[Compared]) -> Vec<Column> {
     };
     vec![
         Column::new("case", written(&|case| case.name.clone())),
-        right("median, first", 2, written(&|case| median(&case.before))),
-        right("median, second", 3, written(&|case| median(&case.after))),
+        right("median, first", 1, written(&|case| median(&case.before))),
+        right("median, second", 2, written(&|case| median(&case.after))),
         right(
             "change",
             0,
@@ -360,13 +455,8 @@ fn columns(cases: &[Compared]) -> Vec<Column> {
         ),
         right(
             "second larger",
-            1,
-            written(&|case| {
-                case.test.map_or("—".to_owned(), |(test, of)| {
-                    let percent = 100.0 * (1.0 - test.first_larger);
-                    format!("in {percent:.0} % of {of} (p = {:.2})", test.probability)
-                })
-            }),
+            3,
+            written(&|case| case.larger.map_or("—".to_owned(), |larger| larger.shown())),
         ),
     ]
 }
@@ -375,20 +465,87 @@ fn columns(cases: &[Compared]) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    fn median_of(value: f64, interval: Option<(f64, f64)>) -> Median {
-        Median { value, interval, processes: 1 }
+    fn over(interval: std::result::Result<(f64, f64), Undefined>) -> Median {
+        Median { value: 10.0, spread: Spread::Processes(interval), processes: 3 }
     }
 
     #[test]
-    fn intervals_that_are_apart_tell_and_others_do_not() {
-        let change =
-            |before, after| Change::between(&median_of(10.0, before), &median_of(11.0, after));
-        assert_eq!(change(Some((9.0, 10.4)), Some((10.5, 12.0))), Change::Slower);
-        assert_eq!(change(Some((10.5, 12.0)), Some((9.0, 10.4))), Change::Faster);
+    fn intervals_over_processes_that_are_apart_tell_and_others_do_not() {
+        let change = |before, after| Change::between(&over(Ok(before)), &over(Ok(after)));
+        assert_eq!(change((9.0, 10.4), (10.5, 12.0)), Change::Slower);
+        assert_eq!(change((10.5, 12.0), (9.0, 10.4)), Change::Faster);
         let overlap = Change::CannotTell(Doubt::Overlap);
-        assert_eq!(change(Some((9.0, 10.5)), Some((10.5, 12.0))), overlap);
-        assert_eq!(change(Some((9.0, 13.0)), Some((10.0, 12.0))), overlap);
-        assert_eq!(change(None, Some((10.5, 12.0))), Change::CannotTell(Doubt::NoInterval));
+        assert_eq!(change((9.0, 10.5), (10.5, 12.0)), overlap);
+        assert_eq!(change((9.0, 13.0), (10.0, 12.0)), overlap);
+    }
+
+    /// Two processes that differ, of one program: what is within them is apart, and says nothing.
+    #[test]
+    fn a_single_process_tells_nothing_of_the_next() {
+        let process = |level: u64| (0..500).map(|index| level + index * 7 % 10).collect::<Vec<_>>();
+        let of = |levels: &[u64]| {
+            let processes: Vec<_> = levels.iter().map(|level| process(*level)).collect();
+            Median::of(&processes).expect("queries")
+        };
+        let (one, other) = (of(&[1000]), of(&[2000]));
+        let (low, high) = one.interval().expect("an interval within");
+        assert!(1000.0 <= low && high < 1010.0 && one.unit() == QUERIES);
+        let doubt = Change::CannotTell(Doubt::OneProcess);
+        let several = of(&[2000, 2001, 2003]);
+        assert_eq!(several.unit(), PROCESSES);
+        for (before, after) in [(&one, &other), (&one, &several), (&several, &one)] {
+            assert_eq!(Change::between(before, after), doubt);
+        }
+        assert!(doubt.remedy().is_some_and(|remedy| remedy.contains("`processes = 5`")));
+        assert_eq!(Change::between(&of(&[1000, 1001, 1003]), &several), Change::Slower);
+    }
+
+    #[test]
+    fn processes_that_say_too_little_are_told_apart() {
+        let of = |levels: &[u64]| {
+            let processes: Vec<_> = levels.iter().map(|level| vec![*level; 20]).collect();
+            Median::of(&processes).expect("queries")
+        };
+        let fine = of(&[100, 101, 103]);
+        let wide = Change::between(&fine, &of(&[0, 10_000, 20_000]));
+        assert_eq!(wide, Change::CannotTell(Doubt::NoInterval(Undefined::BelowZero)));
+        assert_eq!(wide.reason(), Some("processes of a run differ too much"));
+        assert!(wide.remedy().is_some());
+        let same = Change::between(&of(&[5, 5, 5]), &fine);
+        assert_eq!(same.reason(), Some("all processes of a run say the same"));
+    }
+
+    #[test]
+    fn the_verdict_is_the_last_to_give_way() {
+        let run = |processes: &[u64]| Measured {
+            key: key(),
+            index: 0,
+            is_valid: true,
+            is_simulated: false,
+            processes: processes
+                .iter()
+                .map(|level| (0..500).map(|index| level + index * 7 % 10).collect())
+                .collect(),
+        };
+        let one = Compared::new("id".into(), &run(&[1000]), &run(&[3000]));
+        for (width, gone) in [
+            (200, None),
+            (170, Some("second larger")),
+            (140, Some("second larger, median, second")),
+            (100, Some("second larger, median, second, median, first")),
+        ] {
+            let (drawn, note) = table::fit(columns(std::slice::from_ref(&one)), width);
+            assert!(drawn.contains("cannot tell: a run of one process"), "{width}: {drawn}");
+            let gone = gone.map(|gone| format!("{width} columns have no room for {gone}"));
+            assert_eq!(note, gone, "{drawn}");
+        }
+        for width in [20, 30, 40, 60] {
+            let (drawn, _) = table::fit(columns(std::slice::from_ref(&one)), width);
+            let words: Vec<&str> = drawn.split_whitespace().collect();
+            for word in ["verdict", "cannot", "tell:", "process", "+199.2"] {
+                assert!(words.contains(&word), "{width}: {word}: {drawn}");
+            }
+        }
     }
 
     #[test]
@@ -442,18 +599,22 @@ mod tests {
         let of = |run: &[Vec<u64>]| Median::of(run).expect("queries");
         assert_eq!(Change::between(&of(&before), &of(&alike)), Change::CannotTell(Doubt::Overlap));
         assert_eq!(Change::between(&of(&before), &of(&slower)), Change::Slower);
-        let (found, unit) = test(&before, &slower).expect("a test");
-        // Of the C(10, 5) = 252 orders two are as far apart.
-        assert_eq!((unit, found.first_larger), ("processes", 0.0));
-        assert!((found.probability - 2.0 / 252.0).abs() < 1e-12);
-        let (found, unit) = test(&before[..1], &before[..1]).expect("a test");
-        assert_eq!((unit, found.first_larger), ("queries", 0.5));
+        let found = Larger::between(&before, &slower).expect("a test");
+        // Of the C(10, 5) = 252 orders two are as far apart, and none is further.
+        assert_eq!((found.of, found.part), (PROCESSES, 1.0));
+        let (probability, least) = found.probability.expect("processes are tested");
+        assert!((probability - 2.0 / 252.0).abs() < 1e-12 && (least - probability).abs() < 1e-12);
+        assert_eq!(found.shown(), "in 100 % of processes (p = 0.01, at the least 0.01)");
+        // Queries of single processes are described and not tested.
+        let found = Larger::between(&before[..1], &slower[..1]).expect("values");
+        assert_eq!(found, Larger { part: 1.0, of: QUERIES, probability: None });
+        assert_eq!(found.shown(), "in 100 % of queries");
     }
 
     #[test]
     fn a_few_queries_tell_nothing() {
         let few = Median::of(&[vec![5, 6, 7]]).expect("queries");
-        assert_eq!((few.value, few.interval), (6.0, None));
+        assert_eq!((few.value, few.spread), (6.0, Spread::Within(None)));
         assert_eq!(Median::of(&[]), None);
     }
 }

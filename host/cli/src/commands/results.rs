@@ -61,7 +61,11 @@ fn list(results: &ResultsFolder, printer: &Printer) -> Result<Exit> {
     let whole = || list_table(&entries);
     let shown = printer.machine(|| Value::Array(table::objects(&whole())), whole);
     if !shown && !entries.is_empty() {
-        printer.show(printer.headed(&table::fit(columns(&entries), printer.width()).0));
+        let (drawn, note) = table::fit(columns(&entries), printer.width());
+        printer.show(printer.headed(&drawn));
+        if let Some(note) = note {
+            printer.status("Left out", note);
+        }
     }
     if entries.is_empty() && !printer.is_quiet() {
         printer.status("Empty", format_args!("no run in {}", results.path().display()));

@@ -4,9 +4,9 @@ use host_statistics::{
     MANY_PROCESSES, MannWhitneyMethod, OutlierClass, ProcessMethod, Quantile, Random, Resampling,
     TooFew, TukeyFences, Undefined, autocorrelation, bca_interval, correlated_estimates,
     deviation_outliers, effective_size, estimates, hierarchical_interval, incomplete_beta,
-    mann_whitney, mean_interval, median, moments, normal_quantile, normal_tail, over_limit_allowed,
-    percentile_interval, processes_interval, queries_for_percentile, queries_needed,
-    sized_estimates, student_interval, student_quantile, tukey_outliers,
+    least_probability, mann_whitney, mean_interval, median, moments, normal_quantile, normal_tail,
+    over_limit_allowed, percentile_interval, processes_interval, queries_for_percentile,
+    queries_needed, sized_estimates, student_interval, student_quantile, tukey_outliers,
 };
 use proptest::prelude::*;
 
@@ -350,12 +350,28 @@ fn processes_are_refused_below_two_and_resampled_from_many() {
 }
 
 #[test]
+fn an_interval_over_processes_of_what_cannot_be_negative_stays_above_zero() {
+    let over = |values: &[f64]| {
+        let processes: Vec<&[f64]> = values.chunks(1).collect();
+        processes_interval(&processes, mean, &RESAMPLING).map(|(interval, _)| interval)
+    };
+    // Student's t with 2 degrees of freedom at 90 % is 2.92, times 10 / √3: 16.86.
+    assert_eq!(over(&[0.0, 10.0, 20.0]), Err(Undefined::BelowZero));
+    assert!(over(&[10.0, 20.0, 30.0]).expect("it stays above").low > 3.0);
+    // What is negative in a process may be in the interval.
+    assert!(over(&[-1.0, 10.0, 20.0]).expect("an interval").low < -1.0);
+}
+
+#[test]
 fn the_exact_test_counts_orders() {
     // Of the C(6, 3) = 20 orders two are as far apart as this one.
     let found = mann_whitney(&[4_u64, 5, 6], &[1, 2, 3]).expect("values");
     assert_eq!((found.statistic, found.first_larger, found.delta()), (9.0, 1.0, 1.0));
     assert_eq!(found.method, MannWhitneyMethod::Exact);
     assert!((found.probability - 0.1).abs() < 1e-15);
+    assert!((least_probability(3, 3) - 0.1).abs() < 1e-15);
+    assert!((least_probability(2, 5) - 2.0 / 21.0).abs() < 1e-15);
+    assert_eq!((least_probability(1, 1), least_probability(0, 4)), (1.0, 1.0));
     let refused = Err(Undefined::TooFew(TooFew { needs: 1, has: 0 }));
     assert_eq!(mann_whitney(&[1_u64], &[]), refused);
     assert_eq!(mann_whitney(&[], &[1_u64]), refused);

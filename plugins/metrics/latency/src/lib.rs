@@ -24,13 +24,13 @@ a queue is part of it.
 */
 
 use host_statistics::{
-    Moments, ProcessMethod, Quantile, Resampling, SizedEstimate, TooFew, effective_size,
+    Moments, ProcessMethod, Quantile, Resampling, SizedEstimate, TooFew, Undefined, effective_size,
     mean_interval, median_absolute_deviation, moments, order_statistics, processes_interval,
     sized_estimates,
 };
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, LEAST_EFFECTIVE_SIZE, Measurement, Metric,
-    NoOptions,
+    NoOptions, below_zero,
 };
 
 /// The columns that are read.
@@ -104,6 +104,9 @@ fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Er
     Ok(split.collect())
 }
 
+/// The method of an interval over a few processes.
+const STUDENT: &str = "Student's t over processes";
+
 /// What is measured of a process.
 type Statistic = Box<dyn Fn(&[u64]) -> f64>;
 
@@ -147,12 +150,13 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
             (interval.low, interval.high),
             confidence,
             match method {
-                ProcessMethod::Student => "Student's t over processes",
+                ProcessMethod::Student => STUDENT,
                 ProcessMethod::HierarchicalBootstrap => {
                     "hierarchical bootstrap over processes and queries"
                 }
             },
         ),
+        Err(Undefined::BelowZero) => found.without_interval(&below_zero(STUDENT)),
         Err(_) => found.without_interval(
             "all processes say the same, which leaves nothing to estimate an uncertainty by",
         ),
