@@ -541,8 +541,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
 
 /// The column of a metric; `None` where no case has it.
 fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Column> {
-    let is_worth_it = |found: &MetricValue| found.value.is_ok() || !WHERE_THERE_IS.contains(&name);
-    if !cases.iter().any(|case| case.metric(name).is_some_and(is_worth_it)) {
+    if !has_column(name, cases.iter().filter_map(|case| case.metric(name))) {
         return None;
     }
     let cell = |case: &&Case| match case.metric(name) {
@@ -558,6 +557,13 @@ fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> O
     // Where there is no room for it, that it is for each sample goes unsaid.
     let short = heading.strip_suffix("/sample").map(|short| (short.to_owned(), cells.clone()));
     Some(Column { right: true, gives_way, short, ..Column::new(heading, cells) })
+}
+
+/// Whether a metric with these values has a column: where there is one, and of what many machines cannot
+/// have, one that is no gap.
+fn has_column<'a>(name: &str, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
+    let may_be_gaps = !WHERE_THERE_IS.contains(&name);
+    values.any(|found| may_be_gaps || found.value.is_ok())
 }
 
 /// Breaks text of anybody's into lines that fit, each beginning with `indent`.
@@ -584,7 +590,29 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped;
+    use host_record::{Direction, Gap, GapKind, MetricValue};
+
+    use super::{has_column, wrapped};
+
+    #[test]
+    fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
+        let value = |value: Option<f64>| MetricValue {
+            metric: "any".into(),
+            value: value
+                .ok_or(Gap { kind: GapKind::NotMeasured, reason: "it is not counted".into() }),
+            unit: "B".into(),
+            direction: Direction::Lower,
+            interval: None,
+            attributes: std::collections::BTreeMap::new(),
+        };
+        let (gap, counted) = (value(None), value(Some(1.0)));
+        for name in super::WHERE_THERE_IS {
+            assert!(!has_column(name, [&gap, &gap].into_iter()), "{name}");
+            assert!(has_column(name, [&gap, &counted].into_iter()), "{name}");
+        }
+        assert!(has_column("latency.p99", [&gap].into_iter()), "why is in the reports");
+        assert!(!has_column("latency.p99", [].into_iter()));
+    }
 
     #[test]
     fn a_number_is_not_broken_at_its_thousands() {

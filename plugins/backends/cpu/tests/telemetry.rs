@@ -14,6 +14,7 @@ const SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 const LOADS: &str = "TARE_TEST_LOADS";
 
 /// Loads a model in this process, and prints the version of ONNX Runtime.
+#[expect(clippy::print_stdout, reason = "it is for the process that started this one")]
 fn load() {
     // SAFETY: this is the backend's own entry point, opened once.
     let backend = unsafe { Backend::open(backend_cpu::tare_backend_v1) }.expect("a backend");
