@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use host_registry::{LockedPackage, sha256_of_file};
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,33 @@ const SCHEMA: u32 = 1;
 
 /// The file's name.
 pub(crate) const FILE: &str = "installed.json";
+
+/// The file beside it that says what its files were like when all of them were last read and right.
+const VERIFIED: &str = "verified.json";
+
+/// What tells one state of a file from another without reading it. No program can set the time of the last
+/// change, which every write moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    /// Last changed in any way, in seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Whether a further change would move the time, which the kernel keeps in steps of milliseconds.
+    fn is_old(&self) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
+        else {
+            return false;
+        };
+        let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        changed.elapsed().is_ok_and(|age| age >= Duration::from_secs(1))
+    }
+}
 
 /// A package that a runtime was unpacked from, as the lock named it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +198,37 @@ impl Installed {
         })
     }
 
+    /// As [`Self::verify`], but files that have not changed in any way since they were last found right are not
+    /// read again: a runtime may have gigabytes, and this is done at the start of each run.
+    pub(crate) fn verify_what_changed(&self, folder: &Path) -> Result<Vec<Flaw>, RuntimeError> {
+        let stamps = self.stamps(folder);
+        let file = folder.join(VERIFIED);
+        let known = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        if stamps.is_some() && stamps == known {
+            return foreign(folder, &self.files);
+        }
+        let flaws = self.verify(folder, |_| {})?;
+        if let (Some(stamps), true) = (stamps, flaws.is_empty())
+            && stamps.values().all(Stamp::is_old)
+            && let Ok(text) = serde_json::to_string_pretty(&stamps)
+        {
+            // Where it cannot be kept, everything is read the next time as well.
+            drop(fs::write(file, text + "\n"));
+        }
+        Ok(flaws)
+    }
+
+    /// Of `installed.json` and of each file; `None` where one is missing.
+    fn stamps(&self, folder: &Path) -> Option<BTreeMap<String, Stamp>> {
+        let files = self.files.keys().map(String::as_str).chain([FILE]);
+        let stamp = |file: &str| {
+            let found = fs::metadata(folder.join(file)).ok()?;
+            let changed = (found.ctime(), found.ctime_nsec());
+            Some((file.to_owned(), Stamp { inode: found.ino(), bytes: found.len(), changed }))
+        };
+        files.map(stamp).collect()
+    }
+
     /// Everything that is wrong: each file is read, and the folder is searched for others.
     pub(crate) fn verify(
         &self,
@@ -188,14 +248,22 @@ impl Installed {
             }
             advanced(*bytes);
         }
-        for path in files_beneath(folder)? {
-            let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy();
-            if name != FILE && !self.files.contains_key(&*name) {
-                flaws.push(Flaw::Foreign { file: name.into_owned() });
-            }
-        }
+        flaws.extend(foreign(folder, &self.files)?);
         Ok(flaws)
     }
+}
+
+/// Files in a runtime's folder that are none of it.
+fn foreign(
+    folder: &Path,
+    files: &BTreeMap<String, InstalledFile>,
+) -> Result<Vec<Flaw>, RuntimeError> {
+    let name = |path: &PathBuf| {
+        let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
+        let is_ours = [FILE, VERIFIED].contains(&&*name) || files.contains_key(&*name);
+        (!is_ours).then(|| Flaw::Foreign { file: name.into_owned() })
+    };
+    Ok(files_beneath(folder)?.iter().filter_map(name).collect())
 }
 
 /// Everything in a folder that is no folder, in order.

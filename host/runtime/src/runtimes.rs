@@ -253,8 +253,8 @@ impl Runtimes {
 
 impl Ready {
     /// What results keep of it. A library is read; of a folder, `installed.json`, or else the libraries
-    /// that have names as in the plugin's lock. Of what is installed every file is read and held against
-    /// `installed.json`: a library that has changed since would be recorded as what it is not.
+    /// that have names as in the plugin's lock. Of what is installed every file that has changed since it
+    /// was last read is held against `installed.json`: a library that has changed since would be recorded as what it is not.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl Ready {
         if self.origin == RuntimeOrigin::Installed
             && let Some(installed) = Installed::read(&self.path)?
         {
-            let flaws = installed.verify(&self.path, |_| {})?;
+            let flaws = installed.verify_what_changed(&self.path)?;
             if !flaws.is_empty() {
                 let (id, folder) = (plugin.metadata.id.clone(), self.path.clone());
                 return Err(RuntimeError::NotAsInstalled { id, folder, flaws });

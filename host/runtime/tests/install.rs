@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use host_record::RuntimeOrigin;
 use host_registry::{Metadata, NativePlugin, Origin, sha256_of_file};
@@ -404,4 +405,16 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     fs::write(folder.join("lib/libc.so.6"), b"other").expect("a library");
     let error = identify().expect_err("the loader would take it").to_string();
     assert!(error.ends_with("lib/libc.so.6 does not belong to it"), "{error}");
+    fs::remove_file(folder.join("lib/libc.so.6")).expect("removing it");
+
+    // What has been as it is for a while is not read again until it changes.
+    let verified = folder.join("verified.json");
+    assert!(!verified.exists(), "a change might not show yet");
+    std::thread::sleep(Duration::from_millis(1100));
+    identify().expect("it is what was installed");
+    assert!(verified.exists());
+    identify().expect("as it was");
+    fs::write(&library, b"CODE").expect("a library");
+    let error = identify().expect_err("it has changed").to_string();
+    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
 }

@@ -15,7 +15,9 @@ tests nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_record::{CaseKey, CaseRecord, Cell, ColumnData, Outcome, Table, column};
+use host_record::{
+    CaseKey, CaseRecord, Cell, ColumnData, Outcome, Table, WarningKind, WorkerReport, column,
+};
 use host_statistics::{
     Quantile, Resampling, Undefined, least_probability, mann_whitney, median, processes_interval,
     sized_estimates,
@@ -23,11 +25,12 @@ use host_statistics::{
 use host_store::RunFolder;
 use serde_json::{Value, json};
 
+use crate::axes::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::table::{self, Column};
-use crate::units;
+use crate::{units, visible};
 
 /// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
@@ -55,13 +58,28 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
         })
     };
     if !printer.machine(document, || rows(&cases)) && !cases.is_empty() {
-        let (drawn, note) = table::fit(columns(&cases), printer.width());
-        printer.show(printer.headed(&drawn));
+        let common = Common::of(cases.iter().map(|case| &case.key));
+        let heading = common.heading().join(" · ");
+        let heading = printer.palette().heading(visible::line(&heading));
+        let (drawn, note) = table::fit(columns(&cases, &common), printer.width());
+        printer.show(format_args!("{heading}\n\n{}", printer.headed(&drawn)));
         if let Some(note) = note {
             printer.status("Left out", note);
         }
         let remedies: BTreeSet<_> = cases.iter().filter_map(|case| case.change.remedy()).collect();
         remedies.into_iter().for_each(|remedy| printer.status("To tell", remedy));
+        let disturbed = |run: usize| cases.iter().filter(|case| case.disturbed[run]).count();
+        if let [first, second] = [disturbed(0), disturbed(1)]
+            && first + second > 0
+        {
+            printer.warning(
+                format_args!(
+                    "other work or heat disturbed {first} of these cases in the first run and {second} in the \
+                     second, so a difference may be theirs"
+                ),
+                Some("measure both on a quiet machine; `host results show RUN` has the evidence"),
+            );
+        }
     }
     if cases.is_empty() {
         printer.warning(
@@ -82,6 +100,7 @@ struct Measured {
     index: usize,
     is_valid: bool,
     is_simulated: bool,
+    is_disturbed: bool,
     /// Latencies of each process.
     processes: Vec<Vec<u64>>,
 }
@@ -118,16 +137,30 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
             Outcome::Finished(report) => report.used.contains_key("simulated"),
             _ => false,
         };
+        let is_disturbed = reports(&record)
+            .flat_map(|report| &report.warnings)
+            .any(|warning| DISTURBANCES.contains(&warning.kind));
         let CaseRecord { case_id, key, .. } = record;
-        all.insert(case_id, Measured { key, index, is_valid, is_simulated, processes });
+        let measured = Measured { key, index, is_valid, is_simulated, is_disturbed, processes };
+        all.insert(case_id, measured);
     }
     Ok(all)
 }
 
+/// What came between in one run and perhaps not in the other.
+const DISTURBANCES: [WarningKind; 2] = [WarningKind::MachineBusy, WarningKind::Throttled];
+
+/// Those of all processes of a finished case.
+fn reports(record: &CaseRecord) -> impl Iterator<Item = &WorkerReport> {
+    let first = match &record.outcome {
+        Outcome::Finished(report) => Some(&**report),
+        _ => None,
+    };
+    record.further.iter().chain(first)
+}
+
 fn is_valid(record: &CaseRecord) -> bool {
-    let Outcome::Finished(report) = &record.outcome else { return false };
-    let mut reports = record.further.iter().chain([&**report]);
-    reports.all(|report| report.verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
+    reports(record).all(|report| report.verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
 }
 
 /// The median of a run's latencies.
@@ -318,11 +351,13 @@ impl Larger {
 struct Compared {
     id: String,
     index: usize,
-    name: String,
+    key: CaseKey,
     before: Option<Median>,
     after: Option<Median>,
     change: Change,
     larger: Option<Larger>,
+    /// Whether other work or heat came between in the first run, and in the second.
+    disturbed: [bool; 2],
 }
 
 impl Compared {
@@ -338,11 +373,12 @@ impl Compared {
         Self {
             id,
             index: after.index,
-            name: after.key.to_string(),
+            key: after.key.clone(),
             before: of_before,
             after: of_after,
             change,
             larger: Larger::between(&before.processes, &after.processes),
+            disturbed: [before.is_disturbed, after.is_disturbed],
         }
     }
 
@@ -355,7 +391,7 @@ impl Compared {
     fn document(&self) -> Value {
         json!({
             "case": self.id,
-            "name": self.name,
+            "name": self.key.to_string(),
             "first": self.before.as_ref().map(Median::document),
             "second": self.after.as_ref().map(Median::document),
             "change": self.part(),
@@ -363,6 +399,7 @@ impl Compared {
             "reason": self.change.reason(),
             "remedy": self.change.remedy(),
             "mann-whitney": self.larger.as_ref().map(Larger::document),
+            "disturbed": { "first": self.disturbed[0], "second": self.disturbed[1] },
         })
     }
 }
@@ -399,7 +436,7 @@ fn rows(cases: &[Compared]) -> Table {
         ]
     };
     let row = |case: &Compared| {
-        let mut row = vec![Cell::Text(case.id.clone()), Cell::Text(case.name.clone())];
+        let mut row = vec![Cell::Text(case.id.clone()), Cell::Text(case.key.to_string())];
         row.extend(median(&case.before));
         row.extend(median(&case.after));
         row.extend([
@@ -417,18 +454,21 @@ fn rows(cases: &[Compared]) -> Table {
 }
 
 /// The table for people.
-fn columns(cases: &[Compared]) -> Vec<Column> {
+fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
     let written = |write: &dyn Fn(&Compared) -> String| cases.iter().map(write).collect();
-    let median = |of: &Option<Median>| {
-        let Some(median) = of else { return "—".to_owned() };
+    let none = || "—".to_owned();
+    let median =
+        |of: &Option<Median>| of.as_ref().map_or_else(none, |median| units::duration(median.value));
+    let interval = |of: &Option<Median>| {
+        let Some((median, (low, high))) = of.as_ref().and_then(|it| Some((it, it.interval()?)))
+        else {
+            return none();
+        };
         let within = match median.spread {
             Spread::Processes(_) => "",
             Spread::Within(_) => "within: ",
         };
-        let interval = median.interval().map(|(low, high)| {
-            format!(" ({within}{} to {})", units::duration(low), units::duration(high))
-        });
-        format!("{}{}", units::duration(median.value), interval.unwrap_or_default())
+        format!("{within}{} to {}", units::duration(low), units::duration(high))
     };
     let right = |heading, gives_way, cells| Column {
         right: true,
@@ -436,9 +476,9 @@ fn columns(cases: &[Compared]) -> Vec<Column> {
         ..Column::new(heading, cells)
     };
     vec![
-        Column::new("case", written(&|case| case.name.clone())),
-        right("median, first", 1, written(&|case| median(&case.before))),
-        right("median, second", 2, written(&|case| median(&case.after))),
+        Column::new("case", written(&|case| common.rest(&case.key))),
+        right("first median", 1, written(&|case| median(&case.before))),
+        right("second median", 2, written(&|case| median(&case.after))),
         right(
             "change",
             0,
@@ -453,10 +493,12 @@ fn columns(cases: &[Compared]) -> Vec<Column> {
                 None => case.change.name().to_owned(),
             }),
         ),
+        right("first interval", 4, written(&|case| interval(&case.before))),
+        right("second interval", 3, written(&|case| interval(&case.after))),
         right(
             "second larger",
-            3,
-            written(&|case| case.larger.map_or("—".to_owned(), |larger| larger.shown())),
+            5,
+            written(&|case| case.larger.map_or_else(none, |larger| larger.shown())),
         ),
     ]
 }
@@ -522,25 +564,31 @@ mod tests {
             index: 0,
             is_valid: true,
             is_simulated: false,
+            is_disturbed: false,
             processes: processes
                 .iter()
                 .map(|level| (0..500).map(|index| level + index * 7 % 10).collect())
                 .collect(),
         };
         let one = Compared::new("id".into(), &run(&[1000]), &run(&[3000]));
+        let common = Common::of([&one.key].into_iter());
         for (width, gone) in [
             (200, None),
-            (170, Some("second larger")),
-            (140, Some("second larger, median, second")),
-            (100, Some("second larger, median, second, median, first")),
+            (160, Some("second larger")),
+            (125, Some("second larger, first interval")),
+            (100, Some("second larger, first interval, second interval")),
+            (
+                80,
+                Some("second larger, first interval, second interval, second median, first median"),
+            ),
         ] {
-            let (drawn, note) = table::fit(columns(std::slice::from_ref(&one)), width);
+            let (drawn, note) = table::fit(columns(std::slice::from_ref(&one), &common), width);
             assert!(drawn.contains("cannot tell: a run of one process"), "{width}: {drawn}");
             let gone = gone.map(|gone| format!("{width} columns have no room for {gone}"));
             assert_eq!(note, gone, "{drawn}");
         }
         for width in [20, 30, 40, 60] {
-            let (drawn, _) = table::fit(columns(std::slice::from_ref(&one)), width);
+            let (drawn, _) = table::fit(columns(std::slice::from_ref(&one), &common), width);
             let words: Vec<&str> = drawn.split_whitespace().collect();
             for word in ["verdict", "cannot", "tell:", "process", "+199.2"] {
                 assert!(words.contains(&word), "{width}: {word}: {drawn}");
@@ -555,6 +603,7 @@ mod tests {
             index: 0,
             is_valid,
             is_simulated,
+            is_disturbed: false,
             processes: levels
                 .map(|level| (0..500).map(|index| level + index % 10).collect())
                 .into(),

@@ -682,12 +682,22 @@ fn name(case: &Case, labels: &Labels) -> String {
 fn doubtful(candidate: &Candidate<'_>) -> Option<String> {
     let mut seen = BTreeSet::new();
     let cases = candidate.readings().into_iter().map(|reading| reading.case);
-    let warnings: Vec<_> = cases
-        .filter(|case| seen.insert(&case.id))
-        .flat_map(|case| case.warnings.iter().map(move |warning| (case, warning)))
-        .map(|(case, warning)| {
-            let evidence = warning.evidence.trim_end_matches('.');
-            format!("{} in {} ({evidence})", warning.kind, case.scenario)
+    // Each process of a case may warn of the same: the first says what, and the others are counted.
+    let mut found: Vec<(&str, &str, &str, usize)> = Vec::new();
+    for case in cases.filter(|case| seen.insert(&case.id)) {
+        for warning in &case.warnings {
+            let (kind, scenario) = (warning.kind.as_str(), case.scenario.as_str());
+            match found.iter_mut().find(|(of, at, ..)| (*of, *at) == (kind, scenario)) {
+                Some((.., further)) => *further += 1,
+                None => found.push((kind, scenario, warning.evidence.trim_end_matches('.'), 0)),
+            }
+        }
+    }
+    let warnings: Vec<_> = found
+        .into_iter()
+        .map(|(kind, scenario, evidence, further)| match further {
+            0 => format!("{kind} in {scenario} ({evidence})"),
+            _ => format!("{kind} in {scenario} ({evidence}; and {further} more)"),
         })
         .collect();
     let text = join(&warnings);
