@@ -12,9 +12,9 @@ use host_measure::{
 use host_record::protocol::Message;
 use host_record::{
     CaseSpec, Conditions, Confidence, EarlyStopping, Failure, Find, Gap, InvalidKind,
-    InvalidReason, Lateness, Pace, Phase, Probe, Rate, RateSearch, RuleSet, SampleBlock,
-    SamplePhase, SampleTimes, Scenario, ScheduledTimes, Scheduling, SearchEnd, Share, SteadyClass,
-    Verdict, WarmUp, WarmUpFacts, Warning,
+    InvalidReason, Lateness, MeasureSettings, Pace, Phase, Probe, Rate, RateSearch, RuleSet,
+    SampleBlock, SamplePhase, SampleTimes, Scenario, ScheduledTimes, Scheduling, SearchEnd, Share,
+    SteadyClass, Verdict, WarmUp, WarmUpFacts, Warning,
 };
 use host_statistics::{
     Quantile, STEADY_STATE_TOLERANCE, correlated_estimates, median, order_statistics,
@@ -441,12 +441,11 @@ impl<'a> Load<'a> {
 
     /// The percentile that a limit on the latency is about.
     fn percentile(&self) -> Quantile {
-        let stated = self.case.measure.latency_limit.and_then(|limit| limit.percentile);
         let ruled = self.rules().and_then(|rules| match rules.requirement {
             Requirement::Percentile { percentile, .. } => Some(percentile),
             _ => None,
         });
-        quantile(stated.map(Share::get).or(ruled).unwrap_or(USUAL_PERCENTILE))
+        limited_percentile(&self.case.measure, ruled)
     }
 
     /// What of the case is not as the rules have it.
@@ -597,6 +596,12 @@ fn record_rate(rate: measure::Rate) -> Result<Rate, Failure> {
 }
 
 /// A share of at most eight decimal places as a fraction.
+/// The percentile that a limit on the latency is about, where rules have this one.
+pub(crate) fn limited_percentile(measure: &MeasureSettings, ruled: Option<f64>) -> Quantile {
+    let stated = measure.latency_limit.and_then(|limit| limit.percentile);
+    quantile(stated.map(Share::get).or(ruled).unwrap_or(USUAL_PERCENTILE))
+}
+
 fn quantile(share: f64) -> Quantile {
     const WHOLE: u32 = 100_000_000;
     let part = (share * f64::from(WHOLE)).round().clamp(1.0, f64::from(WHOLE - 1));
