@@ -71,6 +71,49 @@ fn a_run_is_held_against_another() {
     assert!(shown.stderr.contains("`processes = 5` under [measure]"), "{}", shown.stderr);
 }
 
+/// Two runs of the quickstart, shortened: five processes of each case, and a verdict that follows from their
+/// intervals. Whether they agree depends on the machine, so the test says what it saw.
+#[test]
+#[expect(clippy::print_stderr, reason = "what was seen is for whoever reads the test's output")]
+fn two_runs_of_the_quickstart_are_told_apart_by_their_intervals_alone() {
+    let text =
+        fs::read_to_string(root().join("manifests/quickstart.toml")).expect("the quickstart");
+    let data = format!("{:?}", root().join("manifests/data/").display().to_string());
+    let data = data.trim_end_matches('"');
+    let short = [
+        ("\"data/", data),
+        ("warm-up = \"100ms\"", "warm-up = 2"),
+        ("duration = \"500ms\"", "duration = \"50ms\""),
+        ("minimum-queries = 80", "minimum-queries = 30"),
+    ];
+    let manifest = short.iter().fold(text, |text, (long, short)| {
+        assert!(text.contains(long), "the quickstart has {long}");
+        text.replace(long, short)
+    });
+    let place = Place::measured(&manifest);
+    let first = place.run_folder();
+    let _ = place.run(&["run", "it.toml"]).expect(0);
+    let id = first.file_name().and_then(|name| name.to_str()).expect("a run's id");
+    let compared = place.run(&["--format", "json", "results", "compare", id]).expect(0).json();
+    let cases = compared["cases"].as_array().expect("a list");
+    assert_eq!(cases.len(), 6);
+    for case in cases {
+        let bounds = |run: &str| {
+            assert_eq!(case[run]["interval-over"], "processes", "{case}");
+            let bound = |position: usize| case[run]["interval-ns"][position].as_f64();
+            bound(0).zip(bound(1))
+        };
+        let expected = match bounds("first").zip(bounds("second")) {
+            None => "cannot-tell",
+            Some(((_, high), (low, _))) if high < low => "slower",
+            Some(((low, _), (_, high))) if high < low => "faster",
+            Some(_) => "cannot-tell",
+        };
+        assert_eq!(case["verdict"], expected, "{case}");
+        eprintln!("{}: {} ({})", case["name"], case["verdict"], case["change"]);
+    }
+}
+
 /// Other options make another case, of which the first run knows nothing.
 #[test]
 fn what_only_one_run_has_measured_is_left_out() {

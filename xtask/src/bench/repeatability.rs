@@ -138,6 +138,24 @@ fn document(first: &[Measured], second: &[Measured], machine: &str) -> String {
             agreement.name()
         );
     }
+    // Half the width of each interval, as a part of its value.
+    let mut widths: Vec<f64> = first
+        .iter()
+        .chain(second)
+        .filter_map(|one| {
+            let (value, (low, high)) = one.value.zip(one.interval)?;
+            (value > 0.0 && high > low).then(|| 50.0 * (high - low) / value)
+        })
+        .collect();
+    widths.sort_by(f64::total_cmp);
+    let widths = match widths.as_slice() {
+        [] => String::new(),
+        [.., most] => format!(
+            " Half the width of an interval is {:.1} % of its value in the median, and {most:.1} % at the most: two \
+             runs agree as long as they differ by less than about twice that.",
+            widths[widths.len() / 2]
+        ),
+    };
     let count = |wanted: Agreement| seen.iter().filter(|agreement| **agreement == wanted).count();
     let (agree, differ) = (count(Agreement::Agree), count(Agreement::Differ));
     format!(
@@ -150,7 +168,7 @@ fn document(first: &[Measured], second: &[Measured], machine: &str) -> String {
          that, and two runs could differ by more than either says.\n\n\
          {machine}\n\n\
          Of {} values with an interval in both runs or the same in both, **{agree} agree** and **{differ} \
-         differ**; {} have no interval, {} are gaps.\n\n\
+         differ**; {} have no interval, {} are gaps.{widths}\n\n\
          | case | metric | first run | second run | change | |\n|---|---|--:|--:|--:|---|\n{rows}",
         agree + differ,
         count(Agreement::NoInterval),
@@ -207,6 +225,10 @@ mod tests {
         let second = [one(Some(1290.0), Some((1260.0, 1300.0)))];
         let page = document(&first, &second, "Measured here.");
         assert!(page.contains("**0 agree** and **1 differ**"), "{page}");
+        assert!(
+            page.contains("is 2.0 % of its value in the median, and 2.0 % at the most"),
+            "{page}"
+        );
         let row = "| digits · batch 1 | latency.p50 | 1234 ns (1200–1250) | 1290 ns (1260–1300) | +4.54 % \
                    | **differ** |";
         assert!(page.contains(row), "{page}");
