@@ -45,6 +45,8 @@ names! {
         MachineBusy = "machine-busy",
         /// More threads compute than there are processors for them.
         Oversubscribed = "oversubscribed",
+        /// The kernel kept taking the processor from the threads that were measured.
+        Preempted = "preempted",
         /// A reading of the clock costs more than it should.
         ClockSlow = "clock-slow",
         /// Heat or a quota slowed the processors.

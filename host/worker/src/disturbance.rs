@@ -1,8 +1,8 @@
 //! What came between while a case was measured: the kernel's counters before and after, and what
 //! is doubtful about the difference.
 //!
-//! Switches and stolen time are recorded and raise no warning here: the threads of a backend take
-//! processors from each other all the time, and stolen time is part of a busy machine.
+//! Switches that a thread asks for, to wait for something, raise no warning: a backend's threads do so all the
+//! time. Stolen time is told with what else keeps a machine busy.
 
 use host_record::{Disturbance, Warning, WarningKind};
 
@@ -92,7 +92,27 @@ fn quota(files: &Files, group: &str) -> Option<(u64, u64)> {
 
 /// What is doubtful about a measurement by what came between.
 pub(crate) fn warnings(found: &Disturbance) -> Vec<Warning> {
-    [throttled(found), frequency_changed(found), page_faults(found)].into_iter().flatten().collect()
+    [throttled(found), frequency_changed(found), preempted(found), page_faults(found)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Whoever takes a processor keeps it for some milliseconds, so that fifty times a second are a tenth of the time
+/// and more, twice what counts as a drift. A few a second are the system's own.
+fn preempted(found: &Disturbance) -> Option<Warning> {
+    const A_SECOND: f64 = 50.0;
+    let (times, seconds) = (found.involuntary_switches?, found.elapsed_ns as f64 / 1e9);
+    // One in a short measurement is no rate.
+    let is_much = times >= 10 && times as f64 > A_SECOND * seconds;
+    is_much.then(|| Warning {
+        kind: WarningKind::Preempted,
+        evidence: format!(
+            "While measuring, the kernel took the processor from the worker's threads {times} times, {:.0} \
+             times a second.",
+            times as f64 / seconds
+        ),
+    })
 }
 
 /// Heat is told by the first event: the processor then runs slower for a while, by how much it does
@@ -223,7 +243,7 @@ mod tests {
             minor_faults: Some(100),
             major_faults: Some(9),
             voluntary_switches: Some(100_000),
-            involuntary_switches: Some(100_000),
+            involuntary_switches: Some(50),
             stolen_ns: Some(0),
             thermal_throttles: Some(0),
             quota_throttles: Some(5),
@@ -233,6 +253,7 @@ mod tests {
         };
         assert_eq!(warnings(&quiet), []);
         let loud = Disturbance {
+            involuntary_switches: Some(400),
             minor_faults: Some(400_000),
             major_faults: Some(10),
             thermal_throttles: Some(3),
@@ -248,6 +269,7 @@ mod tests {
     [
         "throttled: While measuring, heat slowed the processors 3 times, and the control group's quota stopped its processes 5 times, for 50.0 ms in all.",
         "frequency-changed: The processors' highest frequency went from 2.00 GHz when measuring began to 1.50 GHz when it ended (-25 %).",
+        "preempted: While measuring, the kernel took the processor from the worker's threads 400 times, 400 times a second.",
         "page-faults: While measuring, 10 pages of memory had to be read from a disk, and 400000 pages were mapped anew, which took at least 10 % of the processor time.",
     ]
     "#);
