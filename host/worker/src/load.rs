@@ -308,6 +308,7 @@ impl<'a> Load<'a> {
             fine: bracket.fine.map(record_rate).transpose()?,
             too_much: bracket.too_much.map(record_rate).transpose()?,
             probes,
+            rates: vec![chosen],
         }))
     }
 
