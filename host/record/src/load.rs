@@ -128,6 +128,8 @@ names! {
         GeneratorLate = "generator-late",
         /// Even the lowest rate is too much.
         NotEvenLowest = "not-even-lowest",
+        /// Even the lowest rate is too much that the maximum duration has room to tell of.
+        CutShort = "cut-short",
         /// The highest rate is still fine.
         FineAtHighest = "fine-at-highest",
     }
