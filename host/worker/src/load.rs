@@ -342,7 +342,9 @@ impl<'a> Load<'a> {
             }
             Length::Whole => {
                 KeepUp::default().is_kept_up(&pace, || grows(sink.latencies.kept()))
-                    && self.stops_early_enough(summary.queries, sink.over_limit)
+                    && self.rules().is_none_or(|rules| {
+                        stops_early_enough(rules.requirement, summary.queries, sink.over_limit)
+                    })
             }
         });
         let rank = percentile.rank(sink.latencies.kept().len());
@@ -362,19 +364,6 @@ impl<'a> Load<'a> {
             lateness: summary.pace.and_then(|pace| pace.lateness).map(lateness),
         };
         Ok((probe, seen))
-    }
-
-    /// Whether rules by which fewer queries are enough would take so many, of which so many were over the limit.
-    /// What a lower rate would not change, since not even queries none of which is over it would do, is no
-    /// matter of the rate.
-    fn stops_early_enough(&self, queries: u64, over_limit: u64) -> bool {
-        let Some(Requirement::Percentile { percentile, confidence, queries: enough }) =
-            self.rules().map(|rules| rules.requirement)
-        else {
-            return true;
-        };
-        let needed = |over| queries_needed(quantile(percentile), over, confidence).min(enough);
-        queries >= needed(over_limit) || queries < needed(0)
     }
 
     /// Measures.
@@ -601,6 +590,17 @@ enum Length {
     Short,
     /// As long as the case is measured, with what the verdict on it asks for.
     Whole,
+}
+
+/// Whether a requirement by which fewer queries are enough would take so many, of which so many were over the limit.
+/// Where not even queries none of which is over it would do, no lower rate would either, and it is no matter of the
+/// rate.
+fn stops_early_enough(requirement: Requirement, queries: u64, over_limit: u64) -> bool {
+    let Requirement::Percentile { percentile, confidence, queries: enough } = requirement else {
+        return true;
+    };
+    let needed = |over| queries_needed(quantile(percentile), over, confidence).min(enough);
+    queries >= needed(over_limit) || queries < needed(0)
 }
 
 /// Seed of a process's arrivals: each has its own.
@@ -869,6 +869,23 @@ mod tests {
         let varying: Vec<u64> = (0..300).map(|index| 1000 + index % 7 * 500).collect();
         assert!(!grows(&varying));
         assert!(grows(&[5, 6]), "too few to say otherwise");
+    }
+
+    /// MLPerf's numbers: 662 queries are enough for the 99th percentile where one is over the limit.
+    #[test]
+    fn a_rate_holds_where_so_few_queries_are_enough_for_the_rules() {
+        let server = measure::Scenario::Server {
+            rate: measure::Rate::per_second(1.0).expect("a rate"),
+            seed: 0,
+        };
+        let requirement = Rules::mlperf(server).expect("rules").requirement;
+        assert!(stops_early_enough(requirement, 662, 1));
+        assert!(!stops_early_enough(requirement, 661, 1), "a lower rate has none over");
+        assert!(stops_early_enough(requirement, 661, 0));
+        assert!(!stops_early_enough(requirement, 10_000, 99));
+        assert!(stops_early_enough(requirement, 100, 1), "too few at any rate");
+        assert!(stops_early_enough(requirement, 270_336, 2703), "enough by number");
+        assert!(stops_early_enough(Requirement::Nothing, 1, 1));
     }
 
     #[test]
