@@ -361,8 +361,8 @@ impl Summary {
     }
 }
 
-/// The rate that is shown where it was searched: of several processes, each of which found its own, the least,
-/// which all of them kept to.
+/// The rate that is shown where it was searched: of several processes, each of which found its own, the
+/// least, which all of them kept to.
 fn found_rate(record: &CaseRecord) -> Option<Rate> {
     record.searched_rates().into_iter().min_by(|one, other| one.get().total_cmp(&other.get()))
 }

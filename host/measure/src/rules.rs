@@ -142,9 +142,9 @@ impl KeepUp {
         pace.lateness.is_some_and(|late| late.p99_ns > self.lateness_ns)
     }
 
-    /// Whether the target kept the load up: every query that was due was begun, and they ended as fast as they came.
-    /// Where they did not, `grows` says whether latencies grow as those of a queue do. Otherwise the rates differ
-    /// by the latencies of the first and the last query alone.
+    /// Whether the target kept the load up: every query that was due was begun, and they ended as fast as
+    /// they came. Where they did not, `grows` says whether latencies grow as those of a queue do. Otherwise
+    /// the rates differ by the latencies of the first and the last query alone.
     #[must_use]
     pub fn is_kept_up(self, pace: &Pace, grows: impl FnOnce() -> bool) -> bool {
         pace.unserved == 0 && (self.too_slow(pace).is_none() || !grows())

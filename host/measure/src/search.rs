@@ -68,8 +68,8 @@ impl Search {
         }
     }
 
-    /// This search without the rates that `probing` cannot tell of. Where that leaves none, it is the lowest that
-    /// can be told of.
+    /// This search without the rates that `probing` cannot tell of. Where that leaves none, it is the lowest
+    /// that can be told of.
     #[must_use]
     pub fn within(self, probing: &Probing) -> Self {
         let lowest = probing.lowest();
@@ -97,19 +97,20 @@ pub struct Probing {
     pub maximum_ns: u64,
 }
 
-/// How many queries beyond the percentile a measurement has, so that one stall does not decide, and how many where
-/// its time has no room for more.
+/// How many queries beyond the percentile a measurement has, so that one stall does not decide, and how many
+/// where its time has no room for more.
 const BEYOND: f64 = 5.0;
 const BEYOND_AT_LEAST: f64 = 1.0;
 
 impl Probing {
-    /// Queries of which so many are beyond the percentile. A hair is taken off, since 0.1 is not 1 − 0.9 in binary.
+    /// Queries of which so many are beyond the percentile. A hair is taken off, since 0.1 is not 1 − 0.9 in
+    /// binary.
     fn queries(&self, beyond: f64) -> f64 {
         (beyond / (1.0 - self.percentile) - 1e-6).ceil().max(1.0)
     }
 
-    /// Half of the maximum, in nanoseconds: a queue that grows makes the loop longer than its schedule, and twice as
-    /// long is enough to know.
+    /// Half of the maximum, in nanoseconds: a queue that grows makes the loop longer than its schedule, and
+    /// twice as long is enough to know.
     fn room_ns(&self) -> f64 {
         self.maximum_ns as f64 / 2.0
     }
@@ -282,8 +283,8 @@ pub fn find_max_rate<E>(
 }
 
 /// Measures a rate that was found, and lowers it by 3 % up to five times where it does not hold: short
-/// measurements are kind to a border. `measure` is to take as long as the rate has to hold for, and to ask for
-/// what the verdict on the case will ask for ([`KeepUp::is_kept_up`]).
+/// measurements are kind to a border. `measure` is to take as long as the rate has to hold for, and to ask
+/// for what the verdict on the case will ask for ([`KeepUp::is_kept_up`]).
 ///
 /// # Errors
 ///
@@ -673,8 +674,8 @@ mod tests {
         assert!(fine.get() <= 1000.0 && too_much.get() > 980.0 && late == 0, "{found:?} {late}");
     }
 
-    /// A constant load in virtual time on a target that takes `service_ns`: what was seen by the 99th percentile
-    /// against `limit_ns`, how it kept up, and how long it took.
+    /// A constant load in virtual time on a target that takes `service_ns`: what was seen by the 99th
+    /// percentile against `limit_ns`, how it kept up, and how long it took.
     fn probed(
         service_ns: i64,
         limit_ns: u64,
@@ -706,8 +707,8 @@ mod tests {
         Probing { percentile: 0.99, short_ns, whole_ns, maximum_ns }
     }
 
-    /// A target that takes a second, of which 500 queries at an eighth of its capacity would take more than an
-    /// hour, and one that takes a millisecond: no measurement takes longer than the maximum and a query.
+    /// A target that takes a second, of which 500 queries at an eighth of its capacity would take more than
+    /// an hour, and one that takes a millisecond: no measurement takes longer than the maximum and a query.
     #[test]
     fn no_simulated_measurement_goes_beyond_the_maximum() {
         let searched = |service_ns: u64, limit_ns: u64, maximum_ns: u64| {
@@ -765,8 +766,8 @@ mod tests {
         assert!(is_cut_short);
     }
 
-    /// A limit that a short measurement's queue does not come near: short measurements let pass what ends 10 %
-    /// too slowly, and the verdict 1 %. What holds is what the verdict lets pass.
+    /// A limit that a short measurement's queue does not come near: short measurements let pass what ends a
+    /// tenth too slowly, and the verdict a hundredth. What holds is what the verdict lets pass.
     #[test]
     fn a_simulated_rate_that_holds_is_one_that_the_verdict_takes() {
         const SERVICE_NS: i64 = 1_030_000;

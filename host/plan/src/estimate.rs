@@ -38,8 +38,8 @@ impl Estimate {
         let search = match searched {
             0 => String::new(),
             _ => format!(
-                ", of which {searched} search{} the rate besides, in at least 2 measurements of {} or more, mostly \
-                 in many more, none longer than {}, with one of {} where a rate is found",
+                ", of which {searched} search{} the rate besides, in at least 2 measurements of {} or \
+                 more, mostly in many more, none longer than {}, with one of {} where a rate is found",
                 if searched == 1 { "es" } else { "" },
                 shown(probe_ns),
                 shown(measure.maximum_duration_ns),
@@ -49,8 +49,8 @@ impl Estimate {
         Self {
             at_least: Duration::new(seconds, nanoseconds),
             basis: format!(
-                "{cases} case{plural} × {in_processes}({warm_up} + {} of measuring){search}; starting, loading, \
-                 preparing and collecting outputs come on top, and more measuring where {} queries \
+                "{cases} case{plural} × {in_processes}({warm_up} + {} of measuring){search}; starting, \
+                 loading, preparing and collecting outputs come on top, and more measuring where {} queries \
                  take longer",
                 shown(measure.minimum_duration_ns),
                 measure.minimum_queries,

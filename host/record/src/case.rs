@@ -439,8 +439,8 @@ pub struct MeasureSettings {
     pub device_sampling_ns: Option<u64>,
 }
 
-/// One measurement of a search is this long in nanoseconds, unless the case itself is shorter or the percentile
-/// needs more queries.
+/// One measurement of a search is this long in nanoseconds, unless the case itself is shorter or the
+/// percentile needs more queries.
 const PROBE_NS: u64 = 2_000_000_000;
 
 impl MeasureSettings {

@@ -147,8 +147,8 @@ pub struct RateSearch {
     pub too_much: Option<Rate>,
     /// What was measured on the way, in order.
     pub probes: Vec<Probe>,
-    /// The rates that the case's processes were measured at, in their order: each searches for itself. The other
-    /// fields are those of the first. Empty in records from before it was kept.
+    /// The rates that the case's processes were measured at, in their order: each searches for itself. The
+    /// other fields are those of the first. Empty in records from before it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<Rate>,
 }

@@ -356,8 +356,8 @@ pub(crate) fn is_first(process: &u32) -> bool {
 
 impl CaseRecord {
     /// The rates that the case's processes found and were measured at, in queries per second and in the order
-    /// of the processes. Where a search came to no end, it is the rate that was measured as evidence. Empty where
-    /// the rate was given, and where the case did not finish.
+    /// of the processes. Where a search came to no end, it is the rate that was measured as evidence. Empty
+    /// where the rate was given, and where the case did not finish.
     #[must_use]
     pub fn searched_rates(&self) -> Vec<Rate> {
         let Outcome::Finished(first) = &self.outcome else { return Vec::new() };

@@ -37,10 +37,10 @@ use crate::warnings::{Thinned, time};
 /// settle in tens of milliseconds, and a shorter look would not see it.
 const SHORTEST_WARM_UP_NS: u64 = 500_000_000;
 
-/// Part of the offered rate that has to be achieved for a measurement of a search to count. They are
-/// short, so that the latencies of the first and the last query alone can make a few per cent; a queue
-/// that grows more slowly than this shows in the latencies, and in the measurement of what is found, which asks
-/// for what the verdict does.
+/// Part of the offered rate that has to be achieved for a measurement of a search to count. They are short,
+/// so that the latencies of the first and the last query alone can make a few per cent; a queue that grows
+/// more slowly than this shows in the latencies, and in the measurement of what is found, which asks for what
+/// the verdict does.
 const PROBE_KEEPS_UP: f64 = 0.9;
 
 /// Where a search begins, the lowest rate that it tries, and the highest, as shares of the rate
@@ -592,9 +592,9 @@ enum Length {
     Whole,
 }
 
-/// Whether a requirement by which fewer queries are enough would take so many, of which so many were over the limit.
-/// Where not even queries none of which is over it would do, no lower rate would either, and it is no matter of the
-/// rate.
+/// Whether a requirement by which fewer queries are enough would take so many, of which so many were over the
+/// limit. Where not even queries none of which is over it would do, no lower rate would either, and it is no
+/// matter of the rate.
 fn stops_early_enough(requirement: Requirement, queries: u64, over_limit: u64) -> bool {
     let Requirement::Percentile { percentile, confidence, queries: enough } = requirement else {
         return true;

@@ -9,8 +9,8 @@ overlap, where there is none, where a run has a single process or where a result
 said, which is not the same as "no change". The interval within a single process is shown, and named as such.
 
 Where the rate was searched, each process was measured at the rate that it found, and latencies at different
-rates say nothing of each other. There the rates themselves are compared in the same way, of which the higher is
-the better.
+rates say nothing of each other. There the rates themselves are compared in the same way, of which the higher
+is the better.
 
 Beside that stands how often a value of the second run is the larger: of the processes' medians, with the test
 of Mann and Whitney and the least that it can say of so few, and otherwise of queries, which describes them and

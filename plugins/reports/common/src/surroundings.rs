@@ -98,8 +98,8 @@ pub struct RateSearch {
     pub too_much: Option<f64>,
     /// What was measured on the way, in order.
     pub probes: Vec<Probe>,
-    /// The rates that the case's processes were measured at; all else is of the first of them. Empty of a host of
-    /// before they were kept.
+    /// The rates that the case's processes were measured at; all else is of the first of them. Empty of a
+    /// host of before they were kept.
     #[serde(default)]
     pub rates: Vec<f64>,
 }
