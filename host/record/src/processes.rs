@@ -142,21 +142,23 @@ mod tests {
     fn all_rates_that_processes_found_are_kept() {
         let searched = |process: u32, rate: f64| {
             let rate = Rate::per_second(rate).expect("a rate");
-            let mut report = WorkerReport::default();
-            report.pace = Some(Pace {
-                asked: rate,
-                offered_per_second: None,
-                achieved_per_second: None,
-                unserved: 0,
-                lateness: None,
-            });
-            report.search = Some(RateSearch {
-                end: SearchEnd::Found,
-                fine: Some(rate),
-                too_much: None,
-                probes: Vec::new(),
-                rates: vec![rate],
-            });
+            let report = WorkerReport {
+                pace: Some(Pace {
+                    asked: rate,
+                    offered_per_second: None,
+                    achieved_per_second: None,
+                    unserved: 0,
+                    lateness: None,
+                }),
+                search: Some(RateSearch {
+                    end: SearchEnd::Found,
+                    fine: Some(rate),
+                    too_much: None,
+                    probes: Vec::new(),
+                    rates: vec![rate],
+                }),
+                ..WorkerReport::default()
+            };
             record(process, Outcome::Finished(Box::new(report)))
         };
         let mut processes = Processes::default();
