@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Recommendation, Table,
-    Tolerance, Verdict, Warning, WarningKind,
+    CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
+    Table, Tolerance, Verdict, Warning, WarningKind,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -96,13 +96,7 @@ impl Summary {
         let mut cases = Vec::new();
         for record in folder.records()? {
             let mut record = record?;
-            // A rate that was searched is shown as what was found.
-            if let Outcome::Finished(report) = &record.outcome
-                && record.key.scenario.is_open_loop()
-                && record.key.rate.is_none()
-            {
-                record.key.rate = report.pace.as_ref().map(|pace| pace.asked);
-            }
+            record.key.rate = record.key.rate.or_else(|| found_rate(&record));
             cases.push(Case {
                 metrics: metrics.remove(&record.case_id).unwrap_or_default(),
                 errors: errors.remove(&record.case_id).unwrap_or_default(),
@@ -367,6 +361,12 @@ impl Summary {
     }
 }
 
+/// The rate that is shown where it was searched: of several processes, each of which found its own, the
+/// least, which all of them kept to.
+fn found_rate(record: &CaseRecord) -> Option<Rate> {
+    record.searched_rates().into_iter().min_by(|one, other| one.get().total_cmp(&other.get()))
+}
+
 impl Case {
     fn metric(&self, name: &str) -> Option<&MetricValue> {
         self.metrics.iter().find(|value| value.metric == name)
@@ -590,9 +590,64 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host_record::{Direction, Gap, GapKind, MetricValue};
+    use host_record::{
+        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Mode, Outcome, Pace, Precision,
+        Rate, RateSearch, Scenario, SearchEnd, WorkerReport,
+    };
 
-    use super::{has_column, wrapped};
+    use super::{found_rate, has_column, wrapped};
+
+    #[test]
+    fn the_rate_that_is_shown_is_the_least_that_all_processes_kept_to() {
+        let report = |rate: f64, is_searched: bool| {
+            let rate = Rate::per_second(rate).expect("a rate");
+            let search = RateSearch {
+                end: SearchEnd::Found,
+                fine: Some(rate),
+                too_much: None,
+                probes: Vec::new(),
+                rates: vec![rate],
+            };
+            let pace = Pace {
+                asked: rate,
+                offered_per_second: None,
+                achieved_per_second: None,
+                unserved: 0,
+                lateness: None,
+            };
+            WorkerReport {
+                pace: Some(pace),
+                search: is_searched.then_some(search),
+                ..WorkerReport::default()
+            }
+        };
+        let record = |is_searched| CaseRecord {
+            record_version: host_record::RECORD_VERSION,
+            case_id: "c".into(),
+            key: CaseKey {
+                model: "m".into(),
+                backend: "b".into(),
+                device: "d:0".into(),
+                precision: Precision::Fp32,
+                batch: 1,
+                sequence_length: None,
+                mode: Mode::Inference,
+                scenario: Scenario::Server,
+                rate: None,
+                clients: None,
+            },
+            spec: None,
+            process: 0,
+            started_at: String::new(),
+            elapsed_ns: 1,
+            outcome: Outcome::Finished(Box::new(report(948.5, is_searched))),
+            standard_error: String::new(),
+            environment: None,
+            further: vec![report(900.0, is_searched), report(1000.0, is_searched)],
+        };
+        assert_eq!(found_rate(&record(true)).map(Rate::get), Some(900.0));
+        assert_eq!(found_rate(&record(false)), None);
+    }
 
     #[test]
     fn what_no_device_counts_has_no_column_and_what_one_counts_has() {

@@ -47,5 +47,5 @@ pub use meter::{Meter, Scenario, Target};
 pub use pace::{Lateness, Pace};
 pub use rules::{Basis, Evidence, KeepUp, Reason, Requirement, Rules, Verdict};
 pub use schedule::{Arrivals, Rate, RateError, Schedule};
-pub use search::{Bracket, MaxRate, Search, Seen, find_max_rate, hold};
+pub use search::{Bracket, MaxRate, Probing, Search, Seen, find_max_rate, hold};
 pub use stop::{Observer, StopRule, Summary};

@@ -142,16 +142,25 @@ impl KeepUp {
         pace.lateness.is_some_and(|late| late.p99_ns > self.lateness_ns)
     }
 
+    /// Whether the target kept the load up: every query that was due was begun, and they ended as fast as
+    /// they came. Where they did not, `grows` says whether latencies grow as those of a queue do. Otherwise
+    /// the rates differ by the latencies of the first and the last query alone.
+    #[must_use]
+    pub fn is_kept_up(self, pace: &Pace, grows: impl FnOnce() -> bool) -> bool {
+        pace.unserved == 0 && (self.too_slow(pace).is_none() || !grows())
+    }
+
+    fn too_slow(self, pace: &Pace) -> Option<Reason> {
+        let (offered, achieved) = pace.offered_per_second.zip(pace.achieved_per_second)?;
+        let bound = self.achieved;
+        (achieved < bound * offered).then_some(Reason::TooSlow { offered, achieved, bound })
+    }
+
     fn check(self, pace: &Pace, reasons: &mut Vec<Reason>) {
         if let Some(late) = pace.lateness.filter(|_| self.is_late(pace)) {
             reasons.push(Reason::Late { p99_ns: late.p99_ns, bound_ns: self.lateness_ns });
         }
-        let rates = pace.offered_per_second.zip(pace.achieved_per_second);
-        if let Some((offered, achieved)) = rates
-            && achieved < self.achieved * offered
-        {
-            reasons.push(Reason::TooSlow { offered, achieved, bound: self.achieved });
-        }
+        reasons.extend(self.too_slow(pace));
         if pace.unserved > 0 {
             reasons.push(Reason::Unserved { queries: pace.unserved });
         }

@@ -5,6 +5,8 @@
 pub struct Rate(f64);
 
 impl Rate {
+    pub(crate) const HIGHEST: Self = Self(1e9);
+
     /// So many queries per second.
     ///
     /// # Errors

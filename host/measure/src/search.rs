@@ -15,6 +15,8 @@ one unlucky measurement from deciding, and what is found from being more than wh
   whatever the generator did. It is made again, and where it is late three times, the search is over and says so.
 - The number of measurements is bounded. A search that runs out of them says so, and gives the
   bracket that it had.
+- So is the time of each ([`Probing`]). Low rates take long, and none is tried at which too few queries would
+  come in that time. Where the border lies below all others, the search says that instead.
 
 MLPerf's rules have LoadGen do likewise: a binary search for a candidate, which is then measured
 five times, and lowered a little where one of these fails.
@@ -23,6 +25,7 @@ five times, and lowered a little where one of these fails.
 use crate::pace::{Lateness, Pace};
 use crate::rules::KeepUp;
 use crate::schedule::Rate;
+use crate::stop::StopRule;
 
 /// How near the limit a latency has to be for being doubted, as a share of the limit.
 const DOUBT: f64 = 0.1;
@@ -44,6 +47,8 @@ pub struct Search {
     pub doubt: f64,
     /// Measurements to make at most.
     pub measurements: u32,
+    /// Whether the lowest rate is what the time of a measurement has room for, and lower ones were left out.
+    pub is_cut_short: bool,
 }
 
 impl Search {
@@ -59,7 +64,87 @@ impl Search {
             tolerance: 0.02,
             doubt: DOUBT,
             measurements: 60,
+            is_cut_short: false,
         }
+    }
+
+    /// This search without the rates that `probing` cannot tell of. Where that leaves none, it is the lowest
+    /// that can be told of.
+    #[must_use]
+    pub fn within(self, probing: &Probing) -> Self {
+        let lowest = probing.lowest();
+        let raised = |rate: Rate| if rate < lowest { lowest } else { rate };
+        Self {
+            begin: raised(self.begin),
+            lowest: raised(self.lowest),
+            highest: raised(self.highest),
+            is_cut_short: self.lowest < lowest,
+            ..self
+        }
+    }
+}
+
+/// For how long a rate is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Probing {
+    /// The percentile of the latency that is limited, as a share: 0.99 is the 99th.
+    pub percentile: f64,
+    /// Time in nanoseconds that a measurement of the search takes at least, up to half the maximum.
+    pub short_ns: u64,
+    /// Time in nanoseconds that the measurement of a rate that was found takes at least.
+    pub whole_ns: u64,
+    /// Time in nanoseconds that none goes beyond.
+    pub maximum_ns: u64,
+}
+
+/// How many queries beyond the percentile a measurement has, so that one stall does not decide, and how many
+/// where its time has no room for more.
+const BEYOND: f64 = 5.0;
+const BEYOND_AT_LEAST: f64 = 1.0;
+
+impl Probing {
+    /// Queries of which so many are beyond the percentile. A hair is taken off, since 0.1 is not 1 − 0.9 in
+    /// binary.
+    fn queries(&self, beyond: f64) -> f64 {
+        (beyond / (1.0 - self.percentile) - 1e-6).ceil().max(1.0)
+    }
+
+    /// Half of the maximum, in nanoseconds: a queue that grows makes the loop longer than its schedule, and
+    /// twice as long is enough to know.
+    fn room_ns(&self) -> f64 {
+        self.maximum_ns as f64 / 2.0
+    }
+
+    /// The lowest rate at which there is room for enough queries to tell.
+    #[must_use]
+    pub fn lowest(&self) -> Rate {
+        let lowest = self.queries(BEYOND_AT_LEAST) * 1e9 / self.room_ns();
+        Rate::per_second(lowest.clamp(1e-9, 1e9)).unwrap_or(Rate::HIGHEST)
+    }
+
+    /// How long a rate is measured on the way.
+    #[must_use]
+    pub fn short(&self, rate: Rate) -> StopRule {
+        let minimum_ns = self.short_ns.min(self.maximum_ns / 2);
+        self.rule(rate, minimum_ns, self.minimum_queries(rate))
+    }
+
+    /// How long a rate that was found is measured, where the case has so many queries at least.
+    #[must_use]
+    pub fn whole(&self, rate: Rate, minimum_queries: u64) -> StopRule {
+        let minimum_queries = self.minimum_queries(rate).max(minimum_queries);
+        self.rule(rate, self.whole_ns, minimum_queries)
+    }
+
+    fn minimum_queries(&self, rate: Rate) -> u64 {
+        let room = (rate.get() * self.room_ns() / 1e9).floor();
+        room.clamp(self.queries(BEYOND_AT_LEAST), self.queries(BEYOND)) as u64
+    }
+
+    fn rule(&self, rate: Rate, minimum_ns: u64, minimum_queries: u64) -> StopRule {
+        let schedule_ns = (minimum_queries as f64 * 1e9 / rate.get()).max(minimum_ns as f64);
+        let maximum_ns = ((2.0 * schedule_ns) as u64).min(self.maximum_ns);
+        StopRule { minimum_ns, minimum_queries, maximum_ns }
     }
 }
 
@@ -106,6 +191,8 @@ pub enum MaxRate {
     GeneratorLate(Bracket),
     /// Even the lowest rate is too much, on a second look as well.
     NotEvenLowest,
+    /// So is it, and lower ones would take longer to measure than is allowed.
+    CutShort,
     /// The highest rate is still fine, on a second look as well.
     FineAtHighest,
 }
@@ -157,7 +244,13 @@ pub fn find_max_rate<E>(
                 (low.rate, true)
             }
             (Some(low), None) => (prober.within(low.rate.get() * GROWTH), false),
-            (None, Some(high)) if high <= search.lowest => return Ok(MaxRate::NotEvenLowest),
+            (None, Some(high)) if high <= search.lowest => {
+                return Ok(if search.is_cut_short {
+                    MaxRate::CutShort
+                } else {
+                    MaxRate::NotEvenLowest
+                });
+            }
             (None, Some(high)) => (prober.within(high.get() / down), false),
             (Some(low), Some(high)) => {
                 if high.get() / low.rate.get() > 1.0 + search.tolerance {
@@ -190,7 +283,8 @@ pub fn find_max_rate<E>(
 }
 
 /// Measures a rate that was found, and lowers it by 3 % up to five times where it does not hold: short
-/// measurements are kind to a border. `measure` is to take as long as the rate has to hold for.
+/// measurements are kind to a border. `measure` is to take as long as the rate has to hold for, and to ask
+/// for what the verdict on the case will ask for ([`KeepUp::is_kept_up`]).
 ///
 /// # Errors
 ///
@@ -300,7 +394,7 @@ mod tests {
     use crate::block::Block;
     use crate::clock::Clock;
     use crate::testing::{NO_LIMIT, Steps, VirtualClock, rate, rule};
-    use crate::{Meter, Scenario};
+    use crate::{Basis, Evidence, Meter, Rules, Scenario, Verdict};
 
     /// A target with latency 1/(1 − rate/1000) in microseconds, times noise.
     fn curve(rate: Rate, noise: f64) -> Seen {
@@ -578,6 +672,138 @@ mod tests {
         };
         // A query takes 1 ms and one or two readings of the clock.
         assert!(fine.get() <= 1000.0 && too_much.get() > 980.0 && late == 0, "{found:?} {late}");
+    }
+
+    /// A constant load in virtual time on a target that takes `service_ns`: what was seen by the 99th
+    /// percentile against `limit_ns`, how it kept up, and how long it took.
+    fn probed(
+        service_ns: i64,
+        limit_ns: u64,
+        rate: Rate,
+        rule: &StopRule,
+        keep_up: KeepUp,
+    ) -> (Seen, Pace, u64) {
+        let clock = VirtualClock::default();
+        let mut target = Steps::constant(&clock, service_ns);
+        let mut latencies = Vec::new();
+        let mut sink = |block: Block<'_>| {
+            latencies.extend(block.times.latencies());
+            Ok::<_, Infallible>(())
+        };
+        let summary = Meter::new(&clock, 1 << 13, NO_LIMIT)
+            .run(&mut target, Scenario::ConstantRate { rate }, rule, &mut sink)
+            .expect("nothing fails");
+        let pace = summary.pace.expect("an open loop");
+        let grows = || latencies[latencies.len() * 5 / 6] > 2 * latencies[latencies.len() / 6];
+        let kept_up = keep_up.is_kept_up(&pace, grows);
+        latencies.sort_unstable();
+        let latency_ns = latencies[(latencies.len() * 99).div_ceil(100) - 1];
+        (Seen::of(Some(latency_ns), kept_up, &pace, limit_ns), pace, summary.elapsed_ns)
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn probing(short_ns: u64, whole_ns: u64, maximum_ns: u64) -> Probing {
+        Probing { percentile: 0.99, short_ns, whole_ns, maximum_ns }
+    }
+
+    /// A target that takes a second, of which 500 queries at an eighth of its capacity would take more than
+    /// an hour, and one that takes a millisecond: no measurement takes longer than the maximum and a query.
+    #[test]
+    fn no_simulated_measurement_goes_beyond_the_maximum() {
+        let searched = |service_ns: u64, limit_ns: u64, maximum_ns: u64| {
+            let probing = probing(SECOND, SECOND, maximum_ns);
+            let capacity = 1e9 / service_ns as f64;
+            let search = Search {
+                begin: rate(capacity / 8.0),
+                ..Search::new(rate(capacity / 125.0), rate(capacity * 256.0), limit_ns)
+            };
+            let mut rates = Vec::new();
+            let found = find_max_rate(&search.within(&probing), |rate| {
+                rates.push(rate.get());
+                let rule = probing.short(rate);
+                let (seen, _, elapsed_ns) =
+                    probed(service_ns as i64, limit_ns, rate, &rule, KeepUp::default());
+                assert!(elapsed_ns <= maximum_ns + service_ns, "{rate:?}: {elapsed_ns}");
+                Ok::<_, Infallible>(seen)
+            });
+            (found.expect("nothing fails"), rates)
+        };
+        // 100 queries in half of 50 s are 4 a second, which is too much already.
+        let (found, rates) = searched(SECOND, 2 * SECOND, 50 * SECOND);
+        assert_eq!((found, rates), (MaxRate::CutShort, vec![4.0, 4.0]));
+        // With ten minutes there is room for a third of a query a second and more.
+        let (found, rates) = searched(SECOND, 2 * SECOND, 600 * SECOND);
+        let MaxRate::Found(Bracket { fine: Some(fine), .. }) = found else { panic!("{found:?}") };
+        assert!((0.97..=1.01).contains(&fine.get()), "{fine:?}");
+        assert_eq!(rates.first(), Some(&(100.0 / 300.0)));
+        let (found, _) = searched(1_000_000, 5_000_000, SECOND);
+        let MaxRate::Found(Bracket { fine: Some(fine), .. }) = found else { panic!("{found:?}") };
+        assert!((970.0..=1010.0).contains(&fine.get()), "{fine:?}");
+    }
+
+    #[test]
+    fn a_measurement_is_as_long_as_its_percentile_needs_and_its_maximum_has_room_for() {
+        let probing = probing(2 * SECOND, 5 * SECOND, 50 * SECOND);
+        assert_eq!(probing.short(rate(1000.0)), rule(2 * SECOND, 500, 4 * SECOND));
+        assert_eq!(probing.short(rate(50.0)), rule(2 * SECOND, 500, 20 * SECOND));
+        assert_eq!(probing.short(rate(10.0)), rule(2 * SECOND, 250, 50 * SECOND));
+        assert_eq!(probing.short(rate(4.0)), rule(2 * SECOND, 100, 50 * SECOND));
+        assert_eq!(probing.lowest(), rate(4.0));
+        assert_eq!(probing.whole(rate(1000.0), 100), rule(5 * SECOND, 500, 10 * SECOND));
+        assert_eq!(probing.whole(rate(1000.0), 20_000), rule(5 * SECOND, 20_000, 40 * SECOND));
+        assert_eq!(probing.whole(rate(1000.0), 90_000), rule(5 * SECOND, 90_000, 50 * SECOND));
+        let short = Probing { maximum_ns: SECOND, ..probing };
+        assert_eq!(short.short(rate(1000.0)), rule(SECOND / 2, 500, SECOND));
+        let median = Probing { percentile: 0.5, ..probing };
+        assert_eq!(median.short(rate(1000.0)).minimum_queries, 10);
+        // Where the maximum has room for all rates, the search stays as it is.
+        let search = search(4.0, 1e6);
+        assert_eq!(search.within(&probing), search);
+        let cut = Search { begin: rate(1.0), ..Search::new(rate(0.1), rate(2.0), 5000) };
+        let Search { begin, lowest, highest, is_cut_short, .. } = cut.within(&probing);
+        assert_eq!([begin, lowest, highest], [rate(4.0); 3]);
+        assert!(is_cut_short);
+    }
+
+    /// A limit that a short measurement's queue does not come near: short measurements let pass what ends a
+    /// tenth too slowly, and the verdict a hundredth. What holds is what the verdict lets pass.
+    #[test]
+    fn a_simulated_rate_that_holds_is_one_that_the_verdict_takes() {
+        const SERVICE_NS: i64 = 1_030_000;
+        const LIMIT_NS: u64 = 100_000_000;
+        let probing = probing(30_000_000, 30_000_000, 300_000_000_000);
+        let kind = KeepUp { achieved: 0.9, ..KeepUp::default() };
+        let search = Search::new(rate(10.0), rate(1e5), LIMIT_NS);
+        let found = find_max_rate(&search, |rate| {
+            let (seen, ..) = probed(SERVICE_NS, LIMIT_NS, rate, &probing.short(rate), kind);
+            Ok::<_, Infallible>(seen)
+        });
+        let Ok(MaxRate::Found(bracket)) = found else { panic!("{found:?}") };
+        let kind_rate = bracket.fine.expect("a rate").get();
+        assert!(kind_rate > 1030.0, "more than the target can take: {kind_rate}");
+        let mut last = None;
+        let held = hold(bracket, LIMIT_NS, |rate| {
+            let whole = probing.whole(rate, 100);
+            let (seen, pace, _) = probed(SERVICE_NS, LIMIT_NS, rate, &whole, KeepUp::default());
+            last = Some(pace);
+            Ok::<_, Infallible>(seen)
+        });
+        let Ok(MaxRate::Found(Bracket { fine: Some(fine), too_much: Some(_) })) = held else {
+            panic!("{held:?}")
+        };
+        // 1.03 ms are 970.9 a second, and the verdict lets pass 1 % more.
+        assert!((930.0..=981.0).contains(&fine.get()), "{fine:?}");
+        let evidence = Evidence {
+            timed_ns: 1,
+            queries: 500,
+            samples: 500,
+            over_limit: Some(0),
+            cut_short: false,
+            pace: last,
+        };
+        let verdict = Rules::default().judge(&evidence, |_, _, _| 0);
+        assert_eq!(verdict, Verdict::Valid(Basis::Count));
     }
 
     /// The whole way: a server scenario in virtual time, its 99th percentile, and the rate that

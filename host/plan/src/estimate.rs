@@ -14,7 +14,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    pub(crate) fn new(cases: u64, measure: &MeasureSettings) -> Self {
+    /// Of `cases`, of which the rate of `searched` is searched.
+    pub(crate) fn new(cases: u64, searched: u64, measure: &MeasureSettings) -> Self {
         let (warm_up_ns, warm_up) = match measure.warm_up {
             WarmUp::Nanoseconds(time) => (time, format!("{} of warm-up", shown(time))),
             WarmUp::Auto => (0, "warming up for as long as it takes".to_owned()),
@@ -22,7 +23,11 @@ impl Estimate {
         };
         let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
         let processes = measure.processes.max(1);
-        let total_ns = u128::from(cases) * u128::from(processes) * case_ns;
+        // Whatever a search comes to, it takes two measurements.
+        let probe_ns = measure.probe_ns();
+        let search_ns = 2 * u128::from(probe_ns);
+        let total_ns = u128::from(processes)
+            * (u128::from(cases) * case_ns + u128::from(searched) * search_ns);
         let nanoseconds = u32::try_from(total_ns % 1_000_000_000).unwrap_or_default();
         let seconds = u64::try_from(total_ns / 1_000_000_000).unwrap_or(u64::MAX);
         let plural = if cases == 1 { "" } else { "s" };
@@ -30,11 +35,22 @@ impl Estimate {
             1 => String::new(),
             count => format!("{count} processes × "),
         };
+        let search = match searched {
+            0 => String::new(),
+            _ => format!(
+                ", of which {searched} search{} the rate besides, in at least 2 measurements of {} or \
+                 more, mostly in many more, none longer than {}, with one of {} where a rate is found",
+                if searched == 1 { "es" } else { "" },
+                shown(probe_ns),
+                shown(measure.maximum_duration_ns),
+                shown(measure.minimum_duration_ns),
+            ),
+        };
         Self {
             at_least: Duration::new(seconds, nanoseconds),
             basis: format!(
-                "{cases} case{plural} × {in_processes}({warm_up} + {} of measuring); starting, loading, \
-                 preparing and collecting outputs come on top, and more measuring where {} queries \
+                "{cases} case{plural} × {in_processes}({warm_up} + {} of measuring){search}; starting, \
+                 loading, preparing and collecting outputs come on top, and more measuring where {} queries \
                  take longer",
                 shown(measure.minimum_duration_ns),
                 measure.minimum_queries,

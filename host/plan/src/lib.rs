@@ -227,6 +227,8 @@ pub struct Plan {
     seed: u64,
     order: Order,
     count: Count,
+    /// Cases that can be run and whose rate is searched.
+    searched: u64,
 }
 
 impl Plan {
@@ -264,10 +266,16 @@ impl Plan {
             seed: experiment.seed,
             order: experiment.order,
             count: Count::default(),
+            searched: 0,
         };
         for cell in plan.cells.iter() {
-            match plan.runnable(&plan.values.coordinates(cell)) {
-                Ok(_) => plan.count.cases += 1,
+            let cell = plan.values.coordinates(cell);
+            let is_searched = cell.load.scenario.is_open_loop() && cell.load.rate.is_none();
+            match plan.runnable(&cell) {
+                Ok(_) => {
+                    plan.count.cases += 1;
+                    plan.searched += u64::from(is_searched);
+                }
                 Err(_) => plan.count.gaps += 1,
             }
         }
@@ -287,7 +295,7 @@ impl Plan {
     /// How long it takes to run, as far as the settings tell.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
-        Estimate::new(self.count.cases, &self.measure)
+        Estimate::new(self.count.cases, self.searched, &self.measure)
     }
 
     /// The cases and gaps in order, each made when it is asked for.

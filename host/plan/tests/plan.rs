@@ -269,6 +269,22 @@ fn the_estimate_is_a_lower_bound_and_says_so() {
 }
 
 #[test]
+fn the_estimate_says_that_a_search_comes_besides() {
+    let matrix = "batch = 1\nmodel = \"a\"\nbackend = \"cpu\"\nscenario = [\"single-stream\", \"server\"]\n\
+                  [measure]\nfind = \"max-rate\"\nlatency-limit = \"9ms\"\nprocesses = 3";
+    let estimate = plan(matrix, server()).unwrap().estimate();
+    // 3 × (2 × (1 s + 5 s) + 2 × 2 s).
+    assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"48s: 2 cases × 3 processes × (1s of warm-up + 5s of measuring), of which 1 searches the rate besides, in at least 2 measurements of 2s or more, mostly in many more, none longer than 50s, with one of 5s where a rate is found; starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
+    // A measurement is no longer than half of the maximum.
+    let short = format!("{matrix}\nduration = \"1s\"\nmaximum-duration = \"1s\"");
+    let estimate = plan(&short, server()).unwrap().estimate();
+    // 3 × (2 × (1 s + 1 s) + 2 × 0.5 s).
+    assert_eq!(estimate.at_least, std::time::Duration::from_secs(15));
+    let given = "batch = 1\nmodel = \"a\"\nbackend = \"cpu\"\nscenario = \"server\"\nrate = [9]";
+    assert!(!plan(given, server()).unwrap().estimate().basis.contains("search"));
+}
+
+#[test]
 fn what_cannot_be_planned_is_an_error() {
     let everything = "exclude = [{ mode = \"inference\" }]";
     assert_eq!(plan(everything, server()).unwrap_err(), PlanError::Empty);

@@ -439,6 +439,18 @@ pub struct MeasureSettings {
     pub device_sampling_ns: Option<u64>,
 }
 
+/// One measurement of a search is this long in nanoseconds, unless the case itself is shorter or the
+/// percentile needs more queries.
+const PROBE_NS: u64 = 2_000_000_000;
+
+impl MeasureSettings {
+    /// How long one measurement of a search for a rate takes at least, in nanoseconds.
+    #[must_use]
+    pub fn probe_ns(&self) -> u64 {
+        PROBE_NS.min(self.minimum_duration_ns).min(self.maximum_duration_ns / 2)
+    }
+}
+
 fn one() -> u32 {
     1
 }

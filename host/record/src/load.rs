@@ -128,6 +128,8 @@ names! {
         GeneratorLate = "generator-late",
         /// Even the lowest rate is too much.
         NotEvenLowest = "not-even-lowest",
+        /// Even the lowest rate is too much that the maximum duration has room to tell of.
+        CutShort = "cut-short",
         /// The highest rate is still fine.
         FineAtHighest = "fine-at-highest",
     }
@@ -145,6 +147,10 @@ pub struct RateSearch {
     pub too_much: Option<Rate>,
     /// What was measured on the way, in order.
     pub probes: Vec<Probe>,
+    /// The rates that the case's processes were measured at, in their order: each searches for itself. The
+    /// other fields are those of the first. Empty in records from before it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<Rate>,
 }
 
 /// One measurement of a search.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseKey, CaseSpec, names};
+use crate::case::{CaseKey, CaseSpec, Rate, names};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
@@ -355,6 +355,19 @@ pub(crate) fn is_first(process: &u32) -> bool {
 }
 
 impl CaseRecord {
+    /// The rates that the case's processes found and were measured at, in queries per second and in the order
+    /// of the processes. Where a search came to no end, it is the rate that was measured as evidence. Empty
+    /// where the rate was given, and where the case did not finish.
+    #[must_use]
+    pub fn searched_rates(&self) -> Vec<Rate> {
+        let Outcome::Finished(first) = &self.outcome else { return Vec::new() };
+        std::iter::once(&**first)
+            .chain(&self.further)
+            .filter(|report| report.search.is_some())
+            .filter_map(|report| report.pace.as_ref().map(|pace| pace.asked))
+            .collect()
+    }
+
     /// In how many processes the case is measured.
     #[must_use]
     pub fn processes(&self) -> u32 {

@@ -64,13 +64,21 @@ fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
         }
         merged.further.push(*further);
     }
+    let rates = merged.searched_rates();
+    if let Outcome::Finished(report) = &mut merged.outcome
+        && let Some(search) = &mut report.search
+    {
+        search.rates = rates;
+    }
     Some(merged)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Failure, Phase, Warning, WarningKind, WorkerReport};
+    use crate::{
+        Failure, Pace, Phase, Rate, RateSearch, SearchEnd, Warning, WarningKind, WorkerReport,
+    };
 
     fn record(process: u32, outcome: Outcome) -> CaseRecord {
         let spec = serde_json::json!({
@@ -128,6 +136,43 @@ mod tests {
         let told: Vec<_> =
             report.warnings.iter().map(|warning| warning.evidence.as_str()).collect();
         assert_eq!(told, ["It drifted.", "In process 2: It drifted.", "In process 3: It drifted."]);
+    }
+
+    #[test]
+    fn all_rates_that_processes_found_are_kept() {
+        let searched = |process: u32, rate: f64| {
+            let rate = Rate::per_second(rate).expect("a rate");
+            let report = WorkerReport {
+                pace: Some(Pace {
+                    asked: rate,
+                    offered_per_second: None,
+                    achieved_per_second: None,
+                    unserved: 0,
+                    lateness: None,
+                }),
+                search: Some(RateSearch {
+                    end: SearchEnd::Found,
+                    fine: Some(rate),
+                    too_much: None,
+                    probes: Vec::new(),
+                    rates: vec![rate],
+                }),
+                ..WorkerReport::default()
+            };
+            record(process, Outcome::Finished(Box::new(report)))
+        };
+        let mut processes = Processes::default();
+        assert_eq!(processes.add(searched(1, 400.0)), None);
+        assert_eq!(processes.add(searched(2, 500.0)), None);
+        let case = processes.add(searched(0, 450.0)).expect("the last one");
+        let rates = [450.0, 400.0, 500.0];
+        assert_eq!(case.searched_rates().into_iter().map(Rate::get).collect::<Vec<_>>(), rates);
+        let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
+        let search = report.search.expect("a search");
+        assert_eq!(search.rates.into_iter().map(Rate::get).collect::<Vec<_>>(), rates);
+        assert_eq!(search.fine.map(Rate::get), Some(450.0));
+        // What was measured at a given rate was not searched.
+        assert_eq!(finished(0, 5).searched_rates(), []);
     }
 
     #[test]

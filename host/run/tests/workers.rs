@@ -1070,6 +1070,29 @@ fn the_highest_rate_is_searched_and_measured() {
     assert_eq!(asked, fine, "the case is measured at what was found");
 }
 
+/// A hundred queries of 20 ms have no room in a tenth of a second at any rate that they could come at.
+#[test]
+fn a_search_that_the_maximum_has_no_room_for_says_so() {
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "20")]);
+    case.key.scenario = Scenario::ConstantRate;
+    case.measure.warm_up = WarmUp::Iterations(1);
+    case.measure.find = Some(Find::MaxRate);
+    case.measure.minimum_duration_ns = 20_000_000;
+    case.measure.maximum_duration_ns = 200_000_000;
+    let percentile = Share::new(0.99).ok();
+    case.measure.latency_limit = Some(LatencyLimit { at_most_ns: 30_000_000, percentile });
+    let (report, _) = finish(case);
+    let search = report.search.clone().expect("a search");
+    assert_eq!((search.end, search.fine), (SearchEnd::CutShort, None), "{search:?}");
+    assert_eq!(search.too_much.map(Rate::get), Some(1000.0));
+    // 20 ms each, and none begins once the maximum is over.
+    assert!(search.probes.iter().all(|probe| probe.queries <= 10), "{search:?}");
+    assert_eq!(search.probes.len(), 2);
+    let reasons = report.verdict.expect("a verdict").reasons;
+    let found = reasons.iter().find(|reason| reason.kind == InvalidKind::NotFound);
+    assert!(found.is_some_and(|found| found.evidence.contains("maximum-duration")), "{reasons:?}");
+}
+
 #[test]
 fn warming_up_can_end_by_itself_and_measuring_when_an_interval_is_narrow() {
     let mut case = null();

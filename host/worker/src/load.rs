@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use host_measure::{
-    self as measure, Block, Bracket, Crew, MaxRate, MeasureError, Meter, Observer, Requirement,
-    Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate, hold,
+    self as measure, Block, Bracket, Crew, KeepUp, MaxRate, MeasureError, Meter, Observer, Probing,
+    Requirement, Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate, hold,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -37,13 +37,10 @@ use crate::warnings::{Thinned, time};
 /// settle in tens of milliseconds, and a shorter look would not see it.
 const SHORTEST_WARM_UP_NS: u64 = 500_000_000;
 
-/// One measurement of a search is this long, unless the case itself is shorter or the percentile
-/// needs more queries.
-const PROBE_NS: u64 = 2_000_000_000;
-
-/// Part of the offered rate that has to be achieved for a measurement of a search to count. They are
-/// short, so that the latencies of the first and the last query alone can make a few per cent; a queue
-/// that grows more slowly than this shows in the latencies, and in the measurement of what is found.
+/// Part of the offered rate that has to be achieved for a measurement of a search to count. They are short,
+/// so that the latencies of the first and the last query alone can make a few per cent; a queue that grows
+/// more slowly than this shows in the latencies, and in the measurement of what is found, which asks for what
+/// the verdict does.
 const PROBE_KEEPS_UP: f64 = 0.9;
 
 /// Where a search begins, the lowest rate that it tries, and the highest, as shares of the rate
@@ -263,28 +260,33 @@ impl<'a> Load<'a> {
         let typical_ns = median(warm_up.kept()).unwrap_or(first_run_ns as f64).max(1.0);
         let capacity = 1e9 / typical_ns;
         let bound = |share: f64| rate((capacity * share).clamp(1e-9, 1e9));
+        let probing = Probing {
+            percentile: percentile.probability(),
+            short_ns: settings.probe_ns(),
+            whole_ns: settings.minimum_duration_ns,
+            maximum_ns: settings.maximum_duration_ns,
+        };
         let mut probes = Vec::new();
         let mut probe_seed = seed(self.case) ^ 2;
-        let mut measure = |at: measure::Rate, minimum_ns: u64| {
+        let mut measure = |at: measure::Rate, length: Length| {
             probe_seed = probe_seed.wrapping_add(1);
             let (probe, seen) =
-                self.probe(stage, at, minimum_ns, percentile, limit.at_most_ns, probe_seed)?;
+                self.probe(stage, at, &probing, length, percentile, limit.at_most_ns, probe_seed)?;
             probes.push(probe);
             Ok::<_, Stop>(seen)
         };
-        let short_ns = settings.minimum_duration_ns.min(PROBE_NS);
         let [begin, lowest, highest] = SEARCHED;
         // Low rates take long to measure, so they are looked at only where it has to be.
         let search = Search {
             begin: bound(begin)?,
             ..Search::new(bound(lowest)?, bound(highest)?, limit.at_most_ns)
         };
-        let mut found = find_max_rate(&search, |at| measure(at, short_ns))?;
+        let search = search.within(&probing);
+        let mut found = find_max_rate(&search, |at| measure(at, Length::Short))?;
         // A short measurement is kind to a border: what was found has to hold for as long as the case
         // is measured, and is lowered a little where it does not, as LoadGen's search does.
         if let MaxRate::Found(bracket) = found {
-            found =
-                hold(bracket, limit.at_most_ns, |at| measure(at, settings.minimum_duration_ns))?;
+            found = hold(bracket, limit.at_most_ns, |at| measure(at, Length::Whole))?;
         }
         let (end, bracket) = match found {
             MaxRate::Found(bracket) => (SearchEnd::Found, bracket),
@@ -293,6 +295,10 @@ impl<'a> Load<'a> {
             MaxRate::NotEvenLowest => {
                 let bracket = Bracket { fine: None, too_much: Some(search.lowest) };
                 (SearchEnd::NotEvenLowest, bracket)
+            }
+            MaxRate::CutShort => {
+                let bracket = Bracket { fine: None, too_much: Some(search.lowest) };
+                (SearchEnd::CutShort, bracket)
             }
             MaxRate::FineAtHighest => {
                 let bracket = Bracket { fine: Some(search.highest), too_much: None };
@@ -308,34 +314,38 @@ impl<'a> Load<'a> {
             fine: bracket.fine.map(record_rate).transpose()?,
             too_much: bracket.too_much.map(record_rate).transpose()?,
             probes,
+            rates: vec![chosen],
         }))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what one measurement of the search is")]
     fn probe(
         &self,
         stage: &mut Stage<'_, impl Runner>,
         at: measure::Rate,
-        minimum_ns: u64,
+        probing: &Probing,
+        length: Length,
         percentile: Quantile,
         limit_ns: u64,
         seed: u64,
     ) -> Result<(Probe, Seen), Stop> {
-        // Five queries beyond the percentile, so that one stall does not decide.
-        let minimum_queries = (5.0 / (1.0 - percentile.probability())).ceil();
-        // A queue that grows makes the loop longer than its schedule; twice as long is enough to know.
-        let schedule_ns = (minimum_queries * 1e9 / at.get()).max(minimum_ns as f64);
-        let rule = StopRule {
-            minimum_ns,
-            minimum_queries: minimum_queries as u64,
-            maximum_ns: (2.0 * schedule_ns) as u64,
+        let rule = match length {
+            Length::Short => probing.short(at),
+            Length::Whole => probing.whole(at, self.case.measure.minimum_queries),
         };
         let rate = record_rate(at)?;
         let mut sink = self.sink(SamplePhase::Search, Judge::None, MANY);
         let summary = sink.run(stage, open(self.case, rate, seed)?, &rule, &mut || {})?;
-        let kept_up = summary.pace.is_some_and(|pace| {
-            let slow = pace.offered_per_second.zip(pace.achieved_per_second);
-            let share = PROBE_KEEPS_UP;
-            pace.unserved == 0 && slow.is_none_or(|(offered, achieved)| achieved >= share * offered)
+        let kept_up = summary.pace.is_some_and(|pace| match length {
+            Length::Short => {
+                KeepUp { achieved: PROBE_KEEPS_UP, ..KeepUp::default() }.is_kept_up(&pace, || true)
+            }
+            Length::Whole => {
+                KeepUp::default().is_kept_up(&pace, || grows(sink.latencies.kept()))
+                    && self.rules().is_none_or(|rules| {
+                        stops_early_enough(rules.requirement, summary.queries, sink.over_limit)
+                    })
+            }
         });
         let rank = percentile.rank(sink.latencies.kept().len());
         let latency_ns = (rank > 0).then(|| order_statistics(sink.latencies.kept(), &[rank])[0]);
@@ -548,6 +558,14 @@ impl<'a> Load<'a> {
                     let rate = shown(search.too_much);
                     Some(format!("Even the lowest rate that was tried, {rate}, is too much"))
                 }
+                SearchEnd::CutShort => {
+                    let rate = shown(search.too_much);
+                    let maximum = time(settings.maximum_duration_ns as f64);
+                    Some(format!(
+                        "At {rate} the load is too much, and {maximum} (`maximum-duration`) have no room for \
+                         enough queries at a lower rate"
+                    ))
+                }
                 SearchEnd::FineAtHighest => {
                     let rate = shown(search.fine);
                     Some(format!(
@@ -562,6 +580,26 @@ impl<'a> Load<'a> {
         }
         Verdict { rules: settings.rules, reasons, early_stopping }
     }
+}
+
+/// How long a measurement of the search is, and what it asks for.
+#[derive(Debug, Clone, Copy)]
+enum Length {
+    /// As short as can tell of a rate.
+    Short,
+    /// As long as the case is measured, with what the verdict on it asks for.
+    Whole,
+}
+
+/// Whether a requirement by which fewer queries are enough would take so many, of which so many were over the
+/// limit. Where not even queries none of which is over it would do, no lower rate would either, and it is no
+/// matter of the rate.
+fn stops_early_enough(requirement: Requirement, queries: u64, over_limit: u64) -> bool {
+    let Requirement::Percentile { percentile, confidence, queries: enough } = requirement else {
+        return true;
+    };
+    let needed = |over| queries_needed(quantile(percentile), over, confidence).min(enough);
+    queries >= needed(over_limit) || queries < needed(0)
 }
 
 /// Seed of a process's arrivals: each has its own.
@@ -836,6 +874,23 @@ mod tests {
         let varying: Vec<u64> = (0..300).map(|index| 1000 + index % 7 * 500).collect();
         assert!(!grows(&varying));
         assert!(grows(&[5, 6]), "too few to say otherwise");
+    }
+
+    /// MLPerf's numbers: 662 queries are enough for the 99th percentile where one is over the limit.
+    #[test]
+    fn a_rate_holds_where_so_few_queries_are_enough_for_the_rules() {
+        let server = measure::Scenario::Server {
+            rate: measure::Rate::per_second(1.0).expect("a rate"),
+            seed: 0,
+        };
+        let requirement = Rules::mlperf(server).expect("rules").requirement;
+        assert!(stops_early_enough(requirement, 662, 1));
+        assert!(!stops_early_enough(requirement, 661, 1), "a lower rate has none over");
+        assert!(stops_early_enough(requirement, 661, 0));
+        assert!(!stops_early_enough(requirement, 10_000, 99));
+        assert!(stops_early_enough(requirement, 100, 1), "too few at any rate");
+        assert!(stops_early_enough(requirement, 270_336, 2703), "enough by number");
+        assert!(stops_early_enough(Requirement::Nothing, 1, 1));
     }
 
     #[test]

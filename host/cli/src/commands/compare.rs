@@ -8,6 +8,10 @@ processes: then each has an interval over them, and where the intervals are apar
 overlap, where there is none, where a run has a single process or where a result is invalid, nothing can be
 said, which is not the same as "no change". The interval within a single process is shown, and named as such.
 
+Where the rate was searched, each process was measured at the rate that it found, and latencies at different
+rates say nothing of each other. There the rates themselves are compared in the same way, of which the higher
+is the better.
+
 Beside that stands how often a value of the second run is the larger: of the processes' medians, with the test
 of Mann and Whitney and the least that it can say of so few, and otherwise of queries, which describes them and
 tests nothing.
@@ -16,7 +20,7 @@ tests nothing.
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, ColumnData, Outcome, Table, WarningKind, WorkerReport, column,
+    CaseKey, CaseRecord, Cell, ColumnData, Outcome, Rate, Table, WarningKind, WorkerReport, column,
 };
 use host_statistics::{
     Quantile, Resampling, Undefined, least_probability, mann_whitney, median, processes_interval,
@@ -103,6 +107,8 @@ struct Measured {
     is_disturbed: bool,
     /// Latencies of each process.
     processes: Vec<Vec<u64>>,
+    /// The rate that each process found, in queries per second, where it was searched.
+    rates: Option<Vec<f64>>,
 }
 
 fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
@@ -140,8 +146,11 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
         let is_disturbed = reports(&record)
             .flat_map(|report| &report.warnings)
             .any(|warning| DISTURBANCES.contains(&warning.kind));
+        let rates = record.searched_rates();
+        let rates = (!rates.is_empty()).then(|| rates.into_iter().map(Rate::get).collect());
         let CaseRecord { case_id, key, .. } = record;
-        let measured = Measured { key, index, is_valid, is_simulated, is_disturbed, processes };
+        let measured =
+            Measured { key, index, is_valid, is_simulated, is_disturbed, processes, rates };
         all.insert(case_id, measured);
     }
     Ok(all)
@@ -163,9 +172,19 @@ fn is_valid(record: &CaseRecord) -> bool {
     reports(record).all(|report| report.verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
 }
 
-/// The median of a run's latencies.
+/// What two runs are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quantity {
+    /// The median latency in nanoseconds. Less is better.
+    Latency,
+    /// The rate that was found, in queries per second. More is better.
+    Rate,
+}
+
+/// The figure of a run: its median latency, or the rate that it found.
 #[derive(Debug, Clone, PartialEq)]
-struct Median {
+struct Figure {
+    quantity: Quantity,
     value: f64,
     spread: Spread,
     processes: usize,
@@ -180,7 +199,7 @@ enum Spread {
     Within(Option<(f64, f64)>),
 }
 
-impl Median {
+impl Figure {
     fn of(processes: &[Vec<u64>]) -> Option<Self> {
         let slices: Vec<&[u64]> = processes.iter().map(Vec::as_slice).collect();
         let (value, spread) = match slices.as_slice() {
@@ -201,7 +220,31 @@ impl Median {
                 (mean, Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high))))
             }
         };
-        Some(Self { value, spread, processes: processes.len() })
+        Some(Self { quantity: Quantity::Latency, value, spread, processes: processes.len() })
+    }
+
+    /// The mean of the rates that processes found.
+    fn of_rates(rates: &[f64]) -> Option<Self> {
+        let spread = match rates {
+            [] => return None,
+            [_] => Spread::Within(None),
+            several => {
+                let slices: Vec<&[f64]> = several.chunks(1).collect();
+                let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
+                let found = processes_interval(&slices, |rate| rate[0], &resampling);
+                Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high)))
+            }
+        };
+        let value = rates.iter().sum::<f64>() / rates.len() as f64;
+        Some(Self { quantity: Quantity::Rate, value, spread, processes: rates.len() })
+    }
+
+    /// A value of this quantity, for people.
+    fn shown(&self, value: f64) -> String {
+        match self.quantity {
+            Quantity::Latency => units::duration(value),
+            Quantity::Rate => format!("{value:.1}/s"),
+        }
     }
 
     fn interval(&self) -> Option<(f64, f64)> {
@@ -220,9 +263,13 @@ impl Median {
     }
 
     fn document(&self) -> Value {
+        let [value, interval] = match self.quantity {
+            Quantity::Latency => ["median-ns", "interval-ns"],
+            Quantity::Rate => ["rate-per-second", "interval-per-second"],
+        };
         json!({
-            "median-ns": self.value,
-            "interval-ns": self.interval(),
+            value: self.value,
+            interval: self.interval(),
             "interval-over": self.unit(),
             "processes": self.processes,
         })
@@ -252,15 +299,19 @@ enum Doubt {
 }
 
 impl Change {
-    fn between(before: &Median, after: &Median) -> Self {
+    fn between(before: &Figure, after: &Figure) -> Self {
+        let (low_is, high_is) = match after.quantity {
+            Quantity::Latency => (Self::Faster, Self::Slower),
+            Quantity::Rate => (Self::Slower, Self::Faster),
+        };
         let (Spread::Processes(before), Spread::Processes(after)) = (&before.spread, &after.spread)
         else {
             return Self::CannotTell(Doubt::OneProcess);
         };
         match (before, after) {
             (Err(why), _) | (_, Err(why)) => Self::CannotTell(Doubt::NoInterval(*why)),
-            (Ok((_, high)), Ok((low, _))) if high < low => Self::Slower,
-            (Ok((low, _)), Ok((_, high))) if high < low => Self::Faster,
+            (Ok((_, high)), Ok((low, _))) if high < low => high_is,
+            (Ok((low, _)), Ok((_, high))) if high < low => low_is,
             _ => Self::CannotTell(Doubt::Overlap),
         }
     }
@@ -320,13 +371,21 @@ impl Larger {
             let medians = |processes: &[Vec<u64>]| -> Option<Vec<f64>> {
                 processes.iter().map(|latencies| median(latencies)).collect()
             };
-            let found = mann_whitney(&medians(before)?, &medians(after)?).ok()?;
-            let least = least_probability(before.len(), after.len());
-            let probability = Some((found.probability, least));
-            return Some(Self { part: 1.0 - found.first_larger, of: PROCESSES, probability });
+            return Self::of_processes(&medians(before)?, &medians(after)?);
         }
         let found = mann_whitney(&before.concat(), &after.concat()).ok()?;
         Some(Self { part: 1.0 - found.first_larger, of: QUERIES, probability: None })
+    }
+
+    /// Of one value of each process; `None` where a run has a single one.
+    fn of_processes(before: &[f64], after: &[f64]) -> Option<Self> {
+        if before.len() < 2 || after.len() < 2 {
+            return None;
+        }
+        let found = mann_whitney(before, after).ok()?;
+        let least = least_probability(before.len(), after.len());
+        let probability = Some((found.probability, least));
+        Some(Self { part: 1.0 - found.first_larger, of: PROCESSES, probability })
     }
 
     fn document(&self) -> Value {
@@ -352,8 +411,8 @@ struct Compared {
     id: String,
     index: usize,
     key: CaseKey,
-    before: Option<Median>,
-    after: Option<Median>,
+    before: Option<Figure>,
+    after: Option<Figure>,
     change: Change,
     larger: Option<Larger>,
     /// Whether other work or heat came between in the first run, and in the second.
@@ -362,14 +421,24 @@ struct Compared {
 
 impl Compared {
     fn new(id: String, before: &Measured, after: &Measured) -> Self {
-        let medians = [before, after].map(|run| Median::of(&run.processes));
-        let change = match &medians {
+        let rates = before.rates.as_deref().zip(after.rates.as_deref());
+        let (figures, larger) = match rates {
+            Some((of_before, of_after)) => {
+                let figures = [of_before, of_after].map(Figure::of_rates);
+                (figures, Larger::of_processes(of_before, of_after))
+            }
+            None => {
+                let figures = [before, after].map(|run| Figure::of(&run.processes));
+                (figures, Larger::between(&before.processes, &after.processes))
+            }
+        };
+        let change = match &figures {
             _ if before.is_simulated || after.is_simulated => Change::CannotTell(Doubt::Simulated),
             _ if !before.is_valid || !after.is_valid => Change::CannotTell(Doubt::Invalid),
             [Some(before), Some(after)] => Change::between(before, after),
             _ => Change::CannotTell(Doubt::NoQueries),
         };
-        let [of_before, of_after] = medians;
+        let [of_before, of_after] = figures;
         Self {
             id,
             index: after.index,
@@ -377,12 +446,12 @@ impl Compared {
             before: of_before,
             after: of_after,
             change,
-            larger: Larger::between(&before.processes, &after.processes),
+            larger,
             disturbed: [before.is_disturbed, after.is_disturbed],
         }
     }
 
-    /// By how much of itself the median has changed.
+    /// By how much of itself the figure has changed.
     fn part(&self) -> Option<f64> {
         let (before, after) = (self.before.as_ref()?.value, self.after.as_ref()?.value);
         (before > 0.0).then(|| after / before - 1.0)
@@ -392,8 +461,8 @@ impl Compared {
         json!({
             "case": self.id,
             "name": self.key.to_string(),
-            "first": self.before.as_ref().map(Median::document),
-            "second": self.after.as_ref().map(Median::document),
+            "first": self.before.as_ref().map(Figure::document),
+            "second": self.after.as_ref().map(Figure::document),
             "change": self.part(),
             "verdict": self.change.name(),
             "reason": self.change.reason(),
@@ -423,22 +492,31 @@ fn rows(cases: &[Compared]) -> Table {
         "mann_whitney_probability",
         "mann_whitney_least_probability",
         "second_larger",
+        "first_rate",
+        "first_rate_low",
+        "first_rate_high",
+        "second_rate",
+        "second_rate_low",
+        "second_rate_high",
     ];
     let real = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
     let text = |value: Option<&str>| value.map_or(Cell::Null, |text| Cell::Text(text.to_owned()));
-    let median = |of: &Option<Median>| {
-        let interval = of.as_ref().and_then(Median::interval);
+    let figure = |of: &Option<Figure>, quantity: Quantity| {
+        let of = of.as_ref().filter(|figure| figure.quantity == quantity);
+        let interval = of.and_then(Figure::interval);
         [
-            real(of.as_ref().map(|median| median.value)),
+            real(of.map(|figure| figure.value)),
             real(interval.map(|(low, _)| low)),
             real(interval.map(|(_, high)| high)),
-            text(of.as_ref().map(Median::unit)),
         ]
     };
+    let over = |of: &Option<Figure>| text(of.as_ref().map(Figure::unit));
     let row = |case: &Compared| {
         let mut row = vec![Cell::Text(case.id.clone()), Cell::Text(case.key.to_string())];
-        row.extend(median(&case.before));
-        row.extend(median(&case.after));
+        for of in [&case.before, &case.after] {
+            row.extend(figure(of, Quantity::Latency));
+            row.push(over(of));
+        }
         row.extend([
             real(case.part()),
             text(Some(case.change.name())),
@@ -448,6 +526,9 @@ fn rows(cases: &[Compared]) -> Table {
             real(case.larger.and_then(|larger| larger.probability).map(|(_, least)| least)),
             real(case.larger.map(|larger| larger.part)),
         ]);
+        for of in [&case.before, &case.after] {
+            row.extend(figure(of, Quantity::Rate));
+        }
         row
     };
     Table { columns: columns.map(str::to_owned).into(), rows: cases.iter().map(row).collect() }
@@ -457,28 +538,35 @@ fn rows(cases: &[Compared]) -> Table {
 fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
     let written = |write: &dyn Fn(&Compared) -> String| cases.iter().map(write).collect();
     let none = || "—".to_owned();
-    let median =
-        |of: &Option<Median>| of.as_ref().map_or_else(none, |median| units::duration(median.value));
-    let interval = |of: &Option<Median>| {
-        let Some((median, (low, high))) = of.as_ref().and_then(|it| Some((it, it.interval()?)))
+    let figure =
+        |of: &Option<Figure>| of.as_ref().map_or_else(none, |figure| figure.shown(figure.value));
+    let interval = |of: &Option<Figure>| {
+        let Some((figure, (low, high))) = of.as_ref().and_then(|it| Some((it, it.interval()?)))
         else {
             return none();
         };
-        let within = match median.spread {
+        let within = match figure.spread {
             Spread::Processes(_) => "",
             Spread::Within(_) => "within: ",
         };
-        format!("{within}{} to {}", units::duration(low), units::duration(high))
+        format!("{within}{} to {}", figure.shown(low), figure.shown(high))
     };
     let right = |heading, gives_way, cells| Column {
         right: true,
         gives_way,
         ..Column::new(heading, cells)
     };
+    let is_rate = |of: &Option<Figure>| of.as_ref().is_some_and(|it| it.quantity == Quantity::Rate);
+    let rates = cases.iter().filter(|case| is_rate(&case.before)).count();
+    let [first, second] = match rates {
+        0 => ["first median", "second median"],
+        all if all == cases.len() => ["first rate", "second rate"],
+        _ => ["first median or rate", "second median or rate"],
+    };
     vec![
         Column::new("case", written(&|case| common.rest(&case.key))),
-        right("first median", 1, written(&|case| median(&case.before))),
-        right("second median", 2, written(&|case| median(&case.after))),
+        right(first, 1, written(&|case| figure(&case.before))),
+        right(second, 2, written(&|case| figure(&case.after))),
         right(
             "change",
             0,
@@ -507,8 +595,13 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    fn over(interval: std::result::Result<(f64, f64), Undefined>) -> Median {
-        Median { value: 10.0, spread: Spread::Processes(interval), processes: 3 }
+    fn over(interval: std::result::Result<(f64, f64), Undefined>) -> Figure {
+        Figure {
+            quantity: Quantity::Latency,
+            value: 10.0,
+            spread: Spread::Processes(interval),
+            processes: 3,
+        }
     }
 
     #[test]
@@ -527,7 +620,7 @@ mod tests {
         let process = |level: u64| (0..500).map(|index| level + index * 7 % 10).collect::<Vec<_>>();
         let of = |levels: &[u64]| {
             let processes: Vec<_> = levels.iter().map(|level| process(*level)).collect();
-            Median::of(&processes).expect("queries")
+            Figure::of(&processes).expect("queries")
         };
         let (one, other) = (of(&[1000]), of(&[2000]));
         let (low, high) = one.interval().expect("an interval within");
@@ -546,7 +639,7 @@ mod tests {
     fn processes_that_say_too_little_are_told_apart() {
         let of = |levels: &[u64]| {
             let processes: Vec<_> = levels.iter().map(|level| vec![*level; 20]).collect();
-            Median::of(&processes).expect("queries")
+            Figure::of(&processes).expect("queries")
         };
         let fine = of(&[100, 101, 103]);
         let wide = Change::between(&fine, &of(&[0, 10_000, 20_000]));
@@ -569,6 +662,7 @@ mod tests {
                 .iter()
                 .map(|level| (0..500).map(|index| level + index * 7 % 10).collect())
                 .collect(),
+            rates: None,
         };
         let one = Compared::new("id".into(), &run(&[1000]), &run(&[3000]));
         let common = Common::of([&one.key].into_iter());
@@ -607,6 +701,7 @@ mod tests {
             processes: levels
                 .map(|level| (0..500).map(|index| level + index % 10).collect())
                 .into(),
+            rates: None,
         };
         let slow = || run([2000, 2001], true, false);
         let change = |before: &Measured| Compared::new("id".into(), before, &slow()).change;
@@ -616,6 +711,50 @@ mod tests {
         let doubt = Change::CannotTell(Doubt::Simulated);
         assert_eq!(change(&run([1000, 1001], true, true)), doubt);
         assert_eq!(doubt.reason(), Some("the device is simulated"));
+    }
+
+    /// Queries are slower at a higher rate, which is no loss where the rate was searched.
+    #[test]
+    fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
+        let run = |latency: u64, rates: &[f64]| Measured {
+            key: key(),
+            index: 0,
+            is_valid: true,
+            is_simulated: false,
+            is_disturbed: false,
+            processes: rates.iter().map(|_| vec![latency; 500]).collect(),
+            rates: Some(rates.to_vec()),
+        };
+        let low = || run(1000, &[498.0, 500.0, 502.0]);
+        let high = || run(3000, &[899.0, 900.0, 901.0]);
+        let compared = |before, after| Compared::new("id".into(), &before, &after);
+        let faster = compared(low(), high());
+        assert_eq!((faster.change, faster.part()), (Change::Faster, Some(0.8)));
+        assert_eq!(faster.larger.map(|larger| (larger.part, larger.of)), Some((1.0, PROCESSES)));
+        assert_eq!(compared(high(), low()).change, Change::Slower);
+        let overlap = Change::CannotTell(Doubt::Overlap);
+        assert_eq!(compared(low(), run(3000, &[499.0, 501.0, 503.0])).change, overlap);
+        let single = compared(run(1000, &[500.0]), run(3000, &[900.0]));
+        assert_eq!(single.change, Change::CannotTell(Doubt::OneProcess));
+        assert_eq!((single.larger, single.part()), (None, Some(0.8)));
+        // What was not settled on is shown, and decides nothing.
+        let unsettled = Measured { is_valid: false, ..low() };
+        assert_eq!(compared(unsettled, high()).change, Change::CannotTell(Doubt::Invalid));
+
+        let common = Common::of([&faster.key].into_iter());
+        let (drawn, _) = table::fit(columns(std::slice::from_ref(&faster), &common), 200);
+        for shown in ["first rate", "second rate", "500.0/s", "900.0/s", "+80.0 %", "faster"] {
+            assert!(drawn.contains(shown), "{shown}: {drawn}");
+        }
+        let document = faster.document();
+        assert_eq!(document["second"]["rate-per-second"], 900.0);
+        assert!(document["second"].get("median-ns").is_none(), "{document}");
+        let Table { columns, rows } = rows(&[faster]);
+        let cell = |name| {
+            let place = columns.iter().position(|column| column == name).expect("a column");
+            rows[0][place].clone()
+        };
+        assert_eq!([cell("first_ns"), cell("second_rate")], [Cell::Null, Cell::Real(900.0)]);
     }
 
     fn key() -> CaseKey {
@@ -645,7 +784,7 @@ mod tests {
         let before = run(&[1000, 1100, 1200, 1300, 1400]);
         let alike = run(&[1050, 1150, 1250, 1350, 1450]);
         let slower = run(&[2000, 2100, 2200, 2300, 2400]);
-        let of = |run: &[Vec<u64>]| Median::of(run).expect("queries");
+        let of = |run: &[Vec<u64>]| Figure::of(run).expect("queries");
         assert_eq!(Change::between(&of(&before), &of(&alike)), Change::CannotTell(Doubt::Overlap));
         assert_eq!(Change::between(&of(&before), &of(&slower)), Change::Slower);
         let found = Larger::between(&before, &slower).expect("a test");
@@ -662,8 +801,8 @@ mod tests {
 
     #[test]
     fn a_few_queries_tell_nothing() {
-        let few = Median::of(&[vec![5, 6, 7]]).expect("queries");
+        let few = Figure::of(&[vec![5, 6, 7]]).expect("queries");
         assert_eq!((few.value, few.spread), (6.0, Spread::Within(None)));
-        assert_eq!(Median::of(&[]), None);
+        assert_eq!(Figure::of(&[]), None);
     }
 }

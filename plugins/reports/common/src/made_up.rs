@@ -503,17 +503,17 @@ fn conditions(median: f64) -> Cell {
     ))
 }
 
-/// Makes an open loop of a case, given by its place in the plan, whose rate was searched.
+/// Makes an open loop of a case, given by its place in the plan, whose rate two processes searched.
 pub fn open_loop(tables: &mut Tables, case_index: u64) {
     let id = text(&case_id(case_index));
     let Some(table) = tables.get_mut("cases") else { return };
     let search = r#"{"end":"found","fine":400.0,"too-much":410.0,"probes":[
         {"rate":410.0,"queries":500,"latency-ns":9000000,"achieved-per-second":409.5,
          "lateness":{"median-ns":100,"p99-ns":5200,"maximum-ns":9000}},
-        {"rate":800.0,"queries":90,"latency-ns":null}]}"#;
+        {"rate":800.0,"queries":90,"latency-ns":null}],"rates":[400.0,395.0]}"#;
     let cells = [
         ("scenario", text("server")),
-        ("asked_rate", 400.0.into()),
+        ("asked_rate", 397.5.into()),
         ("offered_rate", 401.5.into()),
         ("achieved_rate", 399.25.into()),
         ("unserved", 0.into()),

@@ -500,10 +500,11 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
     let whole = |column: &str| optional(view, column, |column| row.optional_integer(column));
     let text = |column: &str| optional(view, column, |column| row.optional_text(column));
     let real = |column: &str| optional(view, column, |column| row.optional_real(column));
-    // Where the rate was searched, the one that was found.
-    let rate = match real("rate")? {
-        None => real("asked_rate")?,
-        rate => rate,
+    let search: Option<RateSearch> = parsed(text("search")?);
+    // Where the rate was searched, the one that was found; of several processes, the one that all kept to.
+    let rate = match (real("rate")?, search.as_ref().and_then(RateSearch::least)) {
+        (None, None) => real("asked_rate")?,
+        (rate, least) => rate.or(least),
     };
     let resolution = whole("clock_resolution_ns")?;
     let mut stages = Vec::new();
@@ -553,7 +554,7 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
         ran,
         parity,
         open_loop,
-        search: parsed(text("search")?),
+        search,
         surroundings: parsed(text("conditions")?).unwrap_or_default(),
         settings: settings(text("measure")?),
         used: object(text("used")?),

@@ -98,6 +98,10 @@ pub struct RateSearch {
     pub too_much: Option<f64>,
     /// What was measured on the way, in order.
     pub probes: Vec<Probe>,
+    /// The rates that the case's processes were measured at; all else is of the first of them. Empty of a
+    /// host of before they were kept.
+    #[serde(default)]
+    pub rates: Vec<f64>,
 }
 
 /// One measurement of a search. A host of before they were kept has no achieved rate and no lateness.
@@ -171,7 +175,19 @@ impl RateSearch {
         let rates = [rate(self.fine, "is fine"), rate(self.too_much, "is too much")];
         let rates: Vec<_> = rates.into_iter().flatten().collect();
         let end = self.end.replace('-', " ");
-        format!("{end}: {}; {} measurements", rates.join(", "), self.probes.len())
+        let mut written =
+            format!("{end}: {}; {} measurements", rates.join(", "), self.probes.len());
+        if self.rates.len() > 1 {
+            let rates: Vec<_> = self.rates.iter().map(|rate| humanise(*rate, "1/s")).collect();
+            written.push_str(&format!("; the processes found {}", rates.join(", ")));
+        }
+        written
+    }
+
+    /// The least of the rates that processes found, which all of them kept to.
+    #[must_use]
+    pub fn least(&self) -> Option<f64> {
+        self.rates.iter().copied().min_by(f64::total_cmp)
     }
 }
 

@@ -197,7 +197,9 @@ mod tests {
              search_end,search_fine,search_too_much"
         ));
         assert_eq!(lines.clone().count(), 7);
-        assert!(lines.all(|line| line.ends_with(",400,401.5,399.25,120,5300,41000,found,400,410")));
+        assert!(
+            lines.all(|line| line.ends_with(",397.5,401.5,399.25,120,5300,41000,found,400,410"))
+        );
     }
 
     #[test]

@@ -552,9 +552,9 @@ mod tests {
         let shown = ["rate", "open-loop", "search", "query-stages", "scheduling", "disturbance"]
             .map(|name| format!("{name}: {}", case[name]));
         insta::assert_snapshot!(shown.join("\n"), @r#"
-    rate: 400.0
-    open-loop: {"achieved-rate":399.25,"asked-rate":400.0,"lateness-max-ns":41000,"lateness-p50-ns":120,"lateness-p99-ns":5300,"offered-rate":401.5,"unserved":0}
-    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"achieved-per-second":null,"latency-ns":null,"lateness":null,"queries":90,"rate":800.0}],"too-much":410.0}
+    rate: 395.0
+    open-loop: {"achieved-rate":399.25,"asked-rate":397.5,"lateness-max-ns":41000,"lateness-p50-ns":120,"lateness-p99-ns":5300,"offered-rate":401.5,"unserved":0}
+    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"achieved-per-second":null,"latency-ns":null,"lateness":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
     query-stages: {"compute-ns":113000.0,"copy-in-ns":2260.0,"copy-out-ns":1130.0}
     scheduling: {"pinned":false,"processors":"0-15"}
     disturbance: {"frequency-end-hertz":3395000000,"frequency-start-hertz":3400000000,"involuntary-switches":31,"major-faults":0,"minor-faults":140,"quota-throttles":null,"stolen-ns":0,"thermal-throttles":null,"voluntary-switches":12}
