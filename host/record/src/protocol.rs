@@ -250,20 +250,26 @@ fn encode_samples(block: &SampleBlock) -> Vec<u8> {
     payload.extend_from_slice(&block.lane.to_le_bytes());
     payload.extend_from_slice(&block.items_per_query.to_le_bytes());
     match &block.times {
-        SampleTimes::Chain(edges) => {
-            for edge in edges {
-                payload.extend_from_slice(&edge.to_le_bytes());
-            }
-        }
+        SampleTimes::Chain(edges) => put(&mut payload, edges.iter().map(|edge| [*edge])),
         SampleTimes::Scheduled(queries) => {
-            for ScheduledTimes { scheduled_ns, begun_ns, ended_ns } in queries {
-                for time in [scheduled_ns, begun_ns, ended_ns] {
-                    payload.extend_from_slice(&time.to_le_bytes());
-                }
-            }
+            let times =
+                |query: &ScheduledTimes| [query.scheduled_ns, query.begun_ns, query.ended_ns];
+            put(&mut payload, queries.iter().map(times));
         }
     }
     payload
+}
+
+/// Appends numbers. Room is made once, and not looked for at each: this is done for every query.
+fn put<const N: usize>(payload: &mut Vec<u8>, rows: impl ExactSizeIterator<Item = [u64; N]>) {
+    let begin = payload.len();
+    payload.resize(begin + rows.len() * N * 8, 0);
+    let (words, _) = payload[begin..].as_chunks_mut::<8>();
+    for (words, row) in words.chunks_exact_mut(N).zip(rows) {
+        for (word, number) in words.iter_mut().zip(row) {
+            *word = number.to_le_bytes();
+        }
+    }
 }
 
 fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
