@@ -222,13 +222,11 @@ impl Summary {
             }
             text.push('\n');
         }
-        match compared(&measured, &common, width, palette) {
-            Some(compared) if is_verbose => text.push_str(&compared),
-            Some(_) => {
-                let note = "outputs agree with the reference's; --verbose shows by how much";
-                let _ = writeln!(text, "{}\n", palette.faint(note));
-            }
-            None => {}
+        if is_verbose {
+            text.push_str(&compared(&measured, &common, width, palette));
+        } else if measured.iter().any(|case| case.parity().is_some()) {
+            let note = "outputs agree with the reference's; --verbose shows by how much";
+            let _ = writeln!(text, "{}\n", palette.faint(note));
         }
         self.reasons(&mut text, &common, width, palette);
         for advice in &self.recommendations {
@@ -474,8 +472,8 @@ impl Case {
 }
 
 /// What the outputs of each case were compared with, and how far they are from it: a table for each
-/// reference. `None` where none were compared.
-fn compared(cases: &[&Case], common: &Common, width: usize, palette: Palette) -> Option<String> {
+/// reference.
+fn compared(cases: &[&Case], common: &Common, width: usize, palette: Palette) -> String {
     let mut by_reference: Vec<(&str, Vec<Compared<'_>>)> = Vec::new();
     for case in cases {
         let Some(parity) = case.parity() else { continue };
@@ -493,7 +491,7 @@ fn compared(cases: &[&Case], common: &Common, width: usize, palette: Palette) ->
         let (drawn, _) = table::fit(columns_of_comparison(rows, common), width);
         let _ = writeln!(text, "{}\n{drawn}\n", palette.heading(heading));
     }
-    (!text.is_empty()).then_some(text)
+    text
 }
 
 /// An output of a case, with what was allowed.

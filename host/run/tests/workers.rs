@@ -1029,16 +1029,23 @@ fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     assert!(reasons(&finish(case).0).contains(&InvalidKind::NoRules));
 }
 
+/// A search of the highest rate of a device that takes so long, in milliseconds.
+fn searched(milliseconds: &str, at_most_ns: u64, percentile: f64) -> CaseSpec {
+    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", milliseconds)]);
+    case.key.scenario = Scenario::ConstantRate;
+    case.measure.warm_up = WarmUp::Iterations(1);
+    case.measure.find = Some(Find::MaxRate);
+    let percentile = Share::new(percentile).ok();
+    case.measure.latency_limit = Some(LatencyLimit { at_most_ns, percentile });
+    case
+}
+
 #[test]
 fn the_highest_rate_is_searched_and_measured() {
-    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "2")]);
-    case.key.scenario = Scenario::ConstantRate;
-    case.measure.warm_up = WarmUp::Iterations(5);
-    case.measure.find = Some(Find::MaxRate);
-    case.measure.minimum_duration_ns = 30_000_000;
     // Far above the 2 ms that a query takes, so that only a queue can break it.
-    let percentile = Share::new(0.5).ok();
-    case.measure.latency_limit = Some(LatencyLimit { at_most_ns: 40_000_000, percentile });
+    let mut case = searched("2", 40_000_000, 0.5);
+    case.measure.warm_up = WarmUp::Iterations(5);
+    case.measure.minimum_duration_ns = 30_000_000;
     let (report, memory) = finish(case);
     let search = report.search.clone().expect("a search");
     for probe in &search.probes {
@@ -1073,14 +1080,9 @@ fn the_highest_rate_is_searched_and_measured() {
 /// A hundred queries of 20 ms have no room in a tenth of a second at any rate that they could come at.
 #[test]
 fn a_search_that_the_maximum_has_no_room_for_says_so() {
-    let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "20")]);
-    case.key.scenario = Scenario::ConstantRate;
-    case.measure.warm_up = WarmUp::Iterations(1);
-    case.measure.find = Some(Find::MaxRate);
+    let mut case = searched("20", 30_000_000, 0.99);
     case.measure.minimum_duration_ns = 20_000_000;
     case.measure.maximum_duration_ns = 200_000_000;
-    let percentile = Share::new(0.99).ok();
-    case.measure.latency_limit = Some(LatencyLimit { at_most_ns: 30_000_000, percentile });
     let (report, _) = finish(case);
     let search = report.search.clone().expect("a search");
     assert_eq!((search.end, search.fine), (SearchEnd::CutShort, None), "{search:?}");
