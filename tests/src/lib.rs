@@ -4,7 +4,8 @@ What the tests of the whole tool share.
 They run `host` as it is installed: from a folder that holds the executable, the worker, the
 database's library and the plugins. `cargo xtask test` builds that folder and names it in
 `TARE_BUILT`; without it these tests fail, and do not skip. Each test has folders of its own for
-results, plugins, configuration and cache, so that nothing of the user's is read or changed.
+results, plugins and configuration, so that nothing of the user's is read or changed. They share a cache
+of compiled WASM plugins, beside that folder: compiling them anew would be most of what a test does.
 */
 
 use std::path::{Path, PathBuf};
@@ -98,11 +99,11 @@ impl Place {
         for (name, folder) in [
             ("XDG_DATA_HOME", "data"),
             ("XDG_CONFIG_HOME", "configuration"),
-            ("XDG_CACHE_HOME", "cache"),
             ("HOME", "home"),
         ] {
             command.env(name, self.path().join(folder));
         }
+        command.env("XDG_CACHE_HOME", built().with_file_name("cache-of-tests"));
         for name in ["TARE_PLUGINS", "TARE_RESULTS", "LD_LIBRARY_PATH", "RUST_LOG"] {
             command.env_remove(name);
         }

@@ -129,7 +129,45 @@ pub(crate) fn copy_to(built: &Path, target: &Path) -> Result<(), Failed> {
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
         place(&root().join(name), &target.join(name))?;
     }
+    second_name(target)?;
     command("cp").arg("-r").arg(built.join("plugins")).arg(target).run()?;
     say(&format!("packaged into {}", target.display()));
     Ok(())
+}
+
+/// Offers the command by the tool's own name too: `host` is another program on many machines.
+fn second_name(folder: &Path) -> Result<(), Failed> {
+    let tare = folder.join("tare");
+    if tare.symlink_metadata().is_ok() {
+        fs::remove_file(&tare).at(&tare)?;
+    }
+    // A link without a folder in it moves with the package.
+    #[cfg(unix)]
+    return std::os::unix::fs::symlink("host", &tare).at(&tare);
+    #[cfg(not(unix))]
+    return fs::copy(folder.join("host"), &tare).map(drop).at(&tare);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_two_names_for_its_command_also_when_moved() {
+        let here = std::env::temp_dir().join(format!("tare-package-{}", std::process::id()));
+        let built = here.join("built");
+        fs::create_dir_all(built.join("plugins")).expect("a folder");
+        for name in ["host", "host-worker", "plugin-testkit", "libduckdb.so"] {
+            fs::write(built.join(name), name).expect("a file");
+        }
+        let package = here.join("package");
+        // What was packaged before is replaced.
+        for _ in 0..2 {
+            copy_to(&built, &package).expect("a package");
+        }
+        let moved = here.join("moved");
+        fs::rename(&package, &moved).expect("moving the package");
+        assert_eq!(fs::read_to_string(moved.join("tare")).expect("the second name"), "host");
+        fs::remove_dir_all(&here).expect("removing what was made");
+    }
 }

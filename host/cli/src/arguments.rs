@@ -1,11 +1,11 @@
 //! The command line as it is typed. [`crate::settings`] turns it into what the commands work with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::exit::Exit;
 
@@ -38,6 +38,24 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Reads the command line of this process.
+///
+/// # Errors
+///
+/// If it asks for help or the version, or cannot be understood.
+pub(crate) fn parse() -> Result<Arguments, clap::Error> {
+    let called = std::env::args_os().next();
+    let name = called.as_deref().map(Path::new).and_then(Path::file_stem);
+    let mut command = Arguments::command();
+    // A package has this name beside `host`, which on some machines is another program.
+    if name.is_some_and(|name| name == "tare") {
+        let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+        command = command.name("tare").long_about(about.replace("`host ", "`tare "));
+    }
+    let matches = command.try_get_matches()?;
+    Arguments::from_arg_matches(&matches)
 }
 
 fn exit_codes() -> String {

@@ -34,13 +34,12 @@ mod table;
 mod units;
 mod visible;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::arguments::{Arguments, Command, GlobalArguments};
+use crate::arguments::{Command, GlobalArguments};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
@@ -49,7 +48,7 @@ use crate::settings::Settings;
 /// Runs the command that this process was started with.
 #[must_use]
 pub fn run() -> Exit {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are data; clap knows which stream each belongs to.
