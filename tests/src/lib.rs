@@ -96,11 +96,9 @@ impl Place {
     pub fn host(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.host);
         command.args(arguments).current_dir(self.path());
-        for (name, folder) in [
-            ("XDG_DATA_HOME", "data"),
-            ("XDG_CONFIG_HOME", "configuration"),
-            ("HOME", "home"),
-        ] {
+        for (name, folder) in
+            [("XDG_DATA_HOME", "data"), ("XDG_CONFIG_HOME", "configuration"), ("HOME", "home")]
+        {
             command.env(name, self.path().join(folder));
         }
         command.env("XDG_CACHE_HOME", built().with_file_name("cache-of-tests"));

@@ -21,6 +21,8 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     };
     setup::setup()?;
     let folder = layout::build(Profile::Debug)?;
+    say("build: WASM plugins that misbehave, for the tests of the sandbox");
+    layout::build_guests("host/wasm/tests/guests/Cargo.toml")?;
     let guests = root().join("plugins/Cargo.toml");
     let target = layout::target_folder()?.join("guests");
     // Plugin logic is plain Rust and is tested natively; what the sandbox does with the components

@@ -78,15 +78,7 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     cargo().arg("build").args(&selection).run()?;
 
     say("build: WASM plugins");
-    // Guests have a target folder of their own, since the two workspaces would wait for each
-    // other's lock in one.
-    let guests = target.join("guests");
-    cargo()
-        .args(["build", "--release", "--target", "wasm32-wasip2", "--workspace", "--manifest-path"])
-        .arg(root().join("plugins/Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&guests)
-        .run()?;
+    let guests = build_guests("plugins/Cargo.toml")?;
 
     copy_if_changed(&duckdb_library(), &folder.join("libduckdb.so"))?;
     for id in BACKENDS {
@@ -105,11 +97,26 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     }
     for (kind, ids) in GUESTS {
         for id in *ids {
-            let component = guests.join(format!("wasm32-wasip2/release/{kind}_{id}.wasm"));
+            let component = guests.join(format!("{kind}_{id}.wasm"));
             copy_if_changed(&component, &folder.join(format!("plugins/{id}.wasm")))?;
         }
     }
     Ok(folder)
+}
+
+/// Builds a workspace of WASM plugins, whose manifest is given from the checkout's root; gives the folder
+/// with the components.
+pub(crate) fn build_guests(manifest: &str) -> Result<PathBuf, Failed> {
+    // Guests have a target folder of their own, since the two workspaces would wait for each
+    // other's lock in one.
+    let target = target_folder()?.join("guests");
+    cargo()
+        .args(["build", "--release", "--target", "wasm32-wasip2", "--workspace", "--manifest-path"])
+        .arg(root().join(manifest))
+        .arg("--target-dir")
+        .arg(&target)
+        .run()?;
+    Ok(target.join("wasm32-wasip2/release"))
 }
 
 fn copy_if_changed(source: &Path, target: &Path) -> Result<(), Failed> {

@@ -14,7 +14,7 @@ use host_statistics::{
     student_interval, tukey_outliers,
 };
 
-#[path = "../tests/simulated/synthetic.rs"]
+#[path = "../tests/suite/simulated/synthetic.rs"]
 mod synthetic;
 use synthetic::{CHANGING, DEVIATIONS, NOISES, Noise, Pattern, Score, plant};
 

@@ -1,7 +1,7 @@
 //! Guests that behave and guests that do not, through the whole sandbox.
 //!
-//! The components are built here, by cargo, for `wasm32-wasip2`; where that cannot be done the
-//! tests fail.
+//! The components are those that `cargo xtask test` built for `wasm32-wasip2`, beside the folder that it names
+//! in `TARE_BUILT`. Without it cargo builds them here; where that cannot be done the tests fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +22,10 @@ use serde_json::{Value, json};
 fn components() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        // Each test is a process of its own, and need not ask cargo whether all is built.
+        if let Some(folder) = std::env::var_os("TARE_BUILT") {
+            return Path::new(&folder).with_file_name("guests").join("wasm32-wasip2/release");
+        }
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // Where `cargo xtask` builds guests too, so that nothing is built twice.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");

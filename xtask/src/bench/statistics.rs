@@ -18,7 +18,7 @@ pub(super) fn prove() -> Result<(), Failed> {
             "# How often the statistics are right\n\n\
              `cargo xtask bench statistics` writes this page. All figures but the times follow from \
              fixed seeds and come out the same on every machine; smaller counts of them are tests \
-             (`host/statistics/tests/simulated`). Why the methods are what they are is told in \
+             (`host/statistics/tests/suite/simulated`). Why the methods are what they are is told in \
              [the design](../design/statistics.md).\n\n\
              The targets: precision and recall of change points of at least 0.95, false alarms on at \
              most 1 % of flat series; intervals that are said to hold the truth in 95 % and 99 % of \

@@ -10,7 +10,7 @@ use host_statistics::{
 };
 use proptest::prelude::*;
 
-use crate::synthetic::Noise;
+use super::synthetic::Noise;
 
 fn values(size: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![

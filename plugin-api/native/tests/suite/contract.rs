@@ -6,7 +6,7 @@ use std::ptr;
 use plugin_api::abi;
 
 /// The example.
-#[path = "../examples/scale.rs"]
+#[path = "../../examples/scale.rs"]
 pub mod scale;
 
 /// Keeps the reason of a refusal.

@@ -6,7 +6,7 @@ use host_statistics::{
 };
 use proptest::prelude::*;
 
-use crate::synthetic::{CHANGING, DEVIATIONS, NOISES, Noise, Pattern, Score, plant};
+use super::synthetic::{CHANGING, DEVIATIONS, NOISES, Noise, Pattern, Score, plant};
 
 fn found(values: &[f64]) -> SteadyState {
     steady_state(values, STEADY_STATE_TOLERANCE).expect("enough values")

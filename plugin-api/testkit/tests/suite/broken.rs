@@ -1,10 +1,8 @@
 //! Backends that break the rules get an error that says so, and do no harm.
 
-mod common;
-
 use std::ffi::{CString, c_char};
 
-use common::build;
+use crate::common::build;
 use plugin_api::abi;
 use plugin_api::client::{Backend, DataType, Error, ErrorCode, LoadRequest, OpenError, TensorView};
 

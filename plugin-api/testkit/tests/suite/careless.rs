@@ -1,12 +1,10 @@
 //! The program makes each check in a process of its own, and each check finds what it is there to find.
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use common::{FOLDER, build};
+use crate::common::{FOLDER, build};
 use serde_json::Value;
 
 /// The library of `careless.c`, built once.

@@ -1,14 +1,12 @@
 //! Workers that do not do what a worker does.
 
-mod common;
-
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Memory, case, failure, run};
+use crate::common::{self, Memory, case, failure, run};
 use host_plan::PlannedCase;
 use host_record::protocol::{Message, PROTOCOL_VERSION, write_message};
 use host_record::{

@@ -1,7 +1,7 @@
 """Makes reference.json: values of NumPy and SciPy that the tests compare with.
 
     python3 -m venv venv && venv/bin/pip install numpy==2.4.6 scipy==1.17.1 mpmath==1.3.0
-    venv/bin/python host/statistics/tests/reference.py > host/statistics/tests/reference.json
+    venv/bin/python host/statistics/tests/suite/reference.py > host/statistics/tests/suite/reference.json
 """
 
 import json

@@ -1,12 +1,10 @@
 //! The example backends in C, C++ and Rust conform, and so does what the guide shows of them.
 
-mod common;
-
 use std::ffi::c_void;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use common::{FOLDER, build};
+use crate::common::{FOLDER, build};
 use plugin_api::abi;
 use plugin_api::client::{
     AllocatorUse, Backend, DataType, DeviceReading, LoadRequest, ProfiledOperator, TensorView,
@@ -14,7 +12,7 @@ use plugin_api::client::{
 use plugin_testkit::{Fixture, Suite};
 
 /// The example in Rust.
-#[path = "../../native/examples/scale.rs"]
+#[path = "../../../native/examples/scale.rs"]
 pub mod rust_example;
 
 fn fixture() -> Fixture {

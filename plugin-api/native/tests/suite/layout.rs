@@ -61,7 +61,7 @@ fn c_and_rust_agree_on_every_layout() {
 /// Every `typedef struct` of the header with a body is in the mirror.
 #[test]
 fn no_struct_of_the_header_is_forgotten() {
-    let header = include_str!("../include/plugin_api.h");
+    let header = include_str!("../../include/plugin_api.h");
     let defined = header.lines().filter_map(|line| {
         let rest = line.strip_prefix("typedef struct ").or_else(|| line.strip_prefix("struct "))?;
         rest.strip_suffix(" {")

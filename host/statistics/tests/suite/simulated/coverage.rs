@@ -5,7 +5,7 @@ use host_statistics::{
     mean_interval, moments, percentile_interval, student_interval,
 };
 
-use crate::synthetic::Noise;
+use super::synthetic::Noise;
 
 fn mean(values: &[f64]) -> f64 {
     moments(values).expect("values").mean

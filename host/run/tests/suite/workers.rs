@@ -1,10 +1,8 @@
 //! The real worker with real plugins, which work, fail and die.
 //!
-//! Worker and plugins are built by the first test that needs them; what cannot be built fails the
-//! tests.
+//! Worker and plugins are those that `cargo xtask test` built and names in `TARE_BUILT`. Without it the first
+//! test that needs them builds them; what cannot be built fails the tests.
 
-mod common;
-#[path = "workers/planted.rs"]
 mod planted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{case, failure, run};
+use crate::common::{self, case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, Gap, GapKind, InputSource,
@@ -28,14 +26,29 @@ use host_record::{
 use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
 use tempfile::TempDir;
 
-/// What cargo built.
+/// The worker and two plugins.
 struct Built {
     worker: PathBuf,
     null: PathBuf,
     fault: PathBuf,
 }
 
-static BUILT: LazyLock<Built> = LazyLock::new(|| {
+static BUILT: LazyLock<Built> = LazyLock::new(|| match std::env::var_os("TARE_BUILT") {
+    // Each test is a process of its own, and need not ask cargo whether all is built.
+    Some(folder) => laid_out(Path::new(&folder)),
+    None => build(),
+});
+
+/// What `cargo xtask test` built.
+fn laid_out(folder: &Path) -> Built {
+    let plugin = |id: &str| {
+        let name = format!("libbackend_{id}{}", std::env::consts::DLL_SUFFIX);
+        folder.join("plugins").join(id).join(name)
+    };
+    Built { worker: folder.join("host-worker"), null: plugin("null"), fault: plugin("fault") }
+}
+
+fn build() -> Built {
     let packages = ["host-worker", "backend-null", "backend-fault"];
     let output = Command::new(std::env::var_os("CARGO").expect("cargo names itself to tests"))
         .args(["build", "--message-format", "json-render-diagnostics"])
@@ -65,7 +78,7 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
         null: find("backend_null", std::env::consts::DLL_SUFFIX),
         fault: find("backend_fault", std::env::consts::DLL_SUFFIX),
     }
-});
+}
 
 fn runner() -> Runner {
     Runner::new(&BUILT.worker)

@@ -1,0 +1,4 @@
+//! Planning: laws and examples.
+
+mod laws;
+mod plan;

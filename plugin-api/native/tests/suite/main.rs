@@ -1,0 +1,5 @@
+//! The ABI, from both of its sides.
+
+mod client;
+mod contract;
+mod layout;

@@ -1,0 +1,16 @@
+//! Tests of the whole tool in one program: linking is most of what building them costs.
+
+mod browser;
+mod check;
+mod compare;
+mod directions;
+mod early;
+mod faults;
+mod features;
+mod manifests;
+mod plugins_test;
+mod quickstart;
+mod recompute;
+mod results;
+mod runtimes;
+mod telemetry;
