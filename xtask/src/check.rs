@@ -32,7 +32,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     let suite = |manifest: &PathBuf, target: Option<&PathBuf>| {
         let mut line = cargo().args(runner).arg("--manifest-path").arg(manifest);
         // One failure must not hide the next.
-        line = line.args(["--workspace", "--all-targets", "--no-fail-fast"]);
+        line = line.args(["--workspace", "--tests", "--no-fail-fast"]);
         if let Some(target) = target {
             line = line.arg("--target-dir").arg(target);
         }
@@ -40,7 +40,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     };
     say("test: host, worker, stores, native plugins, end to end");
     let host = suite(&root().join("Cargo.toml"), None);
-    // `--all-targets` leaves out the examples in the documentation.
+    // `--tests` leaves out the examples in the documentation. Those that are programs are checked with the lints.
     let documentation = match arguments.is_empty() {
         true => cargo().args(["test", "--doc", "--workspace"]).run(),
         false => Ok(()),

@@ -269,7 +269,7 @@ type Programs = BTreeMap<(String, String), PathBuf>;
 /// selection of packages would have cargo build their dependencies anew, with fewer features.
 fn programs() -> Result<Programs, Failed> {
     let answer = cargo()
-        .args(["test", "--workspace", "--all-targets", "--no-run", "--quiet"])
+        .args(["test", "--workspace", "--tests", "--no-run", "--quiet"])
         .args(["--message-format", "json"])
         .read()?;
     Ok(programs_in(&answer, &root().join("plugins")))
