@@ -12,9 +12,9 @@ const PARTS: [&str; 6] = [
     "## Devices",
     "## Options",
     "## Precisions",
-    "## What is measured how",
+    "## Measurement",
     "## Traps",
-    "## What was run",
+    "## Tested on",
 ];
 
 fn repository(path: &str) -> PathBuf {
