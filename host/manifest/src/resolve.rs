@@ -904,8 +904,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
                 "`measure.maximum-duration` is shorter than `measure.duration`",
                 "shorter than `duration`",
                 format!(
-                    "make it at least as long (`duration` is {} s unless you give it), or leave it \
-                     out",
+                    "make it at least as long (`duration` is {} s by default), or leave it out",
                     shortest / 1_000_000_000
                 ),
             );

@@ -1,4 +1,4 @@
-//! What can go wrong with runtimes, and what to do about it.
+//! Errors with runtimes, and hints to fix them.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use host_registry::MetadataError;
 
 use crate::installed::Flaw;
 
-/// Why pip did not bring a package.
+/// Reasons why pip did not fetch a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipFault {
     /// It could not reach the index.
@@ -19,14 +19,14 @@ pub enum PipFault {
     Hash,
     /// There was no space for it.
     Space,
-    /// Something else, which its words tell.
+    /// Another reason; see pip's message.
     Other,
 }
 
-/// Why a runtime cannot be installed, used, verified or removed.
+/// Reasons why a runtime cannot be installed, used, verified or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// There is nowhere to keep runtimes.
+    /// There is no place to keep runtimes.
     #[error("there is no data folder in which to install runtimes")]
     Nowhere,
     /// The plugin has no `[runtime]`.
@@ -42,10 +42,10 @@ pub enum RuntimeError {
         id: String,
         /// Name and version of its runtime.
         runtime: String,
-        /// Where the lock would be.
+        /// Expected place of the lock.
         file: PathBuf,
     },
-    /// The lock has nothing for this machine.
+    /// The lock has no package for this machine.
     #[error("runtime `{runtime}` of plugin `{id}` cannot be installed: its runtime.lock has no package for {platform}, only for {}", .available.join(", "))]
     NoPackage {
         /// The plugin.
@@ -54,13 +54,13 @@ pub enum RuntimeError {
         runtime: String,
         /// This machine.
         platform: String,
-        /// What there are packages for.
+        /// Platforms that have packages.
         available: Vec<String>,
     },
     /// The `runtime.lock` cannot be used.
     #[error(transparent)]
     Lock(#[from] MetadataError),
-    /// What the user named is not there.
+    /// The named runtime does not exist.
     #[error("the runtime that {} names for plugin `{id}` is not there: {}", naming(*.origin, .id), .path.display())]
     NamedMissing {
         /// The plugin.
@@ -70,7 +70,7 @@ pub enum RuntimeError {
         /// The folder or library.
         path: PathBuf,
     },
-    /// What the user named is there, and is no runtime.
+    /// The named path exists but is not a runtime.
     #[error("the runtime that {} names for plugin `{id}` is none: {} {detail}", naming(*.origin, .id), .path.display())]
     NamedOther {
         /// The plugin.
@@ -79,17 +79,17 @@ pub enum RuntimeError {
         origin: RuntimeOrigin,
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it, in words that follow the path.
+        /// The error, in words that follow the path.
         detail: String,
     },
-    /// What is installed is not what was installed.
+    /// The installed files differ from the installation's record.
     #[error("the runtime of plugin `{id}` in {} is not what was installed: {}", .folder.display(), listed(.flaws))]
     NotAsInstalled {
         /// The plugin.
         id: String,
         /// The runtime's folder.
         folder: PathBuf,
-        /// What is wrong with it; at least one.
+        /// The flaws; at least one.
         flaws: Vec<Flaw>,
     },
     /// A path that cannot be recorded.
@@ -101,15 +101,15 @@ pub enum RuntimeError {
     /// There is no Python.
     #[error("packages are fetched with pip, and there is no Python on the path: neither {tried}")]
     NoPython {
-        /// What was looked for.
+        /// Names of the programs that were tried.
         tried: String,
     },
-    /// There is Python, without pip.
+    /// Python exists, but without pip.
     #[error("packages are fetched with pip, which {python} does not have: {said}")]
     NoPip {
         /// The Python.
         python: String,
-        /// What it said.
+        /// Python's message.
         said: String,
     },
     /// pip failed.
@@ -117,9 +117,9 @@ pub enum RuntimeError {
     Pip {
         /// Name and version.
         package: String,
-        /// Why, as far as its words tell.
+        /// The reason, as far as pip's message shows it.
         fault: PipFault,
-        /// What it said.
+        /// Pip's message.
         said: String,
     },
     /// A file is not the one that the lock names.
@@ -127,7 +127,7 @@ pub enum RuntimeError {
     WrongFile {
         /// The file.
         file: PathBuf,
-        /// What was expected and what there is.
+        /// Expected and actual value.
         detail: String,
     },
     /// A wheel that cannot be unpacked.
@@ -135,7 +135,7 @@ pub enum RuntimeError {
     BadWheel {
         /// The wheel.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         detail: String,
     },
     /// There is too little space.
@@ -145,13 +145,13 @@ pub enum RuntimeError {
         folder: PathBuf,
         /// Bytes that are needed.
         needed: u64,
-        /// Bytes that there are.
+        /// Available bytes.
         available: u64,
     },
     /// The runtime is not installed.
     #[error("runtime `{name}` is not installed")]
     NotInstalled {
-        /// What was asked for.
+        /// The requested runtime.
         name: String,
     },
     /// `installed.json` cannot be used.
@@ -159,17 +159,17 @@ pub enum RuntimeError {
     Record {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
     /// The system refused.
     #[error("cannot {action} {}", .path.display())]
     Io {
-        /// What was to be done.
+        /// The failed action.
         action: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -183,7 +183,7 @@ impl RuntimeError {
         move |source| Self::Io { action, path, source }
     }
 
-    /// What to do about it.
+    /// Returns a hint to fix the error.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         let elsewhere = |id: &str| {
@@ -254,7 +254,7 @@ impl RuntimeError {
     }
 }
 
-/// The environment variable that names a plugin's runtime.
+/// Returns the environment variable that names a plugin's runtime.
 pub(crate) fn variable(id: &str) -> String {
     format!("TARE_RUNTIME_{}", id.to_ascii_uppercase().replace('-', "_"))
 }

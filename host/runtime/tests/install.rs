@@ -1,5 +1,5 @@
-//! Installing from wheels that have arrived already, as they have where an installation was cut short:
-//! none of this needs pip. What does is tested with the command line.
+//! Installing from wheels that were fetched earlier, as after an interrupted installation:
+//! none of this needs pip. Fetching is tested with the command line.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -92,7 +92,7 @@ impl Place {
         self.runtimes().find(&self.plugin()).expect("no error").expect("it takes one")
     }
 
-    /// The error of an installation, without the place; nothing must be left in its place.
+    /// Returns the error of an installation, without the place; nothing must be left there.
     #[track_caller]
     fn refusal(&self) -> String {
         let error = self.install().expect_err("it must be refused");

@@ -1,7 +1,6 @@
-//! Guests that behave and guests that do not, through the whole sandbox.
+//! Well-behaved and hostile guests, through the whole sandbox.
 //!
-//! The components are built here, by cargo, for `wasm32-wasip2`; where that cannot be done the
-//! tests fail.
+//! Cargo builds the components here, for `wasm32-wasip2`; if it cannot, the tests fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +75,7 @@ fn by_name(values: Vec<MetricValue>) -> BTreeMap<String, MetricValue> {
     values.into_iter().map(|value| (value.metric.clone(), value)).collect()
 }
 
-/// The error of the hostile metric when it is told to do something.
+/// Returns the error of the hostile metric when it is told to do something.
 fn hostile(limits: Limits, act: &str) -> GuestError {
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_metric");
@@ -632,7 +631,8 @@ mod cache {
             .expect("wasmtime runs here")
     }
 
-    /// The files of a cache folder with their inodes, which tell a new file from an old one.
+    /// Returns the files of a cache folder with their inodes, which distinguish a new file from an
+    /// old one.
     fn entries(cache: &Path) -> Vec<(PathBuf, u64)> {
         let mut entries: Vec<_> = fs::read_dir(cache)
             .expect("a folder")
