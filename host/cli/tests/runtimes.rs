@@ -306,7 +306,7 @@ fn a_named_folder_without_the_runtime_is_named_with_what_was_looked_for() {
     for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
         let arguments = [arguments, &["--runtime", &named, "--format", "json"]].concat();
         let shown = said(place.host(&arguments));
-        assert!(shown.contains("is none: "), "{arguments:?}: {shown}");
+        assert!(shown.contains("is not a runtime: "), "{arguments:?}: {shown}");
         assert!(shown.contains(" has neither *.so*, nor a folder `lib`"), "{arguments:?}: {shown}");
     }
     let output = place.host(&["runtimes", "list", "--runtime", &named, "--format", "json"]);

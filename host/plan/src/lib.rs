@@ -45,10 +45,10 @@ pub const CELL_LIMIT: u64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The facts or the experiment lack a model that the matrix names.
-    #[error("nothing is known of the model `{0}`")]
+    #[error("there are no facts about the model `{0}`")]
     UnknownModel(String),
     /// The facts or the experiment lack a backend that the matrix names.
-    #[error("nothing is known of the backend `{0}`")]
+    #[error("there are no facts about the backend `{0}`")]
     UnknownBackend(String),
     /// The reference for outputs cannot be used.
     #[error("the reference `{id}` cannot be used: {reason}")]
@@ -59,11 +59,11 @@ pub enum PlanError {
         reason: String,
     },
     /// No cell is left.
-    #[error("the matrix has no cell left: `exclude` leaves all of them out")]
+    #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
     /// There are too many cells.
     #[error(
-        "the matrix has {cells} cells, and at most {CELL_LIMIT} can be planned: shorten its axes"
+        "the matrix has {cells} cells, more than the maximum of {CELL_LIMIT}: shorten its axes"
     )]
     TooLarge {
         /// Number of cells before exclusions.

@@ -300,7 +300,7 @@ fn what_cannot_be_planned_is_an_error() {
     let numbers = numbers.join(", ");
     let large = format!("batch = [{numbers}]\nsequence-length = [{numbers}]");
     let error = plan(&large, server()).unwrap_err();
-    assert_snapshot!(error, @"the matrix has 600000000 cells, and at most 100000000 can be planned: shorten its axes");
+    assert_snapshot!(error, @"the matrix has 600000000 cells, more than the maximum of 100000000: shorten its axes");
 }
 
 /// `validate`, which asks no device, is never stricter than a plan.

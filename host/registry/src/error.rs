@@ -36,7 +36,7 @@ pub enum Problem {
         reason: String,
     },
     /// An entry of `TARE_PLUGINS` that depends on the current directory.
-    #[error("TARE_PLUGINS lists the relative folder {}, which would depend on the current directory; it is ignored", .folder.display())]
+    #[error("TARE_PLUGINS lists the relative folder {}, which would depend on the current directory; ignored", .folder.display())]
     RelativeFolder {
         /// The entry.
         folder: PathBuf,
@@ -55,7 +55,7 @@ pub enum Problem {
         library: PathBuf,
     },
     /// The plugin is for another version of the native ABI.
-    #[error("plugin `{id}` {version} in {} wants native ABI {wanted}, and this host speaks {offered}", .folder.display())]
+    #[error("plugin `{id}` {version} in {} needs native ABI {wanted}, but this host has {offered}", .folder.display())]
     Abi {
         /// The plugin.
         id: String,
@@ -91,10 +91,10 @@ impl Problem {
             }
             Self::RelativeFolder { .. } => "write the folder's absolute path".into(),
             Self::Metadata(error) if error.line.is_none() => {
-                format!("see that {} is readable text", error.file.display())
+                format!("make sure that {} is readable text", error.file.display())
             }
             Self::Metadata(_) => {
-                "correct the line; the guide's page on backends lists every key".into()
+                "fix the line; the guide's page on backends lists every key".into()
             }
             Self::MissingLibrary { library, .. } => format!(
                 "build or copy the library for {} to {}",
@@ -153,7 +153,7 @@ pub enum RegistryError {
         problems: Vec<Problem>,
     },
     /// No version of it fits.
-    #[error("no version of plugin `{id}` fits `{requirement}`: there is {}", join(.available))]
+    #[error("no version of plugin `{id}` fits `{requirement}`; installed: {}", join(.available))]
     NoVersion {
         /// The plugin.
         id: String,
@@ -211,9 +211,9 @@ impl RegistryError {
                     return Some(format!("did you mean `{nearest}`?"));
                 }
                 let installed = if available.is_empty() {
-                    "none of its kind is".to_owned()
+                    "there are none of its kind".to_owned()
                 } else {
-                    format!("installed are: {}", join(available))
+                    format!("installed: {}", join(available))
                 };
                 match install {
                     Some(folder) => format!(

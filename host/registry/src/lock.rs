@@ -62,7 +62,7 @@ pub enum LockError {
         message: String,
     },
     /// A newer host wrote it.
-    #[error("the lock file {} has schema {schema}, and this host reads {SCHEMA}", .file.display())]
+    #[error("the lock file {} has schema {schema}, but this host reads {SCHEMA}", .file.display())]
     Newer {
         /// The lock file.
         file: PathBuf,
@@ -84,7 +84,7 @@ impl LockError {
                 )
             }
             Self::Damaged { file, .. } => {
-                format!("correct it, or delete {} and trust your plugins anew", file.display())
+                format!("fix it, or delete {} and trust your plugins again", file.display())
             }
             Self::Newer { .. } => "update the host".into(),
         }

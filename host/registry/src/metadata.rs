@@ -92,7 +92,7 @@ impl Metadata {
             return value(
                 "id",
                 format!(
-                    "`{}` is no id; it must be lower-case words or digits joined by hyphens",
+                    "`{}` is not an id; it must be lower-case words or digits joined by hyphens",
                     metadata.id
                 ),
             );
@@ -100,7 +100,7 @@ impl Metadata {
         if let Some((key, text)) = metadata.texts().find(|(_, text)| !is_line(text)) {
             return value(
                 key,
-                format!("{text:?} is not one line of text, or has characters that cannot be seen"),
+                format!("{text:?} is not one line of text, or has invisible characters"),
             );
         }
         if !is_library_name(&metadata.library) {
@@ -230,7 +230,7 @@ engine = "rten"
         insta::assert_snapshot!(cases.join("\n"), @r#"
     cpu/plugin.toml:12: `name`: "../onnxruntime" is not a name or version of letters, digits, `.`, `-`, `_` and `+`
     cpu/plugin.toml:14: unknown key `sumary`; did you mean `summary`?
-    cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has characters that cannot be seen
+    cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has invisible characters
     cpu/plugin.toml: missing key `version`
     "#);
     }
@@ -286,12 +286,12 @@ engine = "rten"
         cpu/plugin.toml:3: `version`: unexpected end of input while parsing minor version number
         cpu/plugin.toml:4: `kind`: unknown variant `frontend`, expected `backend`
         cpu/plugin.toml:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
-        cpu/plugin.toml:2: `CPU` is no id; it must be lower-case words or digits joined by hyphens
+        cpu/plugin.toml:2: `CPU` is not an id; it must be lower-case words or digits joined by hyphens
         cpu/plugin.toml:7: `../backend_cpu` is no library name; it must be a plain name such as `backend_cpu`, without a folder, prefix or suffix, and the library lies beside plugin.toml
         cpu/plugin.toml:8: `api`: unexpected character 'o' while parsing major version number
         cpu/plugin.toml:2: `id`: invalid basic string, expected `"`
-        cpu/plugin.toml:5: "Runs ONNX models on the\u{1b}[2J processor." is not one line of text, or has characters that cannot be seen
-        cpu/plugin.toml:9: "a\nb" is not one line of text, or has characters that cannot be seen
+        cpu/plugin.toml:5: "Runs ONNX models on the\u{1b}[2J processor." is not one line of text, or has invisible characters
+        cpu/plugin.toml:9: "a\nb" is not one line of text, or has invisible characters
         "#);
     }
 }

@@ -595,9 +595,9 @@ mod tests {
             machine.tell(&version(Some("<0.1")).expect_err("too old a wish")),
         ];
         insta::assert_snapshot!(told.join("\n"), @r"
-        no version of plugin `cpu` fits `^0.4`: there is 0.1.0, 0.1.5, 0.3.0
+        no version of plugin `cpu` fits `^0.4`; installed: 0.1.0, 0.1.5, 0.3.0
         help: install a newer `cpu`, or widen `version` in the manifest
-        no version of plugin `cpu` fits `<0.1`: there is 0.1.0, 0.1.5, 0.3.0
+        no version of plugin `cpu` fits `<0.1`; installed: 0.1.0, 0.1.5, 0.3.0
         help: change `version` in the manifest to fit what is installed, or install a `cpu` that fits `<0.1`
         ");
     }
@@ -618,11 +618,11 @@ mod tests {
         no backend plugin `openvno` is installed
         help: did you mean `openvino`?
         no backend plugin `cuda` is installed
-        help: installed are: openvino; to add one, put its folder or .wasm file into /user
+        help: installed: openvino; to add one, put its folder or .wasm file into /user
         no metric plugin `latencies` is installed
-        help: installed are: latency; to add one, put its folder or .wasm file into /user
+        help: installed: latency; to add one, put its folder or .wasm file into /user
         no plugin `latencies` is installed
-        help: installed are: latency, openvino; to add one, put its folder or .wasm file into /user
+        help: installed: latency, openvino; to add one, put its folder or .wasm file into /user
         ");
     }
 
@@ -651,12 +651,12 @@ mod tests {
         insta::assert_snapshot!(told, @r"
         the library /flag/absent-0.1.0/libbackend_absent.so of plugin `absent` 0.1.0 is missing
           help: build or copy the library for ARCHITECTURE to /flag/absent-0.1.0/libbackend_absent.so
-        plugin `future` 0.1.0 in /flag/future-0.1.0 wants native ABI >=2, <3, and this host speaks 1.0.0
+        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.0.0
           help: the plugin is newer than the host: update the host, or install an older version of the plugin
-        plugin `past` 0.1.0 in /user/past-0.1.0 wants native ABI <1, and this host speaks 1.0.0
+        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.0.0
           help: the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api
         /user/typo/plugin.toml:2: `id`: invalid boolean, expected `true`
-          help: correct the line; the guide's page on backends lists every key
+          help: fix the line; the guide's page on backends lists every key
         the plugin folder /nowhere (environment) cannot be read: No such file or directory (os error 2)
           help: create the folder, or stop naming it (the variable TARE_PLUGINS)
         ");

@@ -183,7 +183,7 @@ fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 }
 
 fn line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    checked(deserializer, is_line, "one line of text, or has characters that cannot be seen")
+    checked(deserializer, is_line, "one line of text, or has invisible characters")
 }
 
 fn wheel<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -214,11 +214,11 @@ fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     if texts.is_empty() {
-        return Err(D::Error::custom("nothing is unpacked"));
+        return Err(D::Error::custom("`unpack` is empty"));
     }
     let pattern = |text: &String| {
         Pattern::new(text)
-            .map_err(|error| D::Error::custom(format!("{text:?} is no pattern: {error}")))
+            .map_err(|error| D::Error::custom(format!("{text:?} is not a pattern: {error}")))
     };
     texts.iter().map(pattern).collect()
 }
@@ -291,7 +291,7 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
     cpu/runtime.lock:7: `file`: "onnxruntime-1.28.0-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
     cpu/runtime.lock:9: `bytes`: invalid value: integer `-1`, expected u64
     cpu/runtime.lock:10: `unpack`: nothing is unpacked
-    cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is no pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
+    cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is not a pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
     cpu/runtime.lock:10: `to`: "../lib" is not a folder beneath the runtime's own
     cpu/runtime.lock:10: `to`: "/lib" is not a folder beneath the runtime's own
     "#);

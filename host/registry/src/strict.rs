@@ -29,7 +29,7 @@ impl Text<'_> {
             return Err(self.at_key(
                 "schema",
                 format!(
-                    "schema {schema} is not known; this host reads up to {newest}, so it may have to be updated"
+                    "unknown schema {schema}; this host reads up to {newest} and may need an update"
                 ),
             ));
         }

@@ -30,7 +30,7 @@ pub enum RuntimeError {
     #[error("there is no data folder in which to install runtimes")]
     Nowhere,
     /// The plugin has no `[runtime]`.
-    #[error("plugin `{id}` takes no runtime")]
+    #[error("plugin `{id}` does not use a runtime")]
     NotTaken {
         /// The plugin.
         id: String,
@@ -71,7 +71,7 @@ pub enum RuntimeError {
         path: PathBuf,
     },
     /// The named path exists but is not a runtime.
-    #[error("the runtime that {} names for plugin `{id}` is none: {} {detail}", naming(*.origin, .id), .path.display())]
+    #[error("the runtime that {} names for plugin `{id}` is not a runtime: {} {detail}", naming(*.origin, .id), .path.display())]
     NamedOther {
         /// The plugin.
         id: String,
@@ -83,7 +83,7 @@ pub enum RuntimeError {
         detail: String,
     },
     /// The installed files differ from the installation's record.
-    #[error("the runtime of plugin `{id}` in {} is not what was installed: {}", .folder.display(), listed(.flaws))]
+    #[error("the runtime of plugin `{id}` in {} differs from what was installed: {}", .folder.display(), listed(.flaws))]
     NotAsInstalled {
         /// The plugin.
         id: String,
@@ -93,19 +93,19 @@ pub enum RuntimeError {
         flaws: Vec<Flaw>,
     },
     /// A path that cannot be recorded.
-    #[error("the runtime's path {} is not UTF-8, and results record it as text", .path.display())]
+    #[error("the runtime's path {} is not UTF-8, but results record it as text", .path.display())]
     NotUnicode {
         /// The folder or library.
         path: PathBuf,
     },
     /// There is no Python.
-    #[error("packages are fetched with pip, and there is no Python on the path: neither {tried}")]
+    #[error("packages are fetched with pip, but there is no Python on the path: neither {tried}")]
     NoPython {
         /// Names of the programs that were tried.
         tried: String,
     },
     /// Python exists, but without pip.
-    #[error("packages are fetched with pip, which {python} does not have: {said}")]
+    #[error("packages are fetched with pip, but {python} does not have it: {said}")]
     NoPip {
         /// The Python.
         python: String,
@@ -139,7 +139,7 @@ pub enum RuntimeError {
         detail: String,
     },
     /// There is too little space.
-    #[error("there is not enough space in {}: {needed} bytes are needed, and {available} are free", .folder.display())]
+    #[error("not enough space in {}: {needed} bytes needed, {available} free", .folder.display())]
     Space {
         /// The folder.
         folder: PathBuf,
@@ -198,17 +198,17 @@ impl RuntimeError {
             Self::NotTaken { .. } => "`host runtimes list` shows the plugins that do".into(),
             Self::NoLock { id, .. } | Self::NoPackage { id, .. } => elsewhere(id),
             Self::Lock(error) => {
-                format!("correct {}, or reinstall the plugin", error.file.display())
+                format!("fix {}, or reinstall the plugin", error.file.display())
             }
             Self::NotAsInstalled { id, .. } => {
-                format!("`host runtimes install {id}` puts it right")
+                format!("`host runtimes install {id}` repairs it")
             }
             Self::NamedMissing { .. } | Self::NamedOther { .. } => {
                 "name a folder with the runtime's libraries, or the library itself".into()
             }
             Self::NotUnicode { .. } => "give it a name in UTF-8".into(),
             Self::NoPython { .. } => {
-                "install Python 3 with pip; it only fetches, and takes no part in measuring".into()
+                "install Python 3 with pip; it only fetches, and is not used for measuring".into()
             }
             Self::NoPip { python, .. } => format!(
                 "install pip, by your distribution's package python3-pip or with {python} -m ensurepip"
@@ -244,8 +244,8 @@ impl RuntimeError {
             Self::Space { .. } => {
                 "free some space, or set XDG_DATA_HOME to a folder on another disk".into()
             }
-            Self::NotInstalled { .. } => "`host runtimes list` shows what is".into(),
-            Self::Record { .. } => "`host runtimes install` puts it right".into(),
+            Self::NotInstalled { .. } => "`host runtimes list` shows the installed ones".into(),
+            Self::Record { .. } => "`host runtimes install` repairs it".into(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some space, or set XDG_DATA_HOME to a folder on another disk".into()
             }

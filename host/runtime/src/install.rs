@@ -274,9 +274,9 @@ fn check(
     let mut advanced = |bytes| observer.advanced(bytes);
     let found = wheel::copy(&mut reader, &mut io::sink(), &mut advanced).map_err(read)?;
     let detail = if found.bytes != package.bytes {
-        format!("it has {} bytes, and should have {}", found.bytes, package.bytes)
+        format!("it has {} bytes instead of {}", found.bytes, package.bytes)
     } else if found.sha256 != package.sha256 {
-        format!("its SHA-256 is {}, and should be {}", found.sha256, package.sha256)
+        format!("its SHA-256 is {} instead of {}", found.sha256, package.sha256)
     } else {
         return Ok(());
     };
@@ -306,7 +306,7 @@ fn title(package: &LockedPackage) -> String {
 
 fn require_space(folder: &Path, needed: u64) -> Result<(), RuntimeError> {
     let available = platform::free_space(folder)
-        .map_err(RuntimeError::io("find out how much space there is in", folder))?;
+        .map_err(RuntimeError::io("find the free space in", folder))?;
     if needed > available {
         return Err(RuntimeError::Space { folder: folder.to_owned(), needed, available });
     }

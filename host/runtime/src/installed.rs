@@ -163,7 +163,7 @@ impl Installed {
         let Schema { schema } =
             serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         if schema != SCHEMA {
-            return Err(wrong(format!("it has schema {schema}, and this host reads {SCHEMA}")));
+            return Err(wrong(format!("it has schema {schema}, but this host reads {SCHEMA}")));
         }
         serde_json::from_str(&text).map(Some).map_err(|error| wrong(error.to_string()))
     }

@@ -107,7 +107,7 @@ pub fn unavailable(plugin: &NativePlugin) -> Result<Option<String>, RuntimeError
     }
     let others: Vec<_> = lock.platforms().into_iter().collect();
     let others = if others.is_empty() { "no other".into() } else { others.join(", ") };
-    Ok(Some(format!("is not for {platform}: there are packages for {others}")))
+    Ok(Some(format!("is not available for {platform}, only for {others}")))
 }
 
 /// The runtimes of a user.
@@ -171,7 +171,7 @@ impl Runtimes {
         };
         let lock = RuntimeLock::read(&plugin.folder)?;
         if lock.is_some_and(|lock| !installed.is_of(&lock.packages_for(&platform_name()))) {
-            return missing("is installed from other packages than the plugin's lock names".into());
+            return missing("is installed from different packages than the plugin's lock".into());
         }
         if let Some(flaw) = installed.glance(&path) {
             let reason = format!("is installed and damaged ({flaw})");
@@ -347,7 +347,7 @@ fn libraries(folder: &Path, names: &[Pattern]) -> Result<Vec<PathBuf>, RuntimeEr
 fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, RuntimeError> {
     if path.is_file() {
         let is_library = is_library(path).map_err(RuntimeError::io("read", path))?;
-        return Ok((!is_library).then(|| "is a file and no library".to_owned()));
+        return Ok((!is_library).then(|| "is a file but not a library".to_owned()));
     }
     let names = library_names(plugin)?;
     let mut folders = vec![path.to_owned()];

@@ -88,7 +88,7 @@ impl<'a> Wheel<'a> {
             wanted.push((index, target));
         }
         if let Some((_, pattern)) = used.iter().zip(&package.unpack).find(|(used, _)| !**used) {
-            return Err(bad(format!("nothing in it fits `{pattern}`")));
+            return Err(bad(format!("none of its files fits `{pattern}`")));
         }
         Ok(Self { package, path, archive, wanted, bytes })
     }

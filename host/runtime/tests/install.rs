@@ -201,7 +201,7 @@ fn another_lock_asks_for_another_installation() {
     place.arrive(&[(LIBRARY, b"newer"), ("demo/x", b"")]);
     place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
     let Standing::Missing { reason } = place.standing() else { panic!("it is another one") };
-    assert_eq!(reason, "is installed from other packages than the plugin's lock names");
+    assert_eq!(reason, "is installed from different packages than the plugin's lock");
     assert!(!place.install().expect("installing over it"));
     let library = place.path("data/runtimes").join(NAME).join("lib/libdemo.so.1");
     assert_eq!(fs::read(library).expect("a library"), b"newer");
@@ -363,7 +363,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the runtime that --runtime names for plugin `demo-npu` is none: {} has neither \
+            "the runtime that --runtime names for plugin `demo-npu` is not a runtime: {} has neither \
              libdemo.so*, nor a folder `lib` that does",
             folder.display()
         )
@@ -382,7 +382,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     fs::write(&file, b"text").expect("a file");
     place.named.flags = BTreeMap::from([("demo-npu".into(), file.clone())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("text");
-    let said = format!("is none: {} is a file and no library", file.display());
+    let said = format!("is not a runtime: {} is a file but not a library", file.display());
     assert!(error.to_string().ends_with(&said), "{error}");
 }
 
@@ -399,7 +399,7 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     let library = folder.join("lib").join(LIBRARY.rsplit('/').next().expect("a name"));
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"), "{error}");
     fs::write(&library, b"code").expect("a library");
     identify().expect("it is again");
     fs::write(folder.join("lib/libc.so.6"), b"other").expect("a library");
@@ -416,5 +416,5 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     identify().expect("as it was");
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"), "{error}");
 }

@@ -67,7 +67,7 @@ pub enum GuestErrorKind {
         detail: String,
     },
     /// The component imports something that this world does not offer.
-    #[error("it imports {}, which a {world} plugin is not offered", list(imports))]
+    #[error("it imports {}, which is not available to a {world} plugin", list(imports))]
     Import {
         /// Its imports.
         imports: Vec<String>,
@@ -91,19 +91,19 @@ pub enum GuestErrorKind {
         backtrace: Vec<String>,
     },
     /// The guest used up its instructions.
-    #[error("out of fuel: it ran more than the {limit} instructions that a call may take")]
+    #[error("out of fuel: it ran more than {limit} instructions, the limit of a call")]
     OutOfFuel {
         /// The limit.
         limit: u64,
     },
     /// The guest took too long.
-    #[error("it took longer than the {} s that a call may take", limit.as_secs_f64())]
+    #[error("it took longer than {} s, the limit of a call", limit.as_secs_f64())]
     Deadline {
         /// The limit.
         limit: Duration,
     },
     /// The guest wanted more memory than it may have.
-    #[error("out of memory: it asked for {wanted} bytes and may have {limit}")]
+    #[error("out of memory: it asked for {wanted} bytes; the limit is {limit}")]
     Memory {
         /// The memory that it would have had, in bytes.
         wanted: usize,
@@ -111,7 +111,7 @@ pub enum GuestErrorKind {
         limit: usize,
     },
     /// The guest handed over too much at once.
-    #[error("it handed over more than the {limit} bytes that the host takes at once")]
+    #[error("it passed more than {limit} bytes, the limit of a call")]
     Transfer {
         /// The limit in bytes.
         limit: usize,
@@ -123,7 +123,7 @@ pub enum GuestErrorKind {
         message: String,
     },
     /// The options are not what a plugin can take.
-    #[error("options have to be a table, not {found}")]
+    #[error("options must be a table, not {found}")]
     Options {
         /// Actual type of the options.
         found: String,
@@ -135,7 +135,7 @@ pub enum GuestErrorKind {
         detail: String,
     },
     /// A plugin of another kind was needed.
-    #[error("it is a {found} plugin, where a {expected} plugin is needed")]
+    #[error("it is a {found} plugin, but a {expected} plugin is needed")]
     WrongKind {
         /// Its kind.
         found: &'static str,

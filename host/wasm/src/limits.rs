@@ -46,7 +46,7 @@ pub(crate) struct Meter {
 
 /// The guest asked for more memory than it may have.
 #[derive(Debug, thiserror::Error)]
-#[error("{wanted} bytes of memory, where {limit} are allowed")]
+#[error("{wanted} bytes of memory exceed the limit of {limit}")]
 pub(crate) struct MemoryLimit {
     pub(crate) wanted: usize,
     pub(crate) limit: usize,

@@ -24,11 +24,11 @@ pub(crate) struct Staged {
 /// Reason why a file is refused. The guest gets it, and usually passes it on.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("`{name}` is not a name that a report may write: {reason}")]
+    #[error("`{name}` is not a valid name for a report's file: {reason}")]
     Name { name: String, reason: &'static str },
-    #[error("the report's files would have {bytes} bytes, and may have {limit}")]
+    #[error("the report's files would have {bytes} bytes; the limit is {limit}")]
     TooLarge { bytes: usize, limit: usize },
-    #[error("the report may have {limit} files")]
+    #[error("the report has more than {limit} files")]
     TooMany { limit: usize },
 }
 

@@ -239,7 +239,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
     let Ok(version) = Version::parse(text) else {
         return Err(GuestErrorKind::Version {
             detail: format!(
-                "the plugin names no version of `tare:plugin`, and this host speaks {host}; build the plugin with the SDK"
+                "the plugin names no version of `tare:plugin`; this host has {host}; build the plugin with the SDK"
             ),
         });
     };
@@ -257,7 +257,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
     };
     Err(GuestErrorKind::Version {
         detail: format!(
-            "the plugin speaks `tare:plugin` {version}, and this host {host}; {remedy}"
+            "the plugin needs `tare:plugin` {version}, but this host has {host}; {remedy}"
         ),
     })
 }
@@ -326,15 +326,15 @@ mod tests {
         let refusal = |version| check_version(version).expect_err("another series").to_string();
         insta::assert_snapshot!(
             refusal("0.2.0"),
-            @"version mismatch: the plugin speaks `tare:plugin` 0.2.0, and this host 0.1.1; install a newer host, or a build of the plugin for this one"
+            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.1; install a newer host, or a build of the plugin for this one"
         );
         insta::assert_snapshot!(
             refusal("0.0.9"),
-            @"version mismatch: the plugin speaks `tare:plugin` 0.0.9, and this host 0.1.1; build the plugin again with the SDK of this host"
+            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.1; build the plugin again with the SDK of this host"
         );
         insta::assert_snapshot!(
             refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`, and this host speaks 0.1.1; build the plugin with the SDK"
+            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.1; build the plugin with the SDK"
         );
     }
 
