@@ -235,7 +235,7 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
     place.host(&["runtimes", "install", "demo"]).assert().success();
     let other = place.listed("other");
     assert_eq!(other["standing"], "unavailable");
-    let reason = format!("is not for {}: there are packages for plan9-mips", here());
+    let reason = format!("is not available for {} (packages exist for: plan9-mips)", here());
     assert_eq!(other["reason"], reason.as_str());
     let nothing = serde_json::Value::Null;
     for key in ["command", "download-bytes", "bytes", "path"] {

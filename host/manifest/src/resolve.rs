@@ -805,8 +805,7 @@ fn absurd(table: &MeasureTable, reader: &mut Reader) {
         if let Some(count) = count
             && count.get_ref().0 > most
         {
-            let message =
-                format!("`measure.{key}` exceeds the maximum of {most} {what}");
+            let message = format!("`measure.{key}` exceeds the maximum of {most} {what}");
             reader.error(count.span(), message, "too many", format!("give {most} or fewer"));
         }
     }

@@ -8,14 +8,8 @@ use std::path::{Path, PathBuf};
 use host_registry::Metadata;
 
 /// The parts of each page, in this order.
-const PARTS: [&str; 6] = [
-    "## Devices",
-    "## Options",
-    "## Precisions",
-    "## Measurement",
-    "## Traps",
-    "## Tested on",
-];
+const PARTS: [&str; 6] =
+    ["## Devices", "## Options", "## Precisions", "## Measurement", "## Traps", "## Tested on"];
 
 fn repository(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)

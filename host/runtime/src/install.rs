@@ -305,8 +305,8 @@ fn title(package: &LockedPackage) -> String {
 }
 
 fn require_space(folder: &Path, needed: u64) -> Result<(), RuntimeError> {
-    let available = platform::free_space(folder)
-        .map_err(RuntimeError::io("find the free space in", folder))?;
+    let available =
+        platform::free_space(folder).map_err(RuntimeError::io("find the free space in", folder))?;
     if needed > available {
         return Err(RuntimeError::Space { folder: folder.to_owned(), needed, available });
     }

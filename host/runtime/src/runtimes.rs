@@ -106,8 +106,8 @@ pub fn unavailable(plugin: &NativePlugin) -> Result<Option<String>, RuntimeError
         return Ok(None);
     }
     let others: Vec<_> = lock.platforms().into_iter().collect();
-    let others = if others.is_empty() { "no other".into() } else { others.join(", ") };
-    Ok(Some(format!("is not available for {platform}, only for {others}")))
+    let others = if others.is_empty() { "none".into() } else { others.join(", ") };
+    Ok(Some(format!("is not available for {platform} (packages exist for: {others})")))
 }
 
 /// The runtimes of a user.

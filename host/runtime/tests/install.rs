@@ -243,7 +243,7 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     let Standing::Unavailable { reason } = place.standing() else { panic!("no package") };
     assert_eq!(
         reason,
-        format!("is not for {}: there are packages for plan9-mips", platform_name())
+        format!("is not available for {} (packages exist for: plan9-mips)", platform_name())
     );
     let error = place.install().expect_err("no package");
     let told = format!("{error}\nhelp: {}", error.help().expect("help"));
@@ -399,7 +399,10 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     let library = folder.join("lib").join(LIBRARY.rsplit('/').next().expect("a name"));
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(
+        error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"),
+        "{error}"
+    );
     fs::write(&library, b"code").expect("a library");
     identify().expect("it is again");
     fs::write(folder.join("lib/libc.so.6"), b"other").expect("a library");
@@ -416,5 +419,8 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     identify().expect("as it was");
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(
+        error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"),
+        "{error}"
+    );
 }

@@ -181,11 +181,9 @@ impl StoreError {
             Self::NotUnicode { .. } => "`--results` names another folder".into(),
             Self::AmbiguousRun { .. } => "give a longer part of the id".into(),
             Self::RunLocked { .. } => "wait until that host has finished, then try again".into(),
-            Self::Busy { .. } => {
-                "nothing is lost: when that process has closed the database, \
+            Self::Busy { .. } => "nothing is lost: when that process has closed the database, \
                  `host results sync` updates it"
-                    .into()
-            }
+                .into(),
             Self::NoDatabase { .. } => "`host results sync` creates it from the run folders".into(),
             Self::Unreadable { .. } => {
                 "nothing is lost: `host results sync --rebuild` rebuilds it from the run folders"

@@ -12,9 +12,9 @@ pub(super) fn allocator_peak(conditions: &Conditions) -> Result<u64, Gap> {
     let found = conditions.memory.as_ref().and_then(|memory| memory.allocator.as_ref());
     let found = found.ok_or_else(|| gap("the record predates the allocator's figures"))?;
     let found = found.as_ref().map_err(Clone::clone)?;
-    found.peak_bytes.ok_or_else(|| {
-        gap(&format!("the allocator `{}` does not report its peak", found.name))
-    })
+    found
+        .peak_bytes
+        .ok_or_else(|| gap(&format!("the allocator `{}` does not report its peak", found.name)))
 }
 
 /// Joules of what a column of energy is about.
