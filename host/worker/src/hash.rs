@@ -32,6 +32,11 @@ pub(crate) fn sha256<E>(
     Ok(Ok(text))
 }
 
+/// A hash that there is.
+pub(crate) fn known(sha256: &str) -> Option<&str> {
+    Some(sha256).filter(|sha256| !sha256.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
