@@ -14,8 +14,9 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Problem, RegistryError, nearest};
 use crate::lock::{LockError, LockFile, Locked};
 use crate::metadata::Metadata;
+use crate::origin::Origin;
 use crate::platform;
-use crate::search::{Folder, Origin, Search};
+use crate::search::{Folder, Search};
 
 /// A native plugin as its folder describes it. Nothing has been loaded or hashed.
 #[derive(Debug, Clone, PartialEq, Serialize)]

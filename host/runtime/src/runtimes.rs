@@ -12,9 +12,9 @@ use host_record::{RuntimeIdentity, RuntimeOrigin};
 use host_registry::{NativePlugin, RuntimeLock, sha256_of_file};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{RuntimeError, variable};
-use crate::install::Observer;
-use crate::installed::{self, Flaw, Installed};
+use crate::error::{Flaw, RuntimeError, variable};
+use crate::installed::{self, Installed};
+use crate::observer::{Observer, Step};
 
 /// Operating system and architecture, as locks name them.
 #[must_use]
@@ -245,7 +245,7 @@ impl Runtimes {
         let folder = self.folder()?.join(name);
         let installed = Installed::read(&folder)?
             .ok_or_else(|| RuntimeError::NotInstalled { name: name.into() })?;
-        observer.step(crate::Step::Verifying { bytes: installed.bytes() });
+        observer.step(Step::Verifying { bytes: installed.bytes() });
         let flaws = installed.verify(&folder, |bytes| observer.advanced(bytes))?;
         Ok((installed, flaws))
     }

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use host_record::{CaseRecord, Failure, Outcome};
 use sha2::{Digest as _, Sha256};
 
-use super::RunWriter;
-use super::flaws::Loss;
 use super::folder::JournalRecords;
+use super::lost::Loss;
+use super::writer::RunWriter;
 use crate::error::StoreError;
 
 /// A reference whose outputs are no longer there as they were written.
