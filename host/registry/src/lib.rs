@@ -49,7 +49,7 @@ pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
 pub use metadata::{Kind, Metadata};
 pub use origin::Origin;
-pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust, sha256_of_file};
+pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust};
 pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
 pub use search::{Folder, Places, Search};
 

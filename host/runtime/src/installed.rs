@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use host_registry::{LockedPackage, sha256_of_file};
+use host_hash::sha256_of_file;
+use host_registry::LockedPackage;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Flaw, RuntimeError};

@@ -22,7 +22,6 @@ mod energy;
 mod examples;
 mod failure;
 mod files;
-mod hash;
 mod lanes;
 mod library;
 mod load;

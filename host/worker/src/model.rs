@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
+use host_hash::sha256_of_reader;
 use host_record::{CaseSpec, Failure, Phase};
 use plugin_api::client::{Backend, LoadRequest, Model};
 
 use crate::connection::Connection;
 use crate::failure::{self, Stop, input};
-use crate::hash;
+use crate::library::known;
 
 /// Refuses a model that is not the one that the case is named for. Its file is read now in any case,
 /// since loading it comes next.
@@ -18,11 +19,12 @@ pub(crate) fn check(
     case: &CaseSpec,
     interval: Duration,
 ) -> Result<(), Stop> {
-    let Some(expected) = hash::known(&case.model_sha256) else { return Ok(()) };
+    let Some(expected) = known(&case.model_sha256) else { return Ok(()) };
     let path = case.model_path.display();
     let unreadable = |error: io::Error| Stop::from(input(format!("{path}: {error}")));
     let mut file = File::open(&case.model_path).map_err(unreadable)?;
-    let found = hash::sha256(&mut file, || connection.progress(interval))?.map_err(unreadable)?;
+    let found = sha256_of_reader(&mut file, |_| connection.progress(interval))?;
+    let found = found.map_err(unreadable)?;
     if found == expected {
         return Ok(());
     }

@@ -9,17 +9,17 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_hash::{Digest as _, Sha256};
 use host_record::{CaseSpec, Failure, Phase};
 use plugin_api::client::{Call, DataType, Model, Session, TensorData, TensorInfo, element_count};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::backend::tensors;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
-use crate::library::Library;
-use crate::{hash, model};
+use crate::library::{Library, known};
+use crate::model;
 
 /// Outputs of each batch, in the model's order.
 pub(crate) type Batches = Vec<Outputs>;
@@ -44,7 +44,7 @@ const SEAL: usize = 32;
 pub(crate) fn make(connection: &mut Connection, case: &CaseSpec, file: &Path) -> Result<(), Stop> {
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
     connection.enter(Phase::Open)?;
-    let library = Library::check(&case.plugin_library, hash::known(&case.plugin.sha256))?;
+    let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
     model::check(connection, case, interval)?;
     let backend = library.open()?;
     connection.enter(Phase::Load)?;

@@ -292,7 +292,7 @@ fn json(value: Value) -> serde_json::Value {
             Json::Object(entries.collect())
         }
         Value::Union(value) => json(*value),
-        Value::Blob(bytes) | Value::Geometry(bytes) => crate::run::hexadecimal(&bytes).into(),
+        Value::Blob(bytes) | Value::Geometry(bytes) => host_hash::hexadecimal(&bytes).into(),
         Value::Interval { months, days, nanos } => {
             format!("{months} months {days} days {} s", nanos as f64 / 1e9).into()
         }

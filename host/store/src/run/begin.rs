@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use host_hash::sha256;
 
 use super::durable::{write_json, write_whole};
-use super::folder::{RunFolder, hexadecimal};
+use super::folder::RunFolder;
 use super::header::{NewRun, RunHeader, now, rfc3339, run_id};
 use super::layout::Layout;
 use super::writer::RunWriter;
@@ -38,7 +38,7 @@ impl RunFolder {
             started_at: rfc3339(started),
             host_version: run.host_version,
             manifest_path: run.manifest_path,
-            manifest_sha256: hexadecimal(&Sha256::digest(run.manifest_text.as_bytes())),
+            manifest_sha256: sha256(run.manifest_text.as_bytes()),
             plugins: run.plugins,
             programs: run.programs,
             environment: run.environment,

@@ -11,12 +11,12 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
+use host_hash::{Digest, Sha256, hexadecimal};
 use host_record::CaseKey;
 use parquet::file::reader::SerializedFileReader;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
-use super::folder::{RunFolder, hexadecimal};
+use super::folder::RunFolder;
 use super::journal::Files;
 use super::lines::{Line, Lines, TornLine, torn_line};
 use super::lock::is_locked;

@@ -5,19 +5,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256;
 use host_record::{
     CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, WorkerReport, column,
     part,
 };
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use super::conditions;
 use super::durable::make_folder;
-use super::header::{
-    NewRun, PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader, now, rfc3339,
-    run_id,
-};
+use super::header::{PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader};
 use super::layout::Layout;
 use super::lines::{Lines, TornLine, check_version, declared_version};
 use super::lost::CaseFile;
@@ -91,7 +88,7 @@ impl RunFolder {
             }
             text => text.map_err(StoreError::io("read", &path))?,
         };
-        if hexadecimal(&Sha256::digest(text.as_bytes())) != self.header.manifest_sha256 {
+        if sha256(text.as_bytes()) != self.header.manifest_sha256 {
             let detail = "this is not the manifest that the run used: its SHA-256 differs from \
                           the one in `run.json`";
             return Err(StoreError::Malformed { path, line: 1, detail: detail.into() });
@@ -428,15 +425,6 @@ pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
             Ok(whole.rsplit_once('.').map_or(whole, |(stem, _)| stem).to_owned())
         })
         .collect()
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Reads a small JSON file; `None` where there is none.

@@ -31,7 +31,6 @@ pub use writer::{PlanWriter, RunWriter};
 
 pub(crate) use device_states::NUMBERS as DEVICE_STATE_NUMBERS;
 pub(crate) use flaws::Inspection;
-pub(crate) use folder::hexadecimal;
 pub(crate) use layout::Layout;
 pub(crate) use lock::is_locked;
 pub(crate) use lost::without_samples;

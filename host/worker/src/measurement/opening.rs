@@ -9,9 +9,9 @@ use plugin_api::client::{Backend, Description};
 use super::context::Context;
 use crate::failure::{self, Stop};
 use crate::files::Files;
-use crate::library::Library;
+use crate::library::{Library, known};
 use crate::oversubscription::Beforehand;
-use crate::{hash, model, pinning, platform};
+use crate::{model, pinning, platform};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(super) struct Opened<'clock> {
 pub(super) fn open<'clock>(context: &mut Context<'clock>) -> Result<Opened<'clock>, Stop> {
     let Context { case, clock, interval, .. } = *context;
     // Before anything is timed: what was hashed when the run was planned is what is measured.
-    let library = Library::check(&case.plugin_library, hash::known(&case.plugin.sha256))?;
+    let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
     model::check(context.connection, case, interval)?;
     // Before the clock is measured, which may differ from processor to processor, and before the
     // plugin is opened, whose threads inherit it.
