@@ -22,7 +22,6 @@ folder.
 mod answer;
 mod bindings;
 mod cache;
-mod console;
 mod error;
 mod limits;
 mod output;
