@@ -125,14 +125,14 @@ fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
         column("start", "ns", 1, ColumnData::U64(vec![7])),
     ]);
     let values = sandbox.compute(&plugin, &columns, &json!({ "act": "echo" })).expect("values");
-    let said: Vec<_> = values
+    let stated: Vec<_> = values
         .iter()
         .map(|one| {
             let value = one.value.clone().map_err(|gap| gap.reason);
             (one.metric.as_str(), value, one.unit.as_str(), one.attributes.get("width"))
         })
         .collect();
-    insta::assert_debug_snapshot!(said, @r#"
+    insta::assert_debug_snapshot!(stated, @r#"
     [
         (
             "hostile-metric.attributes",

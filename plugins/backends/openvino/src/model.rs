@@ -243,8 +243,8 @@ pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
         "OUT_OF_RESOURCES",
         "allocation failed",
     ];
-    let said = failure.message.to_lowercase();
-    if MEMORY.iter().any(|word| said.contains(&word.to_lowercase())) {
+    let message = failure.message.to_lowercase();
+    if MEMORY.iter().any(|word| message.contains(&word.to_lowercase())) {
         return ErrorCode::OutOfMemory;
     }
     otherwise
@@ -259,8 +259,8 @@ fn unreadable(path: &str, failure: &Failure) -> Error {
         "doesn't support",
         "does not support",
     ];
-    let said = failure.message.to_lowercase();
-    let lacks = LACKS.iter().any(|word| said.contains(word));
+    let message = failure.message.to_lowercase();
+    let lacks = LACKS.iter().any(|word| message.contains(word));
     let code = if lacks { ErrorCode::Unsupported } else { ErrorCode::InvalidModel };
     Error::new(code_or(failure, code), format!("{path}: {failure}"))
 }
