@@ -117,8 +117,7 @@ const MOST_THREADS: u32 = 4096;
 fn check_threads(threads: Option<u32>) -> Result<()> {
     match threads {
         Some(threads) if threads > MOST_THREADS => {
-            let message =
-                format!("{threads} threads are more than the {MOST_THREADS} that are allowed");
+            let message = format!("{threads} threads exceed the maximum of {MOST_THREADS}");
             Err(Error::new(ErrorCode::InvalidArgument, message))
         }
         _ => Ok(()),

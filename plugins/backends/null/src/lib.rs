@@ -41,7 +41,7 @@ impl Backend for NullBackend {
         Ok(vec![Device {
             id: DEVICE.into(),
             kind: "none".into(),
-            name: "Nothing (answers at once with zeros)".into(),
+            name: "Nothing (returns zeros immediately)".into(),
             memory_bytes: None,
             precisions: vec![PRECISION.into()],
             attributes: Vec::new(),
@@ -110,7 +110,7 @@ impl Session for NullSession {
     fn used(&self) -> Vec<(String, String)> {
         vec![
             ("precision".into(), PRECISION.into()),
-            ("simulated".into(), "it computes nothing, to measure the tool itself".into()),
+            ("simulated".into(), "it computes nothing; it measures the tool itself".into()),
         ]
     }
 

@@ -34,7 +34,7 @@ fn failure(status: sys::ov_status_e) -> Failure {
     // SAFETY: the library is loaded, since it has just returned a status.
     let text = unsafe { take_text(sys::ov_get_last_err_msg().cast_mut()) };
     let message = match readable(&text) {
-        text if text.is_empty() => format!("OpenVINO failed with {status:?} and said nothing"),
+        text if text.is_empty() => format!("OpenVINO failed with {status:?} without a message"),
         text => text,
     };
     Failure { message }

@@ -184,7 +184,7 @@ fn check(expected: &Expected, shape: &[i64], input: &OpenvinoTensor) -> Result<(
     }
     let wanted = expected.dtype.map_or(String::new(), |wanted| format!("{wanted} "));
     let name = &expected.name;
-    let message = format!("input `{name}` is {dtype} {given:?}, and {wanted}{shape:?} is wanted");
+    let message = format!("input `{name}` is {dtype} {given:?}, expected {wanted}{shape:?}");
     Err(Error::new(ErrorCode::InvalidArgument, message))
 }
 

@@ -292,8 +292,8 @@ fn options_that_mean_nothing_are_refused() {
         ("cpu-pinning", "maybe", "option `cpu-pinning` cannot be `maybe`: it is true or false"),
         ("placement", "loose", "option `placement` cannot be `loose`"),
         ("property.NO_SUCH_THING", "1", "`property.NO_SUCH_THING` means nothing to cpu:0"),
-        ("property.INFERENCE_PRECISION_HINT", "bf16", "`precision` of the matrix says it"),
-        ("property.NUM_STREAMS", "2", "the option `streams` says it"),
+        ("property.INFERENCE_PRECISION_HINT", "bf16", "`precision` of the matrix sets it"),
+        ("property.NUM_STREAMS", "2", "the option `streams` sets it"),
     ] {
         let error = load(&backend, DIGITS, &[(option, value)]).expect_err(option);
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
@@ -423,7 +423,7 @@ fn inputs_of_another_type_or_shape_are_refused() {
         let error = call.run().expect_err("another type");
         assert_eq!(error.code, ErrorCode::InvalidArgument);
         let message =
-            format!("input `image` is {dtype} [1, 1, 8, 8], and float32 [1, 1, 8, 8] is wanted");
+            format!("input `image` is {dtype} [1, 1, 8, 8], expected float32 [1, 1, 8, 8]");
         assert_eq!(error.message, message);
         // Nothing is left behind: the next error is the same.
         assert_eq!(call.enqueue().expect_err("another type").message, message);
@@ -444,7 +444,10 @@ fn no_example_and_very_many_are_no_crash() {
 
     let error = model.prepare("fp32", &[vec![0, 2]]).expect_err("no example");
     assert_eq!(error.code, ErrorCode::Unsupported);
-    assert_eq!(error.message, "OpenVINO takes no axis of size 0, and the shapes are [[0, 2]]");
+    assert_eq!(
+        error.message,
+        "OpenVINO does not support an axis of size 0; the shapes are [[0, 2]]"
+    );
 
     let many: Vec<f32> = (0..1 << 20).map(|number| number as f32).collect();
     let session = model.prepare("fp32", &[vec![1 << 19, 2]]).expect("a session");

@@ -126,7 +126,7 @@ impl OnnxFile {
             if size < *needed {
                 let path = path.display();
                 return Err(damaged(&format!(
-                    "its weights are cut off: {path} has {size} bytes of {needed}"
+                    "its weights are truncated: {path} has {size} bytes of {needed}"
                 )));
             }
         }
@@ -336,7 +336,8 @@ impl Scan {
                 }
             };
             let field_end = self.at.checked_add(length).filter(|field_end| *field_end <= end);
-            let field_end = field_end.ok_or_else(|| damaged("is cut off, or not an ONNX model"))?;
+            let field_end =
+                field_end.ok_or_else(|| damaged("is truncated, or not an ONNX model"))?;
             match message.child(field) {
                 Some(child) if tag & 7 == 2 => self.child(child, field_end, depth + 1)?,
                 // A list of sizes in one stretch.
@@ -448,7 +449,7 @@ impl Scan {
         for shift in (0..64).step_by(7) {
             let mut byte = [0];
             if self.at >= end {
-                return Err(damaged("is cut off, or not an ONNX model"));
+                return Err(damaged("is truncated, or not an ONNX model"));
             }
             self.file.read_exact(&mut byte)?;
             self.at += 1;
