@@ -58,7 +58,7 @@ pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
-    OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
+    Marks, OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,
 };
 pub use table::{Cell, Table, Views};

@@ -65,6 +65,7 @@ fn samples(edges_ns: &[u64]) -> Message {
         items_per_query: 2,
         lane: 0,
         times,
+        marks: None,
     })
 }
 
@@ -247,7 +248,7 @@ fn another_version_of_the_worker_is_refused() {
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "refused version: the worker speaks protocol 4, this host speaks 3; they are installed \
+        "refused version: the worker speaks protocol 5, this host speaks 4; they are installed \
          together, so reinstall both"
     );
 }

@@ -853,7 +853,7 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
         compile(&folder, "newer", "void *tare_backend_v2(void *host) { return host; }", &[]);
     assert_eq!(
         refuse(&newer).1,
-        "refused version: the plugin speaks ABI 2, this host speaks 1.0; update the host"
+        "refused version: the plugin speaks ABI 2, this host speaks 1.1; update the host"
     );
 
     let refusing = r#"

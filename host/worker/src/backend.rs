@@ -38,6 +38,8 @@ pub(crate) fn describe(
         engine: description.engine,
         engine_version: description.engine_version,
         abi: backend.abi_version(),
+        // A newer plugin may have modes that this host has no name for and cannot ask for.
+        modes: description.modes().iter().filter_map(|name| name.parse().ok()).collect(),
         extensions: description.extensions,
         devices: devices.collect(),
     })

@@ -374,12 +374,15 @@ fn shown(dimensions: &[Dimension]) -> String {
 mod tests {
     use std::path::PathBuf;
 
+    use plugin_api::client::ValueKind;
+
     use super::*;
     use crate::npy::tests::write;
     use crate::tests::case;
 
     fn tensor(name: &str, dtype: DataType, dimensions: Vec<Dimension>) -> TensorInfo {
-        TensorInfo { name: name.into(), dtype: Some(dtype), dimensions: Some(dimensions) }
+        let kind = ValueKind::Tensor;
+        TensorInfo { name: name.into(), dtype: Some(dtype), dimensions: Some(dimensions), kind }
     }
 
     fn dynamic(name: &str) -> Dimension {
@@ -471,7 +474,8 @@ mod tests {
         insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"input: `image` from good.npy: the model's first axis is fixed at 1, the case wants a batch of 8; export the model with a dynamic batch axis, or leave this batch size out");
 
         let mut two = images();
-        two.inputs.push(TensorInfo { name: "other".into(), dtype: None, dimensions: None });
+        let other = tensor("other", DataType::F32, Vec::new());
+        two.inputs.push(TensorInfo { dtype: None, dimensions: None, ..other });
         let short = write("short.npy", "|u1", "(2,)", &[0; 2]);
         insta::assert_snapshot!(refusal(&files(1, &[("image", good), ("other", short)], None), &two), @"input: `image` has 3 examples, and `other` has 2");
     }
@@ -511,7 +515,8 @@ mod tests {
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
         insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"input: the model's first axis is fixed at 4, the case wants a batch of 2; export the model with a dynamic batch axis, or leave this batch size out");
         assert!(Examples::new(&drawn(4, &[]), &fixed).is_ok(), "the batch that it is fixed at");
-        let unknown = TensorInfo { name: "x".into(), dtype: None, dimensions: None };
+        let unknown =
+            TensorInfo { dtype: None, dimensions: None, ..tensor("x", DataType::F32, Vec::new()) };
         let unknown = ModelInfo { inputs: vec![unknown], outputs: Vec::new() };
         insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: `x`: the model does not say which shape it has, so it cannot be drawn; give it a file");
     }

@@ -851,6 +851,7 @@ impl Observer for Sending<'_> {
             items_per_query: sink.items_per_query,
             lane: block.lane,
             times,
+            marks: None,
         }))
     }
 

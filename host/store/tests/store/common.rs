@@ -210,7 +210,8 @@ pub(crate) fn block(phase: SamplePhase, first_edge: u64, latencies: &[u64]) -> S
     for latency in latencies {
         edges_ns.push(edges_ns[edges_ns.len() - 1] + latency);
     }
-    SampleBlock { phase, items_per_query: 8, lane: 0, times: SampleTimes::Chain(edges_ns) }
+    let times = SampleTimes::Chain(edges_ns);
+    SampleBlock { phase, items_per_query: 8, lane: 0, times, marks: None }
 }
 
 pub(crate) fn latencies(index: u64, count: u64) -> Vec<u64> {

@@ -139,7 +139,7 @@ fn sample_blocks() -> impl Strategy<Value = Vec<SampleBlock>> {
             Just(SamplePhase::Measured)
         ];
         (phase, any::<u64>(), 0..4_u32, times).prop_map(|(phase, items_per_query, lane, times)| {
-            SampleBlock { phase, items_per_query, lane, times }
+            SampleBlock { phase, items_per_query, lane, times, marks: None }
         })
     };
     let chains = block(edges().prop_map(SampleTimes::Chain).boxed());
