@@ -13,7 +13,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, DeviceInfo, Mode};
+use crate::backend::DeviceInfo;
+use crate::case::CaseSpec;
+use crate::key::Mode;
 use crate::outcome::{Failure, Phase, WorkerReport};
 use crate::sample::{Marks, OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
 
