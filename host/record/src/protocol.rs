@@ -97,9 +97,16 @@ pub enum Message {
     },
     /// It has entered a phase.
     Entered(Phase),
-    /// It is alive and making progress. Sent at most once in a tenth of the time-out, and from the timed
-    /// part only if the backend says so within a run.
+    /// It is alive and making progress. Sent at most once in a tenth of the time-out, and never
+    /// from the timed part.
     Progress,
+    /// Its backend says within a call that the work goes on. Sent at most once in a tenth of the time-out.
+    Working {
+        /// Part of the call that is done, 0 to 1, if that is known.
+        part: Option<f64>,
+        /// What is being done; may be empty.
+        doing: String,
+    },
     /// Its backend can be asked to end what is under way: [`CANCEL`] on standard input does.
     Cancellable,
     /// Answer to [`Request::Describe`].
@@ -122,6 +129,7 @@ enum Control {
     Hello { protocol_version: u32 },
     Entered(Phase),
     Progress,
+    Working { part: Option<f64>, doing: String },
     Cancellable,
     Described(Box<BackendDescription>),
     Finished(Box<WorkerReport>),
@@ -223,6 +231,7 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Hello { protocol_version } => Control::Hello { protocol_version },
         Message::Entered(phase) => Control::Entered(phase),
         Message::Progress => Control::Progress,
+        Message::Working { part, doing } => Control::Working { part, doing },
         Message::Cancellable => Control::Cancellable,
         Message::Described(description) => Control::Described(description),
         Message::Finished(report) => Control::Finished(report),
@@ -241,6 +250,7 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Hello { protocol_version } => Message::Hello { protocol_version },
         Control::Entered(phase) => Message::Entered(phase),
         Control::Progress => Message::Progress,
+        Control::Working { part, doing } => Message::Working { part, doing },
         Control::Cancellable => Message::Cancellable,
         Control::Described(description) => Message::Described(description),
         Control::Finished(report) => Message::Finished(report),
@@ -504,6 +514,7 @@ mod tests {
             Message::Hello { protocol_version: 1 },
             Message::Entered(Phase::WarmUp),
             Message::Progress,
+            Message::Working { part: Some(0.5), doing: "compiling".into() },
             Message::Cancellable,
             Message::Kept,
             Message::Samples(block),

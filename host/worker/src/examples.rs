@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use host_record::{CaseSpec, Failure, InputSource, SyntheticInput};
-use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, TensorInfo};
+use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, TensorInfo, ValueKind};
 
 use crate::failure::input;
 use crate::npy::NpyFile;
@@ -54,6 +54,17 @@ impl Examples {
         let batch = u64::from(case.key.batch);
         if batch == 0 {
             return Err(input("a batch of no examples"));
+        }
+        for TensorInfo { name, kind, dtype, .. } in &model.inputs {
+            if *kind != ValueKind::Tensor {
+                let kind = kind.name();
+                return Err(input(format!("`{name}` is a {kind}, and only tensors can be given")));
+            }
+            if dtype.is_some_and(DataType::is_text) {
+                return Err(input(format!(
+                    "`{name}` takes texts, which can neither be drawn nor read from a file"
+                )));
+            }
         }
         let (inputs, count, labels) = match &case.inputs {
             InputSource::Files { inputs: files, labels } => {
@@ -373,8 +384,6 @@ fn shown(dimensions: &[Dimension]) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
-
-    use plugin_api::client::ValueKind;
 
     use super::*;
     use crate::npy::tests::write;

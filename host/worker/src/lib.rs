@@ -12,6 +12,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 */
 
 mod backend;
+mod cancel;
 mod clock;
 mod connection;
 mod device_state;
@@ -25,6 +26,7 @@ mod files;
 mod lanes;
 mod library;
 mod load;
+mod marks;
 mod measurement;
 mod model;
 mod npy;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::tensor::{self, Tensor, TensorData, TextData};
 use super::{Error, Result, SessionInner, ShapeBounds};
 use crate::abi;
-use crate::types::DataType;
+use crate::types::{DataType, ValueKind};
 
 /// A run of a session, ready to be made again and again: inputs stay on the device, outputs are
 /// written over.
@@ -182,14 +182,15 @@ impl Call {
         tensor::read_texts(&self.session.model, handle, dtype, shape)
     }
 
-    /// The element type that an output of the latest run has, waiting for it if it was enqueued.
+    /// What an output of the latest run is, and its element type if it is a tensor. Waits for the run if it
+    /// was enqueued.
     ///
     /// # Errors
     ///
-    /// As for [`Call::read_output`]; texts have a type, too.
-    pub fn output_type(&mut self, index: usize) -> Result<DataType> {
+    /// Where there is no such output or no run has been made, or what the backend says.
+    pub fn output_kind(&mut self, index: usize) -> Result<(ValueKind, Option<DataType>)> {
         let handle = self.output(index)?;
-        Ok(tensor::describe(&self.session.model, handle)?.0)
+        tensor::kind(&self.session.model, handle)
     }
 
     /// Takes an output of the latest run away, to be an input elsewhere; the next run makes a new

@@ -221,10 +221,21 @@ pub(super) fn destroy(model: &ModelInner, handle: *mut abi::Tensor) {
     let _ = invoke!(model.backend.functions, tensor_destroy, &raw mut args);
 }
 
-pub(super) fn describe(
+/// What is behind a handle, and its element type if it is a tensor.
+pub(super) fn kind(
     model: &ModelInner,
     handle: *mut abi::Tensor,
-) -> Result<(DataType, Vec<i64>)> {
+) -> Result<(ValueKind, Option<DataType>)> {
+    let args = described(model, handle)?;
+    let kind = ValueKind::from_abi(args.kind);
+    let dtype = DataType::from_abi(args.dtype).filter(|_| kind == ValueKind::Tensor);
+    Ok((kind, dtype))
+}
+
+fn described(
+    model: &ModelInner,
+    handle: *mut abi::Tensor,
+) -> Result<abi::TensorDescribeArgs> {
     let mut args = abi::TensorDescribeArgs {
         struct_size: size_of::<abi::TensorDescribeArgs>(),
         tensor: handle,
@@ -235,6 +246,14 @@ pub(super) fn describe(
         unused: 0,
     };
     invoke!(model.backend.functions, tensor_describe, &raw mut args)?;
+    Ok(args)
+}
+
+pub(super) fn describe(
+    model: &ModelInner,
+    handle: *mut abi::Tensor,
+) -> Result<(DataType, Vec<i64>)> {
+    let args = described(model, handle)?;
     let kind = ValueKind::from_abi(args.kind);
     if kind != ValueKind::Tensor {
         let message = format!("it is a {}, not a tensor", kind.name());

@@ -281,7 +281,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// Takes its time, and ends early if it is asked to.
+    /// Takes its time, and ends early if it is asked to, which it also says on standard error: whoever has
+    /// asked may not wait for the answer.
+    #[expect(clippy::print_stderr, reason = "tests look for it")]
     fn take_long(&self, phase: Phase) -> Result<()> {
         const STEP: Duration = Duration::from_millis(5);
 
@@ -294,6 +296,7 @@ impl Plan {
             }
             if CANCELLED.load(Ordering::Relaxed) != cancelled {
                 let message = format!("asked to end in phase {phase}");
+                eprintln!("{message}");
                 return Err(Error::new(ErrorCode::Cancelled, message));
             }
             if let Some(progress) = &self.progress {
