@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
-use crate::key::Mode;
 use crate::outcome::{Failure, Phase, WorkerReport};
 use crate::sample::{Marks, OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
 
@@ -81,8 +80,6 @@ pub struct BackendDescription {
     pub abi: (u32, u32),
     /// Names of the extensions that it offers.
     pub extensions: Vec<String>,
-    /// Modes in which it runs models.
-    pub modes: Vec<Mode>,
     /// Devices.
     pub devices: Vec<DeviceInfo>,
 }

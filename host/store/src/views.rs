@@ -16,7 +16,7 @@ use host_record::{Outcome, Table, Views};
 
 use crate::database::{
     MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory, migrate,
-    operators_view, pattern_literal, samples_view, table, user_query,
+    COLUMNS_OF_MARKS, operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -74,6 +74,7 @@ impl RunViews {
             "parse_path(filename)[-3]",
             samples.as_deref().unwrap_or_default(),
             samples.is_some(),
+            COLUMNS_OF_MARKS,
         );
         let outputs = match parquet_files(&path, CaseFile::Outputs, &lost)? {
             Some(files) => format!(

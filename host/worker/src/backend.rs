@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use host_measure::Target;
 use host_record::protocol::BackendDescription;
-use host_record::{DeviceInfo, Phase};
+use host_record::{DeviceInfo, Mode, Phase};
 use plugin_api::client::{
     Call, DataType, Error, Model, ModelInfo, Session, Tensor, TensorData, TensorInfo, TextData,
     ValueKind,
@@ -32,7 +32,11 @@ pub(crate) fn describe(
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
     connection.enter(Phase::Devices)?;
     let devices = backend.devices().map_err(failure::backend(Phase::Devices))?;
+    // A newer plugin may have modes that this host has no name for and cannot ask for.
+    let modes: Vec<Mode> =
+        description.modes().iter().filter_map(|name| name.parse().ok()).collect();
     let devices = devices.into_iter().map(|device| DeviceInfo {
+        modes: modes.clone(),
         id: device.id,
         kind: device.kind,
         name: device.name,
@@ -47,8 +51,6 @@ pub(crate) fn describe(
         engine: description.engine,
         engine_version: description.engine_version,
         abi: backend.abi_version(),
-        // A newer plugin may have modes that this host has no name for and cannot ask for.
-        modes: description.modes().iter().filter_map(|name| name.parse().ok()).collect(),
         extensions: description.extensions,
         devices: devices.collect(),
     })

@@ -167,6 +167,7 @@ mod tests {
                 kind: "cpu".into(),
                 name: String::new(),
                 memory_bytes: None,
+                modes: vec![Mode::Inference],
                 precisions: vec![Precision::Fp32],
                 attributes: BTreeMap::new(),
             },

@@ -646,7 +646,7 @@ typedef struct tare_marks {
 } tare_marks;
 
 /* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
- * except load, on any thread, several at the same time: on one model without limit, on one session and
+ * except load, and those of tare_marks, on any thread, several at the same time: on one model without limit, on one session and
  * the outputs that it writes by one thread at a time. A tensor that is nobody's output may be an input
  * of several. Handles are ended on any thread, once nobody else uses them. */
 #define TARE_EXTENSION_THREADS "tare/threads/1"

@@ -264,6 +264,7 @@ fn small_structs_are_refused(suite: &Suite, _: &Fixture) -> Outcome {
         version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
         context: std::ptr::null_mut(),
         refuse: Some(ignore),
+        progress: None,
     };
     // SAFETY: whoever made the suite vouches for the entry point.
     let table = unsafe { (suite.entry)(&raw const host) };

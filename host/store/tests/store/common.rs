@@ -81,6 +81,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
             kind: "cpu".into(),
             name: "Test Processor".into(),
             memory_bytes: None,
+            modes: vec![Mode::Inference],
             precisions: vec![Precision::Fp32],
             attributes: BTreeMap::new(),
         },
