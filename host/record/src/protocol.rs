@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
 use crate::outcome::{Failure, Phase, WorkerReport};
-use crate::sample::{Marks, OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
+use crate::sample::{
+    Marks, OutputBlock, OutputValues, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes,
+};
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
@@ -418,6 +420,19 @@ struct OutputHeader {
     name: String,
     first_example: u64,
     width: u64,
+    values: ValueType,
+}
+
+/// How the values of a block are written.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ValueType {
+    /// Little-endian 32-bit floats.
+    Numbers,
+    /// A byte each.
+    Booleans,
+    /// A JSON array.
+    Texts,
 }
 
 fn encode_outputs(block: &OutputBlock) -> io::Result<Vec<u8>> {
@@ -425,11 +440,22 @@ fn encode_outputs(block: &OutputBlock) -> io::Result<Vec<u8>> {
         name: block.name.clone(),
         first_example: block.first_example,
         width: block.width,
+        values: match block.values {
+            OutputValues::Numbers(_) => ValueType::Numbers,
+            OutputValues::Booleans(_) => ValueType::Booleans,
+            OutputValues::Texts(_) => ValueType::Texts,
+        },
     };
     let mut payload = serde_json::to_vec(&header)?;
     payload.push(b'\n');
-    for value in &block.values {
-        payload.extend_from_slice(&value.to_le_bytes());
+    match &block.values {
+        OutputValues::Numbers(values) => {
+            payload.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        OutputValues::Booleans(values) => {
+            payload.extend(values.iter().map(|value| u8::from(*value)));
+        }
+        OutputValues::Texts(values) => serde_json::to_writer(&mut payload, values)?,
     }
     Ok(payload)
 }
@@ -439,17 +465,27 @@ fn decode_outputs(payload: &[u8]) -> io::Result<OutputBlock> {
     let end = end.ok_or_else(|| invalid("an output block without a header"))?;
     let header: OutputHeader =
         serde_json::from_slice(&payload[..end]).map_err(|error| invalid(error.to_string()))?;
-    let (words, remainder) = payload[end + 1..].as_chunks::<4>();
-    if !remainder.is_empty() {
-        return Err(invalid("an output block of a fractional length"));
-    }
+    let body = &payload[end + 1..];
+    let values = match header.values {
+        ValueType::Numbers => {
+            let (words, remainder) = body.as_chunks::<4>();
+            if !remainder.is_empty() {
+                return Err(invalid("an output block of a fractional length"));
+            }
+            OutputValues::Numbers(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
+        }
+        ValueType::Booleans => OutputValues::Booleans(body.iter().map(|byte| *byte != 0).collect()),
+        ValueType::Texts => OutputValues::Texts(
+            serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?,
+        ),
+    };
     let whole = usize::try_from(header.width)
-        .is_ok_and(|width| width > 0 && words.len().is_multiple_of(width));
+        .is_ok_and(|width| width > 0 && values.len().is_multiple_of(width));
     if !whole {
         return Err(invalid(format!(
             "output `{}`: {} values are not whole examples of {} values",
             header.name,
-            words.len(),
+            values.len(),
             header.width
         )));
     }
@@ -457,7 +493,7 @@ fn decode_outputs(payload: &[u8]) -> io::Result<OutputBlock> {
         name: header.name,
         first_example: header.first_example,
         width: header.width,
-        values: words.iter().map(|word| f32::from_le_bytes(*word)).collect(),
+        values,
     })
 }
 
@@ -504,7 +540,15 @@ mod tests {
             name: "a\nb".into(),
             first_example: 3,
             width: 2,
-            values: vec![0.5, f32::INFINITY, -0.0, 1e-40],
+            values: vec![0.5, f32::INFINITY, -0.0, 1e-40].into(),
+        };
+        let booleans = OutputBlock {
+            values: OutputValues::Booleans(vec![true, false]),
+            ..outputs.clone()
+        };
+        let texts = OutputBlock {
+            values: OutputValues::Texts(vec!["a\n\"b\"".into(), String::new()]),
+            ..outputs.clone()
         };
         let failure = Failure::TimedOut { phase: Phase::Load, limit_ns: 1 };
         for message in [
@@ -519,6 +563,8 @@ mod tests {
             Message::Samples(unnamed),
             Message::Samples(scheduled),
             Message::Outputs(outputs),
+            Message::Outputs(booleans),
+            Message::Outputs(texts),
             Message::Failed(failure),
         ] {
             assert_eq!(round_trip(&message), message);
@@ -547,8 +593,9 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
             error.to_string()
         };
-        let outputs = |width, values| {
-            Message::Outputs(OutputBlock { name: "logits".into(), first_example: 0, width, values })
+        let outputs = |width, values: Vec<f32>| {
+            let (name, values) = ("logits".into(), values.into());
+            Message::Outputs(OutputBlock { name, first_example: 0, width, values })
         };
         let said = refused(&outputs(2, vec![1.0; 3]));
         assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");

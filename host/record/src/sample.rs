@@ -212,6 +212,52 @@ pub struct OutputBlock {
     pub first_example: u64,
     /// Values per example: the product of the output's axes after the first.
     pub width: u64,
-    /// `examples * width` values, widened or rounded to 32-bit floats.
-    pub values: Vec<f32>,
+    /// `examples * width` values.
+    pub values: OutputValues,
+}
+
+/// Values of an output.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OutputValues {
+    /// Numbers, widened or rounded to 32-bit floats.
+    Numbers(Vec<f32>),
+    /// Booleans.
+    Booleans(Vec<bool>),
+    /// Texts.
+    Texts(Vec<String>),
+}
+
+impl OutputValues {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Numbers(values) => values.len(),
+            Self::Booleans(values) => values.len(),
+            Self::Texts(values) => values.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends values of the same type. Whether they are.
+    pub fn extend(&mut self, more: Self) -> bool {
+        match (self, more) {
+            (Self::Numbers(values), Self::Numbers(more)) => values.extend(more),
+            (Self::Booleans(values), Self::Booleans(more)) => values.extend(more),
+            (Self::Texts(values), Self::Texts(more)) => values.extend(more),
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl From<Vec<f32>> for OutputValues {
+    fn from(values: Vec<f32>) -> Self {
+        Self::Numbers(values)
+    }
 }

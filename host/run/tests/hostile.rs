@@ -75,7 +75,8 @@ fn report() -> Message {
 
 #[test]
 fn a_worker_that_keeps_the_protocol_finishes() {
-    let outputs = OutputBlock { name: "y".into(), first_example: 0, width: 1, values: vec![0.5] };
+    let values = vec![0.5].into();
+    let outputs = OutputBlock { name: "y".into(), first_example: 0, width: 1, values };
     let frames = [
         hello(),
         Message::Entered(Phase::Measure),
@@ -114,7 +115,7 @@ fn a_last_word_that_takes_long_to_read_counts() {
 #[test]
 fn outputs_that_fit_into_no_table_break_the_protocol() {
     let block = |first_example, width: u64| {
-        let values = vec![0.0; width as usize];
+        let values = vec![0.0; width as usize].into();
         Message::Outputs(OutputBlock { name: "y".into(), first_example, width, values })
     };
     for blocks in [[block(0, 1), block(1, 2)], [block(0, 1), block(3, 1)]] {

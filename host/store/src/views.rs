@@ -79,10 +79,12 @@ impl RunViews {
         let outputs = match parquet_files(&path, CaseFile::Outputs, &lost)? {
             Some(files) => format!(
                 "SELECT split_part(parse_filename(filename), '.', 1) AS case_id, example::BIGINT AS example, \
-                 output::VARCHAR AS output, values FROM read_parquet({files}, filename = true)"
+                 output::VARCHAR AS output, values, booleans, texts \
+                 FROM read_parquet({files}, filename = true)"
             ),
             None => "SELECT NULL::VARCHAR AS case_id, NULL::BIGINT AS example, \
-                     NULL::VARCHAR AS output, NULL::FLOAT[] AS values WHERE false"
+                     NULL::VARCHAR AS output, NULL::FLOAT[] AS values, NULL::BOOLEAN[] AS booleans, \
+                     NULL::VARCHAR[] AS texts WHERE false"
                 .into(),
         };
         let operators = operators_view(parquet_files(&path, CaseFile::Profile, &lost)?.as_deref());

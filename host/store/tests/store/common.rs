@@ -229,7 +229,7 @@ pub(crate) fn write_case(writer: &mut RunWriter, index: u64, queries: u64) {
     }
     for example in 0..3 {
         for name in ["logits", "embedding"] {
-            let values = vec![example as f32, -0.5, f32::INFINITY];
+            let values = vec![example as f32, -0.5, f32::INFINITY].into();
             let block = OutputBlock { name: name.into(), first_example: example, width: 3, values };
             writer.outputs(&block).expect("outputs");
         }

@@ -222,11 +222,12 @@ fn outputs_with_a_hole_are_an_error_that_says_where() {
     let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
     writer.case_started(&spec(0)).expect("a started case");
     for first_example in [0, 2] {
-        let values = vec![1.0; 2];
+        let values = vec![1.0; 2].into();
         let block = OutputBlock { name: "y".into(), first_example, width: 2, values };
         writer.outputs(&block).expect("outputs");
     }
-    let uneven = OutputBlock { name: "y".into(), first_example: 3, width: 2, values: vec![1.0; 3] };
+    let values = vec![1.0; 3].into();
+    let uneven = OutputBlock { name: "y".into(), first_example: 3, width: 2, values };
     assert!(matches!(writer.outputs(&uneven), Err(StoreError::Parquet { .. })));
     let record = record(&spec(0), Outcome::Finished(Box::new(report())));
     writer.case_finished(&record).expect("a finished case");

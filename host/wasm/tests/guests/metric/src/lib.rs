@@ -111,6 +111,8 @@ fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
             ColumnData::Signed(values) => values.iter().sum::<i64>() as f64,
             ColumnData::Single(values) => f64::from(values.iter().sum::<f32>()),
             ColumnData::Double(values) => values.iter().sum::<f64>(),
+            ColumnData::Boolean(values) => values.iter().filter(|value| **value).count() as f64,
+            ColumnData::Text(values) => values.iter().map(String::len).sum::<usize>() as f64,
         });
         let (unit, width) = columns
             .column(name)
