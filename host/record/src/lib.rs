@@ -64,8 +64,8 @@ pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
-    Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
-    TensorType,
+    Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes,
+    ScheduledTimes, TensorData, TensorType,
 };
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use table::{Cell, Table, Views};

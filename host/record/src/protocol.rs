@@ -542,10 +542,8 @@ mod tests {
             width: 2,
             values: vec![0.5, f32::INFINITY, -0.0, 1e-40].into(),
         };
-        let booleans = OutputBlock {
-            values: OutputValues::Booleans(vec![true, false]),
-            ..outputs.clone()
-        };
+        let booleans =
+            OutputBlock { values: OutputValues::Booleans(vec![true, false]), ..outputs.clone() };
         let texts = OutputBlock {
             values: OutputValues::Texts(vec!["a\n\"b\"".into(), String::new()]),
             ..outputs.clone()

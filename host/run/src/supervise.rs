@@ -124,7 +124,8 @@ pub(crate) fn supervise<E>(
     };
 
     if watch.cancellable
-        && let Some(Conclusion::Interrupted | Conclusion::Failed(Failure::TimedOut { .. })) = &decided
+        && let Some(Conclusion::Interrupted | Conclusion::Failed(Failure::TimedOut { .. })) =
+            &decided
     {
         tracing::debug!(phase = %watch.phase, "asking the backend to end what is under way");
         worker.cancel(CANCEL_GRACE);

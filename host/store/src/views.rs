@@ -15,8 +15,8 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Outcome, Table, Views};
 
 use crate::database::{
-    MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory, migrate,
-    COLUMNS_OF_MARKS, operators_view, pattern_literal, samples_view, table, user_query,
+    COLUMNS_OF_MARKS, MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory,
+    migrate, operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;

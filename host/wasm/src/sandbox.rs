@@ -210,9 +210,8 @@ impl Sandbox {
             .collect();
         let mut columns = Vec::new();
         let mut others = Vec::new();
-        let wanted = |column: &&Column| {
-            plugin.columns.iter().any(|asked| asks_for(asked, &column.name))
-        };
+        let wanted =
+            |column: &&Column| plugin.columns.iter().any(|asked| asks_for(asked, &column.name));
         for column in case.columns.iter().filter(wanted) {
             let Column { name, unit, width, data } = column;
             let other = |values| OtherColumn {

@@ -149,11 +149,12 @@ impl BackendTarget {
     ) -> Result<Vec<(String, TensorData)>, Error> {
         self.session.synchronise()?;
         let outputs = model.outputs.iter().enumerate();
-        let read = |(index, info): (usize, &TensorInfo)| match Answer::read(&mut self.calls[0], index) {
-            Ok(Answer::Numbers(data)) => Some(Ok((info.name.clone(), data))),
-            Ok(Answer::Texts(_) | Answer::NotATensor(_)) => None,
-            Err(error) => Some(Err(error)),
-        };
+        let read =
+            |(index, info): (usize, &TensorInfo)| match Answer::read(&mut self.calls[0], index) {
+                Ok(Answer::Numbers(data)) => Some(Ok((info.name.clone(), data))),
+                Ok(Answer::Texts(_) | Answer::NotATensor(_)) => None,
+                Err(error) => Some(Err(error)),
+            };
         outputs.filter_map(read).collect()
     }
 

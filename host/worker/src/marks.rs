@@ -100,12 +100,7 @@ pub(crate) struct MarkedTarget<'a, T> {
 }
 
 impl<'a, T: BorrowMut<BackendTarget>> MarkedTarget<'a, T> {
-    pub(crate) fn new(
-        target: T,
-        marking: &Marking,
-        clock: &'a SystemClock,
-        log: MarkLog,
-    ) -> Self {
+    pub(crate) fn new(target: T, marking: &Marking, clock: &'a SystemClock, log: MarkLog) -> Self {
         Self {
             target,
             run: marking.run,

@@ -1,9 +1,7 @@
 //! Outputs of the model, as metrics get them, and how much of them is NaN.
 
 use half::{bf16, f16};
-use host_record::{
-    InvalidKind, InvalidReason, OutputBlock, OutputValues, Warning, WarningKind,
-};
+use host_record::{InvalidKind, InvalidReason, OutputBlock, OutputValues, Warning, WarningKind};
 use plugin_api::client::{DataType, TensorData};
 
 use crate::backend::Answer;
@@ -81,12 +79,13 @@ impl Cut<'_> {
         }
         let per_block = BLOCK_BYTES / bytes / width;
         let kept = &values[..width * examples.min(batch) as usize];
-        let blocks = kept.chunks(per_block * width).enumerate().map(|(index, values)| OutputBlock {
-            name: name.into(),
-            first_example: first_example + (index * per_block) as u64,
-            width: width as u64,
-            values: own(values),
-        });
+        let blocks =
+            kept.chunks(per_block * width).enumerate().map(|(index, values)| OutputBlock {
+                name: name.into(),
+                first_example: first_example + (index * per_block) as u64,
+                width: width as u64,
+                values: own(values),
+            });
         Ok(blocks.collect())
     }
 }

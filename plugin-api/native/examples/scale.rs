@@ -5,8 +5,7 @@
 
 use plugin_api::backend::{
     Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
-    LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, ValueKind,
-    View,
+    LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, ValueKind, View,
 };
 
 const WIDTH: u64 = 4;

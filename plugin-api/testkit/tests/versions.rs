@@ -74,7 +74,8 @@ fn older() -> String {
 fn newer() -> String {
     let mut header = today();
     for layout in LAYOUTS.iter().filter(|layout| layout.v1_size.is_some()) {
-        header = change_body(&header, layout.name, |body| format!("{body}    uint64_t newer[2];\n"));
+        header =
+            change_body(&header, layout.name, |body| format!("{body}    uint64_t newer[2];\n"));
     }
     let grown = |layout: &Layout| layout.size + if layout.v1_size.is_some() { 16 } else { 0 };
     with_version(&header, abi::MINOR + 1, grown)
@@ -114,8 +115,7 @@ fn backends_of_other_versions_conform() {
 }
 
 /// `check_backend` of `host.c`.
-type CheckBackend =
-    unsafe extern "C" fn(entry: abi::Entry, path: *const c_char) -> *const c_char;
+type CheckBackend = unsafe extern "C" fn(entry: abi::Entry, path: *const c_char) -> *const c_char;
 
 #[test]
 fn hosts_of_other_versions_are_served() {
@@ -123,8 +123,8 @@ fn hosts_of_other_versions_are_served() {
     let in_c = build("scale.c", folder.path(), &[]);
     let in_cpp = build("scale.cpp", folder.path(), &[]);
     // SAFETY: they are our own, and nobody else has loaded these copies.
-    let [in_c, in_cpp] = [in_c, in_cpp]
-        .map(|path| unsafe { libloading::Library::new(path) }.expect("a library"));
+    let [in_c, in_cpp] =
+        [in_c, in_cpp].map(|path| unsafe { libloading::Library::new(path) }.expect("a library"));
     // SAFETY: this is the entry points' type.
     let [c_entry, cpp_entry] = [&in_c, &in_cpp].map(|library| unsafe {
         *library.get::<abi::Entry>(abi::ENTRY_SYMBOL).expect("an entry point")

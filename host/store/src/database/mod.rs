@@ -327,12 +327,7 @@ pub(crate) const COLUMNS_OF_MARKS: &str =
     ", * EXCLUDE (phase, start_ns, latency_ns, items, scheduled_ns, lane, filename)";
 
 /// A view over files of samples.
-pub(crate) fn samples_view(
-    run_id: &str,
-    files: &str,
-    has_samples: bool,
-    further: &str,
-) -> String {
+pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further: &str) -> String {
     if !has_samples {
         return "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS phase, \
                 NULL::BIGINT AS start_ns, NULL::BIGINT AS latency_ns, NULL::BIGINT AS items, \

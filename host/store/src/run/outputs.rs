@@ -33,11 +33,8 @@ use crate::error::StoreError;
 const BUFFER_VALUES: usize = 8 << 20;
 
 /// The columns of values, by the type of their elements.
-const VALUES: [(&str, DataType); 3] = [
-    ("values", DataType::Float32),
-    ("booleans", DataType::Boolean),
-    ("texts", DataType::Utf8),
-];
+const VALUES: [(&str, DataType); 3] =
+    [("values", DataType::Float32), ("booleans", DataType::Boolean), ("texts", DataType::Utf8)];
 
 fn element(of: &DataType) -> Arc<Field> {
     Arc::new(Field::new("element", of.clone(), false))
@@ -45,10 +42,8 @@ fn element(of: &DataType) -> Arc<Field> {
 
 fn schema() -> SchemaRef {
     let name = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let mut fields = vec![
-        Field::new("example", DataType::UInt64, false),
-        Field::new("output", name, false),
-    ];
+    let mut fields =
+        vec![Field::new("example", DataType::UInt64, false), Field::new("output", name, false)];
     fields.extend(VALUES.map(|(name, of)| Field::new(name, DataType::List(element(&of)), true)));
     Arc::new(Schema::new(fields))
 }

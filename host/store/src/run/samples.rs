@@ -24,9 +24,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    ListBuilder, MapBuilder, MapFieldNames, StringBuilder, UInt64Builder,
-};
+use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder, UInt64Builder};
 use arrow_array::types::Int8Type;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int8Array, ListArray, MapArray, RecordBatch, StringArray,
@@ -122,11 +120,8 @@ struct MarksBuilder {
 
 impl Default for MarksBuilder {
     fn default() -> Self {
-        let names = MapFieldNames {
-            entry: "key_value".into(),
-            key: "key".into(),
-            value: "value".into(),
-        };
+        let names =
+            MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
         let number = |name| Field::new(name, DataType::UInt64, false);
         Self {
             ends: MapBuilder::new(Some(names), StringBuilder::new(), UInt64Builder::new())

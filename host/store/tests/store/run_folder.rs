@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use crate::common::*;
 use host_record::{
     CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Marks, Outcome,
-    OutputBlock, OutputValues, Phase, Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
+    OutputBlock, OutputValues, Phase, Recorder, SampleBlock, SamplePhase, SampleTimes,
+    ScheduledTimes, column,
 };
 use host_store::{
     CaseFile, Counts, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState,
@@ -98,12 +99,8 @@ fn marks_of_queries_are_columns() {
     let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
     writer.case_started(&spec(0)).expect("a started case");
     let phases = || vec!["prefill".to_owned(), "decode".to_owned()];
-    let warm_up = Marks {
-        phases: phases(),
-        ends_ns: vec![3, 5],
-        counts: vec![1],
-        within_ns: vec![4],
-    };
+    let warm_up =
+        Marks { phases: phases(), ends_ns: vec![3, 5], counts: vec![1], within_ns: vec![4] };
     let measured = Marks {
         phases: phases(),
         ends_ns: vec![110, 200, 230, 300],

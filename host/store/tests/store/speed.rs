@@ -5,7 +5,9 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use host_record::{ColumnData, Outcome, OutputBlock, OutputValues, Recorder, SamplePhase, Views, column};
+use host_record::{
+    ColumnData, Outcome, OutputBlock, OutputValues, Recorder, SamplePhase, Views, column,
+};
 use host_store::{Database, ResultsFolder, RunFolder, RunViews};
 
 fn say(what: &str, elapsed: Duration, count: u64, unit: &str) {

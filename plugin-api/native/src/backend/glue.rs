@@ -403,8 +403,7 @@ unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi:
             check_bounds(model, [&bounds.0, &shapes, &bounds.1])?;
             Some(bounds)
         };
-        let bounds =
-            bounds.as_ref().map(|(least, greatest)| ShapeBounds { least, greatest });
+        let bounds = bounds.as_ref().map(|(least, greatest)| ShapeBounds { least, greatest });
         let session =
             loaded.model.prepare(&PrepareRequest { precision, shapes: &shapes, bounds })?;
         if bounds.is_some() {
@@ -684,7 +683,9 @@ unsafe extern "C" fn synchronise<M: Model>(args: *mut abi::SynchroniseArgs) -> *
 
 unsafe extern "C" fn release<M: Model>(args: *mut abi::ReleaseArgs) -> *mut abi::Error {
     // SAFETY: the contract.
-    let body = |args: &mut abi::ReleaseArgs| unsafe { end::<_, PreparedSession<M::Session>>(args.session) };
+    let body = |args: &mut abi::ReleaseArgs| unsafe {
+        end::<_, PreparedSession<M::Session>>(args.session)
+    };
     // SAFETY: the contract.
     unsafe { call(args, body) }
 }

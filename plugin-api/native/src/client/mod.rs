@@ -217,10 +217,7 @@ impl Backend {
     /// # Safety
     ///
     /// As for [`Backend::open`].
-    pub unsafe fn open_with(
-        entry: abi::Entry,
-        on_progress: OnProgress,
-    ) -> Result<Self, OpenError> {
+    pub unsafe fn open_with(entry: abi::Entry, on_progress: OnProgress) -> Result<Self, OpenError> {
         let host = Box::into_raw(Box::new(Host {
             api: abi::HostApi {
                 struct_size: size_of::<abi::HostApi>(),
@@ -471,8 +468,7 @@ impl Model {
             shapes.iter().map(shape).collect()
         };
         let raw = borrow(shapes);
-        let raw_bounds =
-            bounds.map(|bounds| (borrow(&bounds.least), borrow(&bounds.greatest)));
+        let raw_bounds = bounds.map(|bounds| (borrow(&bounds.least), borrow(&bounds.greatest)));
         let (least, greatest) = match &raw_bounds {
             Some((least, greatest)) => (least.as_ptr(), greatest.as_ptr()),
             None => (ptr::null(), ptr::null()),

@@ -232,10 +232,7 @@ pub(super) fn kind(
     Ok((kind, dtype))
 }
 
-fn described(
-    model: &ModelInner,
-    handle: *mut abi::Tensor,
-) -> Result<abi::TensorDescribeArgs> {
+fn described(model: &ModelInner, handle: *mut abi::Tensor) -> Result<abi::TensorDescribeArgs> {
     let mut args = abi::TensorDescribeArgs {
         struct_size: size_of::<abi::TensorDescribeArgs>(),
         tensor: handle,

@@ -559,12 +559,7 @@ pub struct FaultTensor {
 }
 
 impl FaultTensor {
-    fn new(
-        plan: &Rc<Plan>,
-        elements: HostTensor<f32>,
-        kind: ValueKind,
-        ready_at: Instant,
-    ) -> Self {
+    fn new(plan: &Rc<Plan>, elements: HostTensor<f32>, kind: ValueKind, ready_at: Instant) -> Self {
         let texts = || elements.values.iter().map(f32::to_string).collect();
         let texts = (plan.values == Values::Texts).then(texts);
         Self { plan: Rc::clone(plan), elements, texts, kind, ready_at }

@@ -225,8 +225,7 @@ fn texts_are_read_and_made_as_texts() {
     assert_eq!(error.message, "`x` is not a number");
     model.texts(&[3, 1], &["1"]).expect_err("too few");
     let bytes = [0; 32];
-    let view =
-        TensorView { dtype: DataType::STRING, shape: &[2, 1], strides: None, bytes: &bytes };
+    let view = TensorView { dtype: DataType::STRING, shape: &[2, 1], strides: None, bytes: &bytes };
     assert_eq!(model.tensor(view).expect_err("bytes").code, ErrorCode::InvalidArgument);
 }
 

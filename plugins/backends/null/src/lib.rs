@@ -150,11 +150,7 @@ pub struct NullSession {
 
 impl NullSession {
     #[cold]
-    fn answer(
-        &self,
-        input: &HostTensor<f32>,
-        output: &mut Option<Box<HostTensor<f32>>>,
-    ) {
+    fn answer(&self, input: &HostTensor<f32>, output: &mut Option<Box<HostTensor<f32>>>) {
         let batch = if self.any { input.shape[0] } else { self.batch };
         if output.as_ref().is_none_or(|output| output.shape[0] != batch) {
             let zeros = vec![0.0; batch as usize];

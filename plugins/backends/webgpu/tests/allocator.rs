@@ -18,7 +18,13 @@ fn the_allocator_says_that_it_counts_no_bytes() {
     let backend = WebGpuBackend::new(&host).expect("a backend");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
     let options = Options::default();
-    let request = LoadRequest { path: Path::new(path), device: "webgpu:0", threads: None, options, mode: "inference" };
+    let request = LoadRequest {
+        path: Path::new(path),
+        device: "webgpu:0",
+        threads: None,
+        options,
+        mode: "inference",
+    };
     let model = backend.load(&request).expect("a model");
     let request = PrepareRequest { precision: "fp32", shapes: &[&SHAPE], bounds: None };
     let mut session = model.prepare(&request).expect("a session");

@@ -17,7 +17,8 @@ fn load() -> OrtModel {
     let library = Library::get("cpu").expect("ONNX Runtime");
     let options = Options::default();
     let path = Path::new(DIGITS);
-    let request = LoadRequest { path, device: "cpu:0", threads: Some(1), options, mode: "inference" };
+    let request =
+        LoadRequest { path, device: "cpu:0", threads: Some(1), options, mode: "inference" };
     OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model")
 }
 
