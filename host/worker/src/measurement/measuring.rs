@@ -45,7 +45,7 @@ pub(super) fn measure<'a>(
     let watched = Watched { clock, backend, scheduling };
     let marking = Marking::of(case, target.session()).map_err(failure::backend(Phase::Prepare))?;
     let marks: Vec<MarkLog> = match &marking {
-        Some(Marking { phases, .. }) => (0..lanes.get()).map(|_| MarkLog::new(phases)).collect(),
+        Some(marking) => (0..lanes.get()).map(|_| MarkLog::new(&marking.phases)).collect(),
         None => Vec::new(),
     };
     let marks = marks.as_slice();
