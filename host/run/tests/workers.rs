@@ -21,9 +21,9 @@ use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, Gap, GapKind, InputSource,
-    InvalidKind, LatencyLimit, Mode, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet,
-    SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare, Tolerance, WarmUp,
-    WarningKind, WorkerReport, processors_of_list,
+    InvalidKind, LatencyLimit, Mode, Outcome, OutputBlock, OutputValues, Phase, Pin, PlacementRule,
+    QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy,
+    SlowedShare, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
 use tempfile::TempDir;
@@ -594,7 +594,11 @@ fn outputs_come_for_each_example_once() {
     };
     let (report, memory) = finish(case.clone());
     assert_eq!(report.labels, [3, 1, 4, 1, 5]);
-    let outputs: Vec<f32> = memory.outputs.iter().flat_map(|block| block.values.clone()).collect();
+    let numbers = |block: &OutputBlock| match &block.values {
+        OutputValues::Numbers(values) => values.clone(),
+        other => panic!("not numbers: {other:?}"),
+    };
+    let outputs: Vec<f32> = memory.outputs.iter().flat_map(numbers).collect();
     assert_eq!(outputs, values.map(|value| 2.0 * value));
     let starts: Vec<_> = memory.outputs.iter().map(|block| block.first_example).collect();
     assert_eq!(starts, [0, 2, 4]);

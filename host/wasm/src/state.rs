@@ -1,4 +1,4 @@
-//! What belongs to one call: its console, its files, its views, and the imports that use them.
+//! State of one call: its console, its files, its views, and the imports that use them.
 
 use std::rc::Rc;
 
@@ -6,9 +6,9 @@ use host_record::{Cell, Table, Views};
 
 use crate::bindings::metric::tare::plugin::other_columns::OtherColumn;
 use crate::bindings::{metric, recommender, report, run_metric};
-use crate::console::Console;
 use crate::limits::{Limits, Meter};
 use crate::output::Staged;
+use crate::wasi::Console;
 
 /// Lines that a call may write to the host's log.
 const LOG_LINES: usize = 1000;

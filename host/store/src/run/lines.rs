@@ -16,13 +16,13 @@ use host_record::{CaseRecord, RECORD_VERSION};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::durable::{partial, settle};
 use super::header::{PlanLine, RecommendationRecord, ResultRecord};
+use super::{partial, settle};
 use crate::error::StoreError;
 
 /// A last line that a crash cut short.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a crash had cut line {line} of `{}` short; it is left out", .path.display())]
+#[error("a crash truncated line {line} of `{}`; the line is skipped", .path.display())]
 pub struct TornLine {
     /// The file.
     pub path: PathBuf,
