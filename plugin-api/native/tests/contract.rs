@@ -38,7 +38,7 @@ fn a_host_of_another_version_is_refused_with_a_reason() {
     other.abi_major = 2;
     // SAFETY: the host is valid.
     assert!(unsafe { scale::tare_backend_v1(&raw const other) }.is_null());
-    assert_eq!(reason, "it is for ABI 1, the host speaks 2.0");
+    assert_eq!(reason, "it is for ABI 1, the host speaks 2.1");
 
     let mut small = host(&mut reason);
     small.struct_size = 24;
