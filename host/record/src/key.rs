@@ -146,6 +146,9 @@ impl fmt::Display for CaseKey {
         if let Some(length) = self.sequence_length {
             write!(formatter, " · sequence {length}")?;
         }
+        if self.mode != Mode::Inference {
+            write!(formatter, " · {}", self.mode)?;
+        }
         write!(formatter, " · {}", self.load())
     }
 }
