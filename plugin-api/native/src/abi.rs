@@ -681,26 +681,27 @@ const LARGEST_STRUCT: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// What `body` returns, or the size, if it cannot be right.
+/// What `body` returns, or what `wrong_size` makes of a size that cannot be right.
 ///
 /// # Safety
 ///
 /// `pointer` is aligned and points to as many bytes as the struct's `struct_size` says, which nobody else
 /// uses meanwhile.
 #[inline]
-pub unsafe fn with_sized<T: SizedStruct, R, E: From<SizeError>>(
+pub unsafe fn with_sized<T: SizedStruct, R, E>(
     pointer: *mut T,
+    wrong_size: impl Fn(SizeError) -> E,
     body: impl FnOnce(&mut T) -> Result<R, E>,
 ) -> Result<R, E> {
     // SAFETY: every sized struct begins with its size, and the caller vouches for the pointer.
     let given = unsafe { pointer.cast::<usize>().read() };
-    check_size::<T>(given)?;
+    check_size::<T>(given).map_err(&wrong_size)?;
     if given >= size_of::<T>() {
         // SAFETY: it has room for all fields of ours, and the caller vouches for the rest.
         return body(unsafe { &mut *pointer });
     }
     // SAFETY: passed on.
-    let mut copy = unsafe { read_sized(pointer) }?;
+    let mut copy = unsafe { read_sized(pointer) }.map_err(wrong_size)?;
     let result = body(&mut copy)?;
     // SAFETY: `given` bytes are writable, which are fewer than the copy has.
     unsafe {

@@ -105,14 +105,12 @@ pub(super) fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
     }
 }
 
-impl From<abi::SizeError> for Error {
-    #[cold]
-    fn from(error: abi::SizeError) -> Self {
-        let abi::SizeError { given, least } = error;
-        let message =
-            format!("a struct of {given} bytes is smaller than the {least} of ABI 1.0, or absurd");
-        Self::new(ErrorCode::Version, message)
-    }
+#[cold]
+pub(super) fn too_small(error: abi::SizeError) -> Error {
+    let abi::SizeError { given, least } = error;
+    let message =
+        format!("a struct of {given} bytes is smaller than the {least} of ABI 1.0, or absurd");
+    Error::new(ErrorCode::Version, message)
 }
 
 #[cold]
@@ -148,7 +146,7 @@ pub(super) unsafe fn with_arguments<T: SizedStruct, R>(
         return Err(invalid("the arguments are null or misaligned"));
     }
     // SAFETY: they are aligned, and the caller vouches for the rest.
-    unsafe { abi::with_sized(args, body) }
+    unsafe { abi::with_sized(args, too_small, body) }
 }
 
 /// # Safety

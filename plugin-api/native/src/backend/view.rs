@@ -65,7 +65,7 @@ impl<'a> Layout<'a> {
             return Err(invalid("the view is null or misaligned".into()));
         }
         // SAFETY: it is aligned, and the caller vouches for the rest.
-        let raw = unsafe { abi::read_sized(raw) }?;
+        let raw = unsafe { abi::read_sized(raw) }.map_err(super::glue::too_small)?;
         let abi::DType { code, bits, lanes } = raw.dtype;
         let dtype = DataType::from_abi(raw.dtype).ok_or_else(|| {
             invalid(format!("the view's element type is {code}, {bits} bits, {lanes} lanes"))
