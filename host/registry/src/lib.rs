@@ -45,8 +45,6 @@ mod runtime;
 mod search;
 mod strict;
 
-pub use host_hash::sha256_of_file;
-
 pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
 pub use metadata::{Kind, Metadata};

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use host_record::{
     CaseColumns, Column, ColumnData, MetricValue, Recommendation, Table, Views, asks_for,
 };
-use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
 
@@ -17,7 +16,7 @@ use crate::answer;
 use crate::bindings::metric::tare::plugin::other_columns::{OtherColumn, Values};
 use crate::bindings::metric::tare::plugin::types;
 use crate::bindings::run_metric::RunMetricPluginPre;
-use crate::cache::{Cache, hexadecimal};
+use crate::cache::Cache;
 use crate::error::{GuestError, GuestErrorKind};
 use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
 use crate::platform::HugePages;
@@ -125,7 +124,7 @@ impl Sandbox {
         };
         let bytes = read(path).map_err(failed)?;
         plugin::check_header(&bytes).map_err(failed)?;
-        let sha256 = hexadecimal(&Sha256::digest(&bytes));
+        let sha256 = host_hash::sha256(&bytes);
         let component = self.component(&bytes, &sha256).map_err(failed)?;
         let world = plugin::resolve(&self.engine, &component).map_err(failed)?;
         let (description, columns) = self.ask(&name, &world)?;

@@ -6,9 +6,9 @@ use host_record::{Cell, Table, Views};
 
 use crate::bindings::metric::tare::plugin::other_columns::OtherColumn;
 use crate::bindings::{metric, recommender, report, run_metric};
+use crate::console::Console;
 use crate::limits::{Limits, Meter};
 use crate::output::Staged;
-use crate::wasi::Console;
 
 /// Lines that a call may write to the host's log.
 const LOG_LINES: usize = 1000;
