@@ -627,9 +627,9 @@ mod tests {
         insta::assert_snapshot!(messages, @r"
         the library /flag/absent-0.1.0/libbackend_absent.so of plugin `absent` 0.1.0 is missing
           help: build or copy the library for ARCHITECTURE to /flag/absent-0.1.0/libbackend_absent.so
-        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.0.0
+        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.1.0
           help: the plugin is newer than the host: update the host, or install an older version of the plugin
-        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.0.0
+        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.1.0
           help: the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api
         /user/typo/plugin.toml:2: `id`: invalid boolean, expected `true`
           help: fix the line; the guide's page on backends lists every key

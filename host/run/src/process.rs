@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host_record::protocol::{Frame, Message, read_frame};
+use host_record::protocol::{CANCEL, Frame, Message, read_frame};
 
 use crate::platform;
 
@@ -37,6 +37,8 @@ pub(crate) enum Event {
 /// A worker process, which does not outlive this value.
 pub(crate) struct Worker {
     child: Child,
+    /// Its standard input, once the request has been written.
+    stdin: Receiver<ChildStdin>,
     events: Receiver<Event>,
     /// Whether a frame has arrived that is still being decoded.
     decoding: Arc<AtomicBool>,
@@ -65,15 +67,31 @@ impl Worker {
         let (sender, events) = sync_channel(FRAMES_IN_FLIGHT);
         let decoding = Arc::new(AtomicBool::new(false));
         let at_work = Arc::clone(&decoding);
+        let (written, stdin_after) = channel();
         thread::spawn(move || {
             // A worker that does not read its request is found out by its silence, and one that
             // has died by its end: an error here says nothing more.
             let _ = stdin.write_all(&request);
-            drop(stdin);
+            let _ = written.send(stdin);
             read_frames(BufReader::new(stdout), &sender, &at_work);
         });
         let standard_error = StandardError::read(stderr);
-        Ok(Self { child, events, decoding, standard_error, reaped: false })
+        Ok(Self { child, stdin: stdin_after, events, decoding, standard_error, reaped: false })
+    }
+
+    /// Asks the worker to end what is under way, and gives it some time to do so. What it says meanwhile is
+    /// not wanted any more.
+    pub(crate) fn cancel(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let Ok(mut stdin) = self.stdin.try_recv() else { return };
+        if writeln!(stdin, "{CANCEL}").is_err() {
+            return;
+        }
+        // Frames are taken so that the worker does not wait for room in the pipe.
+        while let Some(Event::Frame(_)) =
+            self.next_event(deadline.saturating_duration_since(Instant::now()))
+        {}
+        self.wait_for_end(deadline.saturating_duration_since(Instant::now()));
     }
 
     /// The process id.

@@ -67,6 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 items_per_query: 1,
                 lane: block.lane,
                 times: SampleTimes::Chain(edges.to_vec()),
+                marks: None,
             };
             write_message(&mut nowhere, &Message::Samples(block))
         };

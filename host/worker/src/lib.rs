@@ -12,6 +12,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 */
 
 mod backend;
+mod cancel;
 mod clock;
 mod connection;
 mod device_state;
@@ -25,6 +26,7 @@ mod files;
 mod lanes;
 mod library;
 mod load;
+mod marks;
 mod measurement;
 mod model;
 mod npy;
@@ -165,6 +167,7 @@ mod tests {
                 kind: "cpu".into(),
                 name: String::new(),
                 memory_bytes: None,
+                modes: vec![Mode::Inference],
                 precisions: vec![Precision::Fp32],
                 attributes: BTreeMap::new(),
             },
@@ -204,7 +207,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "refused version: the host speaks protocol 4, this worker speaks 3; they are \
+            "refused version: the host speaks protocol 5, this worker speaks 4; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

@@ -273,6 +273,7 @@ mod tests {
                 kind: "cpu".into(),
                 name: String::new(),
                 memory_bytes: None,
+                modes: vec![host_record::Mode::Inference],
                 precisions: vec![Precision::Fp32],
                 attributes: BTreeMap::new(),
             },

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use plugin_api::backend::{
     self, Description, Device, Dimension, Host, HostTensor, ModelInfo, PrepareRequest, TensorInfo,
-    View, ViewMut,
+    ValueKind, View, ViewMut,
 };
 use plugin_api::client::{Backend, DataType, ErrorCode, LoadRequest, Model, Tensor, TensorView};
 
@@ -46,6 +46,7 @@ impl backend::Backend for EchoBackend {
             engine: "none".into(),
             engine_version: String::new(),
             extensions: Vec::new(),
+            modes: Vec::new(),
         }
     }
 
@@ -70,10 +71,12 @@ impl backend::Model for EchoModel {
             name: name.into(),
             dtype: Some(DataType::F32),
             dimensions: Some(vec![first, Dimension::Dynamic("n".into())]),
+            kind: ValueKind::Tensor,
         };
         let inputs =
             vec![tensor("a", Dimension::Dynamic("n".into())), tensor("b", Dimension::Fixed(2))];
-        let unknown = TensorInfo { name: "echo".into(), dtype: None, dimensions: None };
+        let kind = ValueKind::Tensor;
+        let unknown = TensorInfo { name: "echo".into(), dtype: None, dimensions: None, kind };
         ModelInfo { inputs, outputs: vec![unknown] }
     }
 

@@ -10,10 +10,11 @@
 //! ```
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::glue::{
-    Instance, allocator_with, arguments, guard, handle, profile_with, run_with, text,
+    Instance, allocator_with, call, handle, phase_with, phases_with, profile_with, run_with, text,
 };
 use super::{Backend, Model, Result, Session};
 use crate::abi;
@@ -125,6 +126,88 @@ pub trait Profile: Session {
     fn profile(&mut self, inputs: &[&Self::Tensor]) -> Result<Vec<ProfiledOperator>>;
 }
 
+/// A backend whose calls can be ended before they are done: `tare/cancel/1`.
+///
+/// It is asked on another thread than the one that is busy, so there is no instance to ask.
+pub trait Cancel: Backend {
+    /// Asks all calls that are under way to end soon, each with [`ErrorCode::Cancelled`](super::ErrorCode),
+    /// and returns at once. Calls that begin afterwards are not concerned.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be ended.
+    fn cancel() -> Result<()>;
+}
+
+/// Takes the time of moments within a run, by the host's clock.
+#[derive(Debug)]
+pub struct Mark<'a> {
+    mark: Option<abi::Mark>,
+    context: *mut c_void,
+    /// The call whose moments they are.
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Mark<'_> {
+    /// Something that is counted is complete now, such as a token.
+    #[inline]
+    pub fn now(&mut self) {
+        if let Some(mark) = self.mark {
+            // SAFETY: the call lasts as long as this value, and this is its thread.
+            unsafe { mark(self.context) };
+        }
+    }
+}
+
+/// A session whose runs have phases, or moments that count, such as tokens: `tare/marks/1`.
+pub trait Marks: Session {
+    /// Names of the phases that make up a run, in order, such as `forward`, `backward`, `update`: lower-case
+    /// words, or several joined by hyphens, and at most 16. None: a run is done in one call.
+    fn phases(&self) -> Vec<String>;
+
+    /// Does a phase of a run, and returns when the device is done with it. All phases in order, with the same
+    /// inputs and outputs, do what [`Session::run`] does. Without phases it is asked for phase 0.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`].
+    fn run_phase(
+        &mut self,
+        phase: usize,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+        mark: &mut Mark<'_>,
+    ) -> Result<()>;
+}
+
+/// The table for [`abi::CANCEL`].
+#[must_use]
+pub fn cancel<B: Cancel>() -> NonNull<c_void> {
+    const {
+        NonNull::from_ref(&abi::Cancel {
+            struct_size: size_of::<abi::Cancel>(),
+            cancel: Some(cancel_calls::<B>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::MARKS`].
+#[must_use]
+pub fn marks<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: Marks,
+{
+    const {
+        NonNull::from_ref(&abi::Marks {
+            struct_size: size_of::<abi::Marks>(),
+            phases: Some(name_phases::<B::Model>),
+            run: Some(run_phase::<B::Model>),
+        })
+    }
+    .cast()
+}
+
 /// The table for [`abi::DEVICE_ENERGY`].
 #[must_use]
 pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
@@ -221,27 +304,27 @@ where
     .cast()
 }
 
+// In what follows, "the contract" is that of `plugin_api.h`.
+
 unsafe extern "C" fn read_energy<B: DeviceEnergy>(
     args: *mut abi::DeviceEnergyArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DeviceEnergyArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         // SAFETY: the contract.
         let device = unsafe { text(args.device, "the device") }?;
         args.microjoules = instance.backend.microjoules(device)?;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn read_memory<B: DeviceMemory>(
     args: *mut abi::DeviceMemoryArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DeviceMemoryArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         // SAFETY: the contract.
@@ -250,16 +333,16 @@ unsafe extern "C" fn read_memory<B: DeviceMemory>(
         args.used_bytes = memory.used_bytes;
         args.peak_bytes = memory.peak_bytes.unwrap_or(0);
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn read_state<B: DeviceState>(
     args: *mut abi::DeviceStateArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`. The backend's handle is left alone, since another
-        // thread may be using it.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DeviceStateArgs| {
+        // The backend's handle is left alone, since another thread may be using it.
         // SAFETY: the contract.
         let device = unsafe { text(args.device, "the device") }?;
         let reading = B::reading(device)?;
@@ -273,66 +356,106 @@ unsafe extern "C" fn read_state<B: DeviceState>(
         args.slowed_known = u32::from(reading.slowed_by.is_some());
         args.slowed_by = reading.slowed_by.unwrap_or(0);
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn read_allocator<M: Model>(args: *mut abi::AllocatorArgs) -> *mut abi::Error
 where
     M::Session: Allocator,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::AllocatorArgs| {
         // SAFETY: the contract.
         unsafe { allocator_with::<M>(args, Allocator::allocator_use) }
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn run_in_stages<M: Model>(args: *mut abi::StageTimesArgs) -> *mut abi::Error
 where
     M::Session: StageTimes,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
-        // SAFETY: the contract.
-        let run = unsafe { arguments(args.run) }?;
+    let body = |args: &mut abi::StageTimesArgs| {
         // SAFETY: the contract.
         let stages = unsafe {
-            run_with::<M, _>(run, |session, inputs, outputs| session.run_in_stages(inputs, outputs))
+            run_with::<M, _>(args.run, |session, inputs, outputs| {
+                session.run_in_stages(inputs, outputs)
+            })
         }?;
         args.copy_in_ns = stages.copy_in_ns;
         args.compute_ns = stages.compute_ns;
         args.copy_out_ns = stages.copy_out_ns;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn run_timed<M: Model>(args: *mut abi::DeviceTimerArgs) -> *mut abi::Error
 where
     M::Session: DeviceTimer,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
-        // SAFETY: the contract.
-        let run = unsafe { arguments(args.run) }?;
+    let body = |args: &mut abi::DeviceTimerArgs| {
         // SAFETY: the contract.
         args.device_ns = unsafe {
-            run_with::<M, _>(run, |session, inputs, outputs| session.run_timed(inputs, outputs))
+            run_with::<M, _>(args.run, |session, inputs, outputs| {
+                session.run_timed(inputs, outputs)
+            })
         }?;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn run_profiled<M: Model>(args: *mut abi::ProfileArgs) -> *mut abi::Error
 where
     M::Session: Profile,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::ProfileArgs| {
         // SAFETY: the contract.
         unsafe { profile_with::<M>(args, |session, inputs| session.profile(inputs)) }
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn cancel_calls<B: Cancel>(args: *mut abi::CancelArgs) -> *mut abi::Error {
+    // The backend's handle is left alone, since another thread is using it.
+    let body = |_: &mut abi::CancelArgs| B::cancel();
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn name_phases<M: Model>(args: *mut abi::PhasesArgs) -> *mut abi::Error
+where
+    M::Session: Marks,
+{
+    let body = |args: &mut abi::PhasesArgs| {
+        // SAFETY: the contract.
+        unsafe { phases_with::<M>(args, Marks::phases) }
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn run_phase<M: Model>(args: *mut abi::MarkedRunArgs) -> *mut abi::Error
+where
+    M::Session: Marks,
+{
+    let body = |args: &mut abi::MarkedRunArgs| {
+        let phase = args.phase as usize;
+        let mut mark = Mark { mark: args.mark, context: args.context, call: PhantomData };
+        let count = |session: &M::Session| session.phases().len();
+        // SAFETY: the contract.
+        unsafe {
+            phase_with::<M>(args.run, phase, count, |session, inputs, outputs| {
+                session.run_phase(phase, inputs, outputs, &mut mark)
+            })
+        }
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }

@@ -33,6 +33,7 @@ impl Backend for Nothing {
             engine: "none".into(),
             engine_version: String::new(),
             extensions: Vec::new(),
+            modes: Vec::new(),
         }
     }
 
@@ -84,6 +85,7 @@ plugin_api::export_backend!(Nothing);
 mod extensions;
 mod glue;
 mod options;
+mod progress;
 mod storage;
 mod view;
 
@@ -92,17 +94,18 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 pub use extensions::{
-    Allocator, DeviceEnergy, DeviceMemory, DeviceState, DeviceTimer, MemoryUse, Profile,
-    StageTimes, Stages, allocator, device_energy, device_memory, device_state, device_timer,
-    profile, stage_times,
+    Allocator, Cancel, DeviceEnergy, DeviceMemory, DeviceState, DeviceTimer, Mark, Marks,
+    MemoryUse, Profile, StageTimes, Stages, allocator, cancel, device_energy, device_memory,
+    device_state, device_timer, marks, profile, stage_times,
 };
 pub use glue::{enter, threads};
 pub use options::Options;
+pub use progress::Progress;
 pub use view::{Element, HostTensor, View, ViewMut};
 
 pub use crate::types::{
     AllocatorUse, DataType, Description, Device, DeviceReading, Dimension, ErrorCode, ModelInfo,
-    ProfiledOperator, TensorInfo, element_count,
+    ProfiledOperator, ShapesServed, TensorInfo, ValueKind, element_count,
 };
 
 /// A result of a backend's work.
@@ -136,7 +139,7 @@ impl Error {
 }
 
 /// The host, as it introduces itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Host {
     /// Major and minor version of the ABI that it speaks.
     pub abi: (u32, u32),
@@ -144,6 +147,8 @@ pub struct Host {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// Where long calls say how far they have come.
+    pub progress: Progress,
 }
 
 /// What [`Backend::load`] is asked for.
@@ -157,6 +162,8 @@ pub struct LoadRequest<'a> {
     pub threads: Option<u32>,
     /// Options from the manifest. See [`Options::only`].
     pub options: Options<'a>,
+    /// What the model is to be run for: one of the description's modes.
+    pub mode: &'a str,
 }
 
 /// What [`Model::prepare`] is asked for.
@@ -166,6 +173,18 @@ pub struct PrepareRequest<'a> {
     pub precision: &'a str,
     /// One shape for each input; checked against [`ModelInfo`] before the model sees it.
     pub shapes: &'a [&'a [i64]],
+    /// Between which shapes those of calls may be, if not all have the shapes above. A session that serves
+    /// them says so by [`Session::shapes_served`].
+    pub bounds: Option<ShapeBounds<'a>>,
+}
+
+/// Bounds of shapes, axis by axis; checked against [`ModelInfo`] before the model sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShapeBounds<'a> {
+    /// The least size of each axis of each input.
+    pub least: &'a [&'a [i64]],
+    /// The greatest size of each axis of each input.
+    pub greatest: &'a [&'a [i64]],
 }
 
 /// A plugin's root: finds devices and loads models.
@@ -199,7 +218,7 @@ pub trait Backend: Sized + 'static {
 
     /// The table of an extension, which stays as it is as long as the backend lives. For those that
     /// Tare defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`],
-    /// [`stage_times`], [`device_timer`] and [`profile`] make it.
+    /// [`stage_times`], [`device_timer`], [`profile`], [`cancel`], [`marks`] and [`threads`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None
@@ -245,6 +264,17 @@ pub trait Tensor: 'static {
     ///
     /// Where the device fails.
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()>;
+
+    /// The elements of a tensor of [`DataType::STRING`], in C order. It is read by this instead of
+    /// [`Tensor::read`].
+    fn texts(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// What it is. Of what is not a tensor nothing else is asked.
+    fn kind(&self) -> ValueKind {
+        ValueKind::Tensor
+    }
 }
 
 /// A model that is ready to run with given shapes.
@@ -255,6 +285,12 @@ pub trait Session: 'static {
     /// What it uses, as opposed to what was asked for: at least `precision`, and `threads` where that
     /// means something. Asked for once, right after preparing.
     fn used(&self) -> Vec<(String, String)>;
+
+    /// Which shapes its calls may have, if [`PrepareRequest::bounds`] were given. Asked for once, right
+    /// after preparing.
+    fn shapes_served(&self) -> ShapesServed {
+        ShapesServed::One
+    }
 
     /// Runs once and returns when the device is done. Inputs are in the order of [`ModelInfo`], and so
     /// are outputs: each is `None`, or what an earlier run left there, to be written again. On return

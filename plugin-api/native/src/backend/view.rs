@@ -126,6 +126,14 @@ impl<'a> Layout<'a> {
         self.strides.is_none_or(|strides| is_compact(self.shape, strides))
     }
 
+    /// Refuses texts, whose bytes are not in the elements.
+    fn expect_numbers(&self) -> Result<()> {
+        if !self.dtype.is_text() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorCode::Unsupported, "elements are texts, wanted are numbers"))
+    }
+
     fn expect(&self, dtype: DataType) -> Result<()> {
         if self.dtype == dtype {
             return Ok(());
@@ -194,12 +202,39 @@ impl<'a> View<'a> {
         Ok(values)
     }
 
+    /// The texts in C order, where elements are texts.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not, or one is not UTF-8.
+    pub fn texts(&self) -> Result<Vec<&'a str>> {
+        self.layout.expect(DataType::STRING)?;
+        let mut texts = self.room(self.layout.count)?;
+        let mut wrong = None;
+        self.layout.stretches(|source, length| {
+            for at in 0..length {
+                // SAFETY: the view's elements are readable during `'a`, and so is what they point to. They
+                // need not be aligned.
+                let text = unsafe {
+                    let element = source.cast::<abi::String>().wrapping_add(at).read_unaligned();
+                    super::glue::text(element, "an element")
+                };
+                match text {
+                    Ok(text) => texts.push(text),
+                    Err(error) => wrong = Some(error),
+                }
+            }
+        });
+        wrong.map_or(Ok(texts), Err)
+    }
+
     /// The elements in C order, as bytes.
     ///
     /// # Errors
     ///
-    /// Where there is no memory for so many.
+    /// Where there is no memory for so many, or elements are texts.
     pub fn bytes(&self) -> Result<Vec<u8>> {
+        self.layout.expect_numbers()?;
         let length = self.layout.count * self.layout.dtype.size();
         let mut bytes: Vec<u8> = self.room(length)?;
         // SAFETY: there is room for all bytes, and all are written.
@@ -225,8 +260,9 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where they do not, and there is no memory for a copy.
+    /// Where they do not, and there is no memory for a copy, or elements are texts.
     pub fn contiguous(&self) -> Result<Cow<'a, [u8]>> {
+        self.layout.expect_numbers()?;
         if self.layout.count > 0 && self.layout.is_compact() {
             let length = self.layout.count * self.layout.dtype.size();
             // SAFETY: the elements may be read during `'a`, and lie one after another.
@@ -284,9 +320,10 @@ impl<'a> ViewMut<'a> {
         self.layout.shape
     }
 
-    /// The room itself, as bytes, where elements lie in it one after another in C order.
+    /// The room itself, as bytes, where elements lie in it one after another in C order. There is none for
+    /// texts.
     pub fn contiguous(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
-        if self.layout.count == 0 || !self.layout.is_compact() {
+        if self.layout.count == 0 || !self.layout.is_compact() || self.layout.dtype.is_text() {
             return None;
         }
         let length = self.layout.count * self.layout.dtype.size();
@@ -308,12 +345,37 @@ impl<'a> ViewMut<'a> {
         self.write_bytes(bytes)
     }
 
+    /// Writes where texts lie, which are in C order. They must stay there as long as the host may read them,
+    /// which is for the caller to see to.
+    pub(super) fn write_texts(&mut self, texts: &[String]) -> Result<()> {
+        self.layout.expect(DataType::STRING)?;
+        let (given, wanted) = (texts.len(), self.layout.count);
+        if given != wanted {
+            let message = format!("{given} texts for a view of {wanted}");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        let mut texts = texts.iter();
+        self.layout.stretches(|target, length| {
+            for (at, text) in texts.by_ref().take(length).enumerate() {
+                // SAFETY: the view's elements are writable by us alone, and need not be aligned.
+                unsafe {
+                    target
+                        .cast::<abi::String>()
+                        .wrapping_add(at)
+                        .write_unaligned(abi::String::borrow(text));
+                }
+            }
+        });
+        Ok(())
+    }
+
     /// Writes elements that are in C order, as bytes.
     ///
     /// # Errors
     ///
-    /// Where the number of bytes is not right.
+    /// Where the number of bytes is not right, or elements are texts.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.layout.expect_numbers()?;
         let size = self.layout.dtype.size();
         if bytes.len() != self.layout.count * size {
             let (given, wanted) = (bytes.len(), self.layout.count * size);

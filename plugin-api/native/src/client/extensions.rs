@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Backend, BackendInner, Call, Error, Result, Session, foreign};
+use super::{Backend, BackendInner, Call, Error, MarkedRun, Result, Session, foreign};
 use crate::abi;
 use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
@@ -28,7 +28,7 @@ pub struct StageTimes {
 
 impl BackendInner {
     /// The function of an extension that `choose` picks from its table.
-    fn function<T: abi::SizedStruct, Args>(
+    pub(super) fn function<T: abi::SizedStruct, Args>(
         &self,
         name: &'static str,
         choose: fn(&T) -> Option<abi::Call<Args>>,
@@ -53,9 +53,9 @@ impl BackendInner {
 ///
 /// # Safety
 ///
-/// The arguments are filled in as the ABI wants, on the thread of the entry point, with handles of
+/// The arguments are filled in as the ABI wants, on a thread that may make this call, with handles of
 /// the backend whose function it is.
-unsafe fn invoke<Args>(
+pub(super) unsafe fn invoke<Args>(
     name: &'static str,
     function: abi::Call<Args>,
     args: &mut Args,
@@ -194,6 +194,41 @@ impl Backend {
 }
 
 impl Session {
+    /// Names of the phases that make up a run of this session; none if a run is done in one call.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that its table or a name breaks the rules.
+    #[must_use]
+    pub fn phases(&self) -> Option<Result<Vec<String>>> {
+        let name = abi::MARKS;
+        let phases = self.inner.model.backend.function(name, |table: &abi::Marks| table.phases)?;
+        let mut args = abi::PhasesArgs {
+            struct_size: size_of::<abi::PhasesArgs>(),
+            session: self.inner.handle,
+            phases: std::ptr::null(),
+            phase_count: 0,
+        };
+        // SAFETY: the arguments are whole and the handle is this session's.
+        let called = phases.and_then(|phases| unsafe { invoke(name, phases, &mut args) });
+        Some(called.and_then(|()| {
+            // SAFETY: the call has just handed them out, and the session is alive.
+            unsafe { foreign::phases(args.phases, args.phase_count) }
+                .map_err(|detail| Error::contract(name, detail))
+        }))
+    }
+
+    /// How calls of this session are made phase by phase.
+    ///
+    /// # Errors
+    ///
+    /// That the backend's table breaks the rules.
+    #[must_use]
+    pub fn marked_run(&self) -> Option<Result<MarkedRun>> {
+        let run = self.inner.model.backend.function(abi::MARKS, |table: &abi::Marks| table.run)?;
+        Some(run.map(|run| MarkedRun { run, backend: self.inner.model.backend.handle }))
+    }
+
     /// What this session holds of its device's memory, as its engine's allocator counts it.
     ///
     /// # Errors

@@ -9,7 +9,9 @@
 use std::collections::HashSet;
 
 use crate::abi;
-use crate::types::{Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo};
+use crate::types::{
+    Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo, ValueKind,
+};
 
 /// No name or value may be longer, in bytes.
 const LONGEST_NAME: usize = 16 << 10;
@@ -25,6 +27,8 @@ const MOST_ATTRIBUTES: usize = 1 << 10;
 const LONGEST_DEVICE_ID: usize = 128;
 /// So much of a text that cannot be read is shown, in bytes.
 const SHOWN: usize = 64;
+/// No run may have more phases.
+const MOST_PHASES: usize = 16;
 /// No tensor may have more axes.
 pub(super) const HIGHEST_RANK: usize = 64;
 
@@ -177,6 +181,7 @@ pub(super) unsafe fn description(raw: *const abi::Description) -> Result<Descrip
             engine: filled_text(raw.engine, "an engine's name")?,
             engine_version: text(raw.engine_version, "an engine's version")?,
             extensions: names(raw.extensions, raw.extension_count, "names of extensions")?,
+            modes: names(raw.modes, raw.mode_count, "modes")?,
         })
     }
 }
@@ -197,6 +202,37 @@ pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Re
         devices.push(device);
     }
     Ok(devices)
+}
+
+/// Names of phases, which become names of columns.
+///
+/// # Safety
+///
+/// As for [`list`] and [`text`].
+pub(super) unsafe fn phases(raw: *const abi::String, count: usize) -> Result<Vec<String>> {
+    // SAFETY: passed on.
+    let raw = unsafe { list_of(raw, count, MOST_PHASES, "phases") }?;
+    let mut phases: Vec<String> = Vec::new();
+    for name in raw {
+        // SAFETY: passed on.
+        let name = unsafe { filled_text(*name, "the name of a phase") }?;
+        let is_word = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !name.split('-').all(is_word) || name.len() > SHOWN {
+            let shown: String = name.chars().take(SHOWN).collect();
+            return Err(format!(
+                "returned the phase {shown:?}; a phase is named by lower-case words joined by \
+                 hyphens"
+            ));
+        }
+        if phases.contains(&name) {
+            return Err(format!("returned two phases with the name `{name}`"));
+        }
+        phases.push(name);
+    }
+    Ok(phases)
 }
 
 /// Whether it can be typed into a manifest and a shell, and is a word in every table: people name
@@ -284,7 +320,7 @@ unsafe fn tensor_info(raw: *const abi::TensorInfo, what: &str) -> Result<TensorI
                 Some(axes.iter().map(|axis| dimension(*axis, &name)).collect::<Result<_>>()?)
             }
         };
-        Ok(TensorInfo { name, dtype, dimensions })
+        Ok(TensorInfo { name, dtype, dimensions, kind: ValueKind::from_abi(raw.kind) })
     }
 }
 

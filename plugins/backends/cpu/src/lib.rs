@@ -47,6 +47,7 @@ impl Backend for CpuBackend {
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
             extensions: vec![ALLOCATOR.into(), EXTENSION_THREADS.into(), PROFILE.into()],
+            modes: vec!["inference".into()],
         }
     }
 

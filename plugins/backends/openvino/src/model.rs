@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use plugin_api::backend::{
     DataType, Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result,
-    TensorInfo, View,
+    TensorInfo, ValueKind, View,
 };
 
 use crate::devices::{self, AUTO};
@@ -197,7 +197,7 @@ fn tensor_info(port: &PortInfo, file: &ModelFile) -> TensorInfo {
         };
         axes.iter().enumerate().map(dimension).collect()
     });
-    TensorInfo { dtype: port.dtype, dimensions, name }
+    TensorInfo { dtype: port.dtype, dimensions, name, kind: ValueKind::Tensor }
 }
 
 /// Names of the properties that a device has.

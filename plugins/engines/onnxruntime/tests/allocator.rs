@@ -17,14 +17,15 @@ fn load() -> OrtModel {
     let library = Library::get("cpu").expect("ONNX Runtime");
     let options = Options::default();
     let path = Path::new(DIGITS);
-    let request = LoadRequest { path, device: "cpu:0", threads: Some(1), options };
+    let request =
+        LoadRequest { path, device: "cpu:0", threads: Some(1), options, mode: "inference" };
     OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model")
 }
 
 /// A session for a batch of blank images, and those.
 fn prepare(model: &OrtModel, batch: usize) -> (OrtSession, OrtTensor) {
     let shape = [batch as i64, 1, 8, 8];
-    let request = PrepareRequest { precision: "fp32", shapes: &[&shape] };
+    let request = PrepareRequest { precision: "fp32", shapes: &[&shape], bounds: None };
     let session = model.prepare(&request).expect("a session");
     let pixels = vec![0_f32; batch * 64];
     let raw = abi::View {
