@@ -14,21 +14,21 @@ use host_record::protocol::{CANCEL, Frame, Message, read_frame};
 
 use crate::platform;
 
-/// How much of a worker's standard error is kept: the end of it, where the reason stands.
+/// Limit of a worker's standard error that is kept: its end, where the reason is.
 const STANDARD_ERROR_LIMIT: usize = 64 << 10;
 
 /// Frames that may wait for the host before the worker has to.
 const FRAMES_IN_FLIGHT: usize = 64;
 
-/// How long to wait for the rest of the standard error of a process that has ended. Only a
-/// grandchild that left the group and kept the pipe makes this matter.
+/// Time to wait for the rest of the standard error of a process that has ended. It only matters for
+/// a grandchild that left the group and kept the pipe.
 const STANDARD_ERROR_GRACE: Duration = Duration::from_millis(500);
 
-/// What comes out of a worker.
+/// Events of a worker.
 pub(crate) enum Event {
     /// A frame.
     Frame(Message),
-    /// The pipe could not be read, or what came is no frame.
+    /// The pipe could not be read, or the data is not a frame.
     Broken(io::Error),
     /// The worker closed its end of the pipe.
     Closed,
@@ -40,15 +40,15 @@ pub(crate) struct Worker {
     /// Its standard input, once the request has been written.
     stdin: Receiver<ChildStdin>,
     events: Receiver<Event>,
-    /// Whether a frame has arrived that is still being decoded.
+    /// Whether a received frame is still being decoded.
     decoding: Arc<AtomicBool>,
     standard_error: StandardError,
     reaped: bool,
 }
 
 impl Worker {
-    /// Starts `executable` in a process group of its own, with the environment that a plugin on this
-    /// runtime finds, and sends it the request.
+    /// Starts `executable` in a process group of its own, with the environment for a plugin on this
+    /// runtime, and sends it the request.
     pub(crate) fn start(
         executable: &Path,
         runtime: Option<&Path>,
@@ -94,12 +94,12 @@ impl Worker {
         self.wait_for_end(deadline.saturating_duration_since(Instant::now()));
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next event, if one comes in time.
+    /// Returns the next event, if one comes in time.
     pub(crate) fn next_event(&self, limit: Duration) -> Option<Event> {
         match self.events.recv_timeout(limit) {
             Ok(event) => Some(event),
@@ -108,13 +108,13 @@ impl Worker {
         }
     }
 
-    /// Whether a frame has arrived that is still being decoded, so that an event will follow
-    /// whatever became of the process.
+    /// Returns whether a received frame is still being decoded, so an event will follow
+    /// even if the process has ended.
     pub(crate) fn is_decoding(&self) -> bool {
         self.decoding.load(Ordering::Acquire)
     }
 
-    /// Whether the process has ended.
+    /// Returns whether the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         platform::has_ended(&self.child)
     }
@@ -177,7 +177,7 @@ fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>, decoding: &Ato
     }
 }
 
-/// The end of what a process writes to its standard error, read by a thread so that the process
+/// The end of a process's standard error, read by a thread so that the process
 /// never waits for it.
 struct StandardError {
     kept: Arc<Mutex<VecDeque<u8>>>,

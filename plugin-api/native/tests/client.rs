@@ -11,7 +11,7 @@ use plugin_api::backend::{
 use plugin_api::client::{Backend, DataType, ErrorCode, LoadRequest, Model, Tensor, TensorView};
 
 thread_local! {
-    /// What has ended, in order.
+    /// Names of ended objects, in order.
     static ENDED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
     /// Runs that are queued, and not yet waited for.
     static QUEUED: RefCell<u32> = const { RefCell::new(0) };

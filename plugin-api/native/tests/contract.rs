@@ -1,4 +1,4 @@
-//! What the SDK promises to a host in C: nothing of this can be reached through the safe client.
+//! Promises of the SDK to a host in C: none of this can be reached through the safe client.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,4 +1,4 @@
-//! How fast the store is. Prints and asserts nothing about time; run it with
+//! Speed of the store. Prints and asserts nothing about time; run it with
 //! `cargo test --release -p host-store --test store -- --ignored --nocapture`.
 
 use std::io::Write;

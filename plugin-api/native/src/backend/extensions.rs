@@ -22,54 +22,54 @@ use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
 /// A backend that knows what energy its devices take: `tare/device-energy/1`.
 pub trait DeviceEnergy: Backend {
-    /// What the whole device has taken, in microjoules, since some moment that stays the same;
+    /// Returns the energy that the whole device has used, in microjoules, since some fixed moment;
     /// never less than before.
     ///
     /// # Errors
     ///
-    /// Where there is no such device, or it does not tell.
+    /// If there is no such device, or it does not report its energy.
     fn microjoules(&self, device: &str) -> Result<u64>;
 }
 
 /// Memory on a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// What this process holds now.
+    /// Memory of this process now.
     pub used_bytes: u64,
-    /// The most that it has ever held, where that is known.
+    /// Its peak, if known.
     pub peak_bytes: Option<u64>,
 }
 
-/// A backend that knows what memory this process holds on its devices: `tare/device-memory/1`.
+/// A backend that knows the memory of this process on its devices: `tare/device-memory/1`.
 pub trait DeviceMemory: Backend {
-    /// What this process holds.
+    /// Returns the memory of this process.
     ///
     /// # Errors
     ///
-    /// Where there is no such device, or it does not tell.
+    /// If there is no such device, or it does not report its memory.
     fn memory(&self, device: &str) -> Result<MemoryUse>;
 }
 
-/// A backend whose devices tell what they do at the moment: `tare/device-state/1`.
+/// A backend whose devices report their current state: `tare/device-state/1`.
 ///
-/// It is asked on a thread of its own while queries are timed, so there is no instance to ask, and
-/// nothing that a run waits for may be held meanwhile.
+/// It is called on a separate thread while queries are timed, so there is no instance, and
+/// it must not hold anything that a run waits for.
 pub trait DeviceState: Backend {
-    /// What the device does.
+    /// Returns the device's state.
     ///
     /// # Errors
     ///
-    /// Where there is no such device, or it does not tell.
+    /// If there is no such device, or it does not report its state.
     fn reading(device: &str) -> Result<DeviceReading>;
 }
 
 /// A session whose engine has an allocator that counts: `tare/allocator/1`.
 pub trait Allocator: Session {
-    /// What it says.
+    /// Returns the allocator's figures.
     ///
     /// # Errors
     ///
-    /// Where the engine does not tell.
+    /// If the engine does not report them.
     fn allocator_use(&mut self) -> Result<AllocatorUse>;
 }
 
@@ -84,10 +84,10 @@ pub struct Stages {
     pub copy_out_ns: u64,
 }
 
-/// A session whose runs copy by themselves, and which can tell the copies from the computation:
+/// A session whose runs copy themselves, and which can distinguish the copies from the computation:
 /// `tare/stage-times/1`.
 pub trait StageTimes: Session {
-    /// Does what [`Session::run`] does, and says how long each stage took. It may be slower.
+    /// Does the same as [`Session::run`], and returns the time of each stage. It may be slower.
     ///
     /// # Errors
     ///
@@ -102,12 +102,12 @@ pub trait StageTimes: Session {
 /// A session whose device says by its own events how long it was busy: `tare/device-timer/1`. One that
 /// could only say how long the call took does not offer it.
 pub trait DeviceTimer: Session {
-    /// Does what [`Session::run`] does, and says how many nanoseconds the device was busy with it, from
-    /// when it began until it was done; never more than the call took. It may be slower.
+    /// Does the same as [`Session::run`], and returns how many nanoseconds the device was busy with it,
+    /// from its start to its end; never more than the call took. It may be slower.
     ///
     /// # Errors
     ///
-    /// As for [`Session::run`], or where the device does not tell.
+    /// As for [`Session::run`], or if the device does not report it.
     fn run_timed(
         &mut self,
         inputs: &[&Self::Tensor],
@@ -117,12 +117,12 @@ pub trait DeviceTimer: Session {
 
 /// A session that can say which operators ran where: `tare/profile/1`.
 pub trait Profile: Session {
-    /// Runs once more and says what ran, in order of start. It may be slow, and may run in another
-    /// session, of the same model with the same options, precision and shapes.
+    /// Runs once more and returns the operators, in order of start. It may be slow, and may run in
+    /// another session, of the same model with the same options, precision and shapes.
     ///
     /// # Errors
     ///
-    /// As for [`Session::run`], or where the engine does not tell.
+    /// As for [`Session::run`], or if the engine does not report them.
     fn profile(&mut self, inputs: &[&Self::Tensor]) -> Result<Vec<ProfiledOperator>>;
 }
 
@@ -208,7 +208,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::DEVICE_ENERGY`].
+/// Returns the table for [`abi::DEVICE_ENERGY`].
 #[must_use]
 pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
     const {
@@ -220,7 +220,7 @@ pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::DEVICE_MEMORY`].
+/// Returns the table for [`abi::DEVICE_MEMORY`].
 #[must_use]
 pub fn device_memory<B: DeviceMemory>() -> NonNull<c_void> {
     const {
@@ -232,7 +232,7 @@ pub fn device_memory<B: DeviceMemory>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::DEVICE_STATE`].
+/// Returns the table for [`abi::DEVICE_STATE`].
 #[must_use]
 pub fn device_state<B: DeviceState>() -> NonNull<c_void> {
     const {
@@ -244,7 +244,7 @@ pub fn device_state<B: DeviceState>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::ALLOCATOR`].
+/// Returns the table for [`abi::ALLOCATOR`].
 #[must_use]
 pub fn allocator<B: Backend>() -> NonNull<c_void>
 where
@@ -259,7 +259,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::STAGE_TIMES`].
+/// Returns the table for [`abi::STAGE_TIMES`].
 #[must_use]
 pub fn stage_times<B: Backend>() -> NonNull<c_void>
 where
@@ -274,7 +274,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::DEVICE_TIMER`].
+/// Returns the table for [`abi::DEVICE_TIMER`].
 #[must_use]
 pub fn device_timer<B: Backend>() -> NonNull<c_void>
 where
@@ -289,7 +289,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::PROFILE`].
+/// Returns the table for [`abi::PROFILE`].
 #[must_use]
 pub fn profile<B: Backend>() -> NonNull<c_void>
 where

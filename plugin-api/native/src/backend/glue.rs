@@ -2,8 +2,8 @@
 //!
 //! A handle is a box: of an [`Instance`], a [`LoadedModel`], a [`PreparedSession`], or of the backend's
 //! own tensor. A box and a pointer to its contents are the same to C, and so are an optional box and a
-//! pointer that may be null; hence the arrays of handles that `run` gets are slices of references and of
-//! optional boxes, and nothing is copied or allocated on the way.
+//! pointer that may be null; so the arrays of handles in `run` are slices of references and of optional
+//! boxes, and nothing is copied or allocated.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use super::{
 use crate::abi::{self, SizedStruct};
 use crate::types::{AllocatorUse, Dimension, INFERENCE, ModelInfo, ProfiledOperator};
 
-/// What a backend's handle is.
+/// Contents of a backend's handle.
 pub(super) struct Instance<B> {
     api: abi::BackendApi,
     pub(super) backend: B,
@@ -41,26 +41,26 @@ impl Drop for Ending {
     }
 }
 
-/// What a model's handle is.
+/// Contents of a model's handle.
 struct LoadedModel<M> {
     model: M,
     info: StoredModelInfo,
 }
 
-/// What a session's handle is.
+/// Contents of a session's handle.
 struct PreparedSession<S> {
     session: S,
     input_count: usize,
     output_count: usize,
     info: StoredSessionInfo,
     profile: StoredProfile,
-    /// Name of its allocator, as it was last asked for.
+    /// Name of its allocator at the last call.
     allocator: String,
     /// Names of its phases, once they were asked for.
     phases: Option<StoredNames>,
 }
 
-/// What an error's handle is.
+/// Contents of an error's handle.
 #[repr(C)]
 struct OwnedError {
     raw: abi::Error,
@@ -95,7 +95,7 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorCode::Internal, format!("the backend panicked: {text}"))
 }
 
-/// Runs the body of a call: nothing but a null pointer or an error leaves it.
+/// Runs the body of a call: returns a null pointer or an error, and nothing else.
 #[inline]
 pub(super) fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -177,7 +177,7 @@ unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]
     }
 }
 
-/// A handle as what it is.
+/// Returns the contents of a handle.
 ///
 /// # Safety
 ///
@@ -188,7 +188,7 @@ pub(super) unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
     unsafe { handle.cast::<T>().as_mut() }.ok_or_else(|| invalid("the handle is null"))
 }
 
-/// What a handle stands for, where several threads may use it at once.
+/// Returns the contents of a handle that several threads may use at once.
 ///
 /// # Safety
 ///
@@ -784,8 +784,8 @@ unsafe extern "C" fn tensor_destroy<M: Model>(
     unsafe { call(args, body) }
 }
 
-/// The table of the extension [`abi::EXTENSION_THREADS`], for
-/// [`Backend::extension`]. That `B` may offer it is in the types.
+/// Returns the table of the extension [`abi::EXTENSION_THREADS`], for
+/// [`Backend::extension`]. The types ensure that `B` may offer it.
 #[must_use]
 pub fn threads<B: Backend>() -> NonNull<c_void>
 where

@@ -1,7 +1,7 @@
-//! Information in the shape that the ABI wants, kept alive together with what it points to.
+//! Information in the ABI's form, kept alive together with the values that it points to.
 //!
-//! The raw structs point into the heap memory of the owned values beside them, which stays where
-//! it is when these types are moved.
+//! The raw structs point into the heap memory of the owned values beside them, which does not move
+//! when these types are moved.
 
 use std::ptr;
 

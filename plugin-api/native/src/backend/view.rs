@@ -45,7 +45,7 @@ elements!(
     u8 = U8
 );
 
-/// Where elements lie.
+/// Layout of elements.
 #[derive(Debug, Clone, Copy)]
 struct Layout<'a> {
     dtype: DataType,
@@ -143,7 +143,8 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Whether elements lie one after another in C order. The stride of an axis of size 1 is never used.
+/// Returns whether elements lie one after another in C order. The stride of an axis of size 1 is
+/// never used.
 fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     shape.iter().zip(strides).rev().all(|(&axis, &stride)| {
@@ -174,23 +175,23 @@ impl<'a> View<'a> {
         Ok(Self { layout: unsafe { Layout::new(raw) }? })
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         self.layout.dtype
     }
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &'a [i64] {
         self.layout.shape
     }
 
-    /// The elements in C order.
+    /// Returns the elements in C order.
     ///
     /// # Errors
     ///
-    /// Where they are of another type, or there is no memory for so many.
+    /// If they are of another type, or there is not enough memory.
     pub fn values<T: Element>(&self) -> Result<Vec<T>> {
         self.layout.expect(T::DTYPE)?;
         let mut values: Vec<T> = self.room(self.layout.count)?;
@@ -245,7 +246,7 @@ impl<'a> View<'a> {
         Ok(bytes)
     }
 
-    /// Memory for a copy, whose absence must not end the process.
+    /// Reserves memory for a copy; a lack of memory must not end the process.
     fn room<T>(&self, count: usize) -> Result<Vec<T>> {
         let mut room = Vec::new();
         room.try_reserve_exact(count).map_err(|_| {
@@ -308,13 +309,13 @@ impl<'a> ViewMut<'a> {
         Ok(Self { layout: unsafe { Layout::new(raw) }?, exclusive: PhantomData })
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         self.layout.dtype
     }
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &'a [i64] {
         self.layout.shape
@@ -335,7 +336,7 @@ impl<'a> ViewMut<'a> {
     ///
     /// # Errors
     ///
-    /// Where type or number differs.
+    /// If type or number differs.
     pub fn write<T: Element>(&mut self, values: &[T]) -> Result<()> {
         self.layout.expect(T::DTYPE)?;
         // SAFETY: an element is as many initialised bytes as its type says.
@@ -402,11 +403,11 @@ pub struct HostTensor<T> {
 }
 
 impl<T: Element> HostTensor<T> {
-    /// Copies what is viewed.
+    /// Copies a view.
     ///
     /// # Errors
     ///
-    /// Where the elements are of another type.
+    /// If the elements are of another type.
     pub fn new(view: &View<'_>) -> Result<Self> {
         Ok(Self { shape: view.shape().to_vec(), values: view.values()? })
     }
@@ -444,7 +445,7 @@ mod tests {
         }
     }
 
-    /// The elements' places by the definition of strides, in C order.
+    /// Returns the elements' places by the definition of strides, in C order.
     fn places(shape: &[i64], strides: &[i64]) -> Vec<i64> {
         let Some((axis, shape)) = shape.split_first() else { return vec![0] };
         let inner = places(shape, &strides[1..]);

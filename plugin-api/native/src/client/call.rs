@@ -9,8 +9,8 @@ use super::{Error, Result, SessionInner, ShapeBounds};
 use crate::abi;
 use crate::types::{DataType, ValueKind};
 
-/// A run of a session, ready to be made again and again: inputs stay on the device, outputs are
-/// written over.
+/// A run of a session that can be repeated: inputs stay on the device, outputs are
+/// overwritten.
 ///
 /// Several calls of one session may exist, each with its own inputs and outputs, and may be enqueued
 /// one after another.
@@ -19,9 +19,9 @@ pub struct Call {
     pub(super) args: abi::RunArgs,
     pub(super) session: Rc<SessionInner>,
     inputs: Vec<Tensor>,
-    /// What `args` points to; never resized.
+    /// Memory that `args` points to; never resized.
     input_handles: Vec<*mut abi::Tensor>,
-    /// What `args` points to; never resized.
+    /// Memory that `args` points to; never resized.
     output_handles: Vec<*mut abi::Tensor>,
 }
 
@@ -67,18 +67,18 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// The backend's error.
     #[inline]
     pub fn run(&mut self) -> Result<()> {
         self.args.flags = 0;
         self.invoke()
     }
 
-    /// Runs, and may return before the device is done. Calls that are enqueued are done in order.
+    /// Runs, and may return before the device is done. Enqueued calls are done in order.
     ///
     /// # Errors
     ///
-    /// What the backend says; errors of the work itself may come from [`super::Session::synchronise`].
+    /// The backend's error; errors of the work itself may come from [`super::Session::synchronise`].
     #[inline]
     pub fn enqueue(&mut self) -> Result<()> {
         self.args.flags = abi::RUN_ENQUEUE;
@@ -141,12 +141,12 @@ impl Call {
         Err(unsafe { Error::take("run", error) })
     }
 
-    /// Gives an input another tensor for the runs to come.
+    /// Replaces the tensor of an input for later runs.
     ///
     /// # Errors
     ///
-    /// As for [`super::Session::call`], or what [`super::Session::synchronise`] says, since nothing
-    /// may be queued while inputs change.
+    /// As for [`super::Session::call`], or the error of [`super::Session::synchronise`], because
+    /// nothing may be queued while inputs change.
     pub fn set_input(&mut self, index: usize, input: Tensor) -> Result<()> {
         if index >= self.inputs.len() {
             let count = self.inputs.len();
@@ -193,23 +193,23 @@ impl Call {
         tensor::kind(&self.session.model, handle)
     }
 
-    /// Takes an output of the latest run away, to be an input elsewhere; the next run makes a new
+    /// Takes an output of the latest run, to be an input elsewhere; the next run makes a new
     /// one. Waits for it if it was enqueued.
     ///
     /// # Errors
     ///
-    /// Where there is no such output or no run has been made, or what the backend says.
+    /// If there is no such output or no run has been made, or the backend's error.
     pub fn take_output(&mut self, index: usize) -> Result<Tensor> {
         let handle = self.output(index)?;
         self.output_handles[index] = ptr::null_mut();
         Tensor::adopt(&self.session.model, handle)
     }
 
-    /// Whether the latest run has left every output, waiting for it if it was enqueued.
+    /// Checks whether the latest run has left every output, waiting for it if it was enqueued.
     ///
     /// # Errors
     ///
-    /// Names the first output that is missing, or what the backend says.
+    /// Names the first output that is missing, or the backend's error.
     pub fn check_outputs(&self) -> Result<()> {
         (0..self.output_handles.len()).try_for_each(|index| self.output(index).map(drop))
     }

@@ -1,10 +1,10 @@
-//! Reading what a plugin hands out: nothing is believed before it is checked.
+//! Reading a plugin's data: nothing is trusted before it is checked.
 //!
-//! Pointers that are wild cannot be told from good ones. What can be told is: null, misaligned,
-//! absurdly many, absurdly long, not UTF-8, and structs smaller than they ever were.
+//! A wild pointer cannot be distinguished from a good one. These can be detected: null, misaligned,
+//! absurdly many, absurdly long, not UTF-8, and structs smaller than their first version.
 //!
-//! Names and values are refused where they are too long to be one. Messages are cut instead: whatever
-//! a plugin has to say about its failure, its beginning is worth more than a refusal.
+//! Names and values that are too long are refused. Messages are cut instead: the beginning of a
+//! message about a failure is worth more than a refusal.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,9 @@ use crate::types::{
     Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo, ValueKind,
 };
 
-/// No name or value may be longer, in bytes.
+/// Longest accepted name or value, in bytes.
 const LONGEST_NAME: usize = 16 << 10;
-/// No message may be longer, in bytes; most of one so long is not kept.
+/// Longest accepted message, in bytes; most of it is not kept.
 const LONGEST_MESSAGE: usize = 4 << 20;
 /// No list may have more entries.
 const LONGEST_LIST: usize = 1 << 16;
@@ -23,7 +23,7 @@ const LONGEST_LIST: usize = 1 << 16;
 const MOST_DEVICES: usize = 1 << 10;
 /// No device and no session has more to say of itself.
 const MOST_ATTRIBUTES: usize = 1 << 10;
-/// No device's id may be longer, in bytes.
+/// Longest accepted device id, in bytes.
 const LONGEST_DEVICE_ID: usize = 128;
 /// So much of a text that cannot be read is shown, in bytes.
 const SHOWN: usize = 64;
@@ -32,7 +32,7 @@ const MOST_PHASES: usize = 16;
 /// No tensor may have more axes.
 pub(super) const HIGHEST_RANK: usize = 64;
 
-/// What is wrong, in words that go after the name of a call.
+/// The error, in words that follow the name of a call.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 /// # Safety
@@ -77,7 +77,7 @@ fn nowhere<T>(raw: *const T) -> &'static str {
     if raw.is_null() { "null" } else { "misaligned" }
 }
 
-/// A name or a value.
+/// Returns a name or a value.
 ///
 /// # Safety
 ///
@@ -89,7 +89,7 @@ pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// A message, of which `limit` bytes are kept; the rest is counted.
+/// Returns a message, of which `limit` bytes are kept; the rest is counted.
 ///
 /// # Safety
 ///
@@ -125,8 +125,7 @@ unsafe fn bytes<'a>(raw: &'a abi::String, longest: usize, what: &str) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) })
 }
 
-/// Shows the beginning only, since bytes that are no text grow many times over when they are written
-/// as one.
+/// Shows the beginning only, because escaped bytes take many times their size.
 fn not_utf8(bytes: &[u8], what: &str, error: &std::str::Utf8Error) -> String {
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
     let rest = if bytes.len() > SHOWN { " and more" } else { "" };
@@ -235,8 +234,8 @@ pub(super) unsafe fn phases(raw: *const abi::String, count: usize) -> Result<Vec
     Ok(phases)
 }
 
-/// Whether it can be typed into a manifest and a shell, and is a word in every table: people name
-/// devices by it, and it is a part of each case's name. What a device is called at length is its name.
+/// Returns whether it can be typed into a manifest and a shell, and is one word in every table: people
+/// name devices by it, and it is a part of each case's name. A device's full name is its name.
 fn is_device_id(id: &str) -> bool {
     id.len() <= LONGEST_DEVICE_ID
         && id.starts_with(|first: char| first.is_ascii_alphanumeric())

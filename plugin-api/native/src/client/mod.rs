@@ -1,18 +1,18 @@
 /*!
 The host's side: safe wrappers over a plugin's entry point.
 
-[`Backend::open`] takes the entry point and is the one unsafe door; what follows is safe as long as
-the plugin keeps the ABI. Everything that a plugin hands out is checked and copied at once: null and
-misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than they ever
-were become an [`Error`] with the code [`ErrorCode::Contract`].
+[`Backend::open`] takes the entry point and is the one unsafe door; everything after it is safe as
+long as the plugin keeps the ABI. All data from a plugin is checked and copied immediately: null and
+misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than their first version
+become an [`Error`] with the code [`ErrorCode::Contract`].
 
 Handles keep their parents alive, so they end in the right order however they are dropped: calls
 and tensors before their session and model, models before the backend. All of this stays on the
 thread that opened the backend, and the types are not `Send`; only a backend that serves several
 threads lets a model be prepared on others, by [`Model::on_threads`].
 
-[`Call`] is what is timed. It has everything laid out beforehand, so [`Call::run`] is one indirect
-call without any allocation.
+A [`Call`] is timed. It is prepared beforehand, so [`Call::run`] is one indirect call without any
+allocation.
 */
 
 mod call;
@@ -111,7 +111,7 @@ const DOING_LIMIT: usize = 200;
 /// What listens to progress.
 pub type OnProgress = Box<dyn FnMut(ProgressReport)>;
 
-/// What the host offers, at an address that stays.
+/// The host's functions, at a stable address.
 struct Host {
     api: abi::HostApi,
     refusal: Option<String>,
@@ -177,7 +177,7 @@ pub struct Backend {
     inner: Arc<BackendInner>,
 }
 
-/// What [`Backend::load`] is told.
+/// Arguments of [`Backend::load`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadRequest<'a> {
     /// The model's file.
@@ -191,17 +191,17 @@ pub struct LoadRequest<'a> {
 }
 
 impl Backend {
-    /// Calls a plugin's entry point and checks the table that it answers with.
+    /// Calls a plugin's entry point and checks the returned table.
     ///
     /// # Errors
     ///
-    /// Where the plugin refuses, speaks another version, or answers with something that cannot be
+    /// If the plugin refuses, has another version, or returns something that cannot be
     /// a table.
     ///
     /// # Safety
     ///
-    /// `entry` is the entry point of a library that keeps the ABI of `plugin_api.h` and stays
-    /// loaded until the backend and all that came from it are dropped. No other backend from the same
+    /// `entry` is the entry point of a library that keeps the ABI of `plugin_api.h` and stays loaded
+    /// until the backend and everything that came from it are dropped. No other backend from the same
     /// library is alive.
     pub unsafe fn open(entry: abi::Entry) -> Result<Self, OpenError> {
         // SAFETY: passed on.
@@ -274,17 +274,17 @@ impl Backend {
         Ok(Self { inner })
     }
 
-    /// ABI major and minor version that the plugin was built for.
+    /// Returns the ABI major and minor version that the plugin was built for.
     #[must_use]
     pub fn abi_version(&self) -> (u32, u32) {
         self.inner.abi
     }
 
-    /// What the backend is.
+    /// Returns the backend's description.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// The backend's error, or that its answer breaks the rules.
     pub fn describe(&self) -> Result<Description> {
         let mut args = abi::DescribeArgs {
             struct_size: size_of::<abi::DescribeArgs>(),
@@ -297,11 +297,11 @@ impl Backend {
             .map_err(|detail| Error::contract("describe", detail))
     }
 
-    /// The devices that are there now.
+    /// Returns the current devices.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// The backend's error, or that its answer breaks the rules.
     pub fn devices(&self) -> Result<Vec<Device>> {
         let mut args = abi::DevicesArgs {
             struct_size: size_of::<abi::DevicesArgs>(),
@@ -359,8 +359,8 @@ impl Backend {
         Ok(Model { inner, info: Arc::new(info) })
     }
 
-    /// The table of an extension; `None` where the backend does not offer it. What it points to is
-    /// the extension's to say; it is valid until the backend ends.
+    /// Returns the table of an extension; `None` if the backend does not offer it. The extension
+    /// defines its type; it is valid until the backend ends.
     #[must_use]
     pub fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         // SAFETY: the handle is alive and the name is valid during the call.
@@ -381,8 +381,8 @@ unsafe impl Send for ModelOnThreads<'_> {}
 unsafe impl Sync for ModelOnThreads<'_> {}
 
 impl ModelOnThreads<'_> {
-    /// The model, for the thread that asks. Sessions and tensors that are made of it stay on that
-    /// thread, and must be gone when the thread that opened the backend drops the model.
+    /// Returns the model, for the calling thread. Sessions and tensors that are made from it stay
+    /// on that thread, and must be gone when the thread that opened the backend drops the model.
     #[must_use]
     pub fn here(&self) -> &Model {
         self.0
@@ -410,13 +410,13 @@ pub struct Model {
 }
 
 impl Model {
-    /// What the model takes and gives.
+    /// Returns the model's inputs and outputs.
     #[must_use]
     pub fn info(&self) -> &ModelInfo {
         &self.info
     }
 
-    /// The model for use on other threads; `None` where the backend serves one thread only.
+    /// Returns the model for use on other threads; `None` if the backend serves one thread only.
     #[must_use]
     pub fn on_threads(&self) -> Option<ModelOnThreads<'_>> {
         let BackendInner { functions, handle, .. } = &*self.inner.backend;
@@ -430,7 +430,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// The backend's error, or that its answer breaks the rules.
     pub fn prepare(&self, precision: &str, shapes: &[Vec<i64>]) -> Result<Session> {
         self.prepare_with(precision, shapes, None)
     }
@@ -560,7 +560,7 @@ pub struct ShapeBounds {
 }
 
 impl Session {
-    /// What the backend uses, as opposed to what it was asked for.
+    /// Returns the settings in use, as opposed to those requested.
     #[must_use]
     pub fn used(&self) -> &[(String, String)] {
         &self.used
@@ -581,11 +581,11 @@ impl Session {
         self.inner.synchronise()
     }
 
-    /// Lays out a call with these inputs, in the order of the model's inputs.
+    /// Prepares a call with these inputs, in the order of the model's inputs.
     ///
     /// # Errors
     ///
-    /// Where their number or a shape differs from what was prepared, or one belongs to another model.
+    /// If their number or a shape differs from the prepared ones, or one belongs to another model.
     pub fn call(&self, inputs: Vec<Tensor>) -> Result<Call> {
         Call::new(&self.inner, inputs)
     }

@@ -16,7 +16,7 @@ pub struct TensorView<'a> {
     pub dtype: DataType,
     /// Size of each axis.
     pub shape: &'a [i64],
-    /// How many elements apart neighbours along each axis are, none negative; `None` for compact
+    /// Distance in elements of neighbours along each axis, none negative; `None` for compact
     /// elements in C order. A backend may refuse anything else as unsupported.
     pub strides: Option<&'a [i64]>,
     /// The elements, in the machine's byte order.
@@ -24,7 +24,7 @@ pub struct TensorView<'a> {
 }
 
 impl TensorView<'_> {
-    /// Whether the bytes are as many as type, shape and strides want.
+    /// Returns whether the number of bytes fits type, shape and strides.
     fn fits(&self) -> bool {
         let Self { dtype, shape, strides, bytes } = *self;
         if shape.len() > foreign::HIGHEST_RANK {
@@ -107,13 +107,13 @@ impl Tensor {
         Ok(Self { inner: Rc::new(inner), dtype, shape })
     }
 
-    /// The element type that it has on the device, which may be narrower than what it was made of.
+    /// Returns the element type on the device, which may be narrower than the original.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &[i64] {
         &self.shape
@@ -143,7 +143,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Where the bytes are not as many as type and shape want, or what the backend says.
+    /// If the number of bytes does not fit type and shape, or the backend's error.
     pub fn tensor(&self, view: TensorView<'_>) -> Result<Tensor> {
         let TensorView { dtype, shape, strides, bytes } = view;
         if dtype.is_text() {
