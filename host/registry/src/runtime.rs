@@ -289,7 +289,7 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
     cpu/runtime.lock:7: `file`: "../onnxruntime-1.28.0-cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
     cpu/runtime.lock:7: `file`: "onnxruntime-1.28.0-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
     cpu/runtime.lock:9: `bytes`: invalid value: integer `-1`, expected u64
-    cpu/runtime.lock:10: `unpack`: nothing is unpacked
+    cpu/runtime.lock:10: `unpack`: `unpack` is empty
     cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is not a pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
     cpu/runtime.lock:10: `to`: "../lib" is not a folder beneath the runtime's own
     cpu/runtime.lock:10: `to`: "/lib" is not a folder beneath the runtime's own

@@ -227,7 +227,7 @@ fn a_wheel_that_means_harm_or_does_not_fit_is_refused_whole() {
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "../../evil.so" would be written outside of its folder
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "/etc/evil.so" would be written outside of its folder
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "demo\\..\\..\\evil.so" would be written outside of its folder
-    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: nothing in it fits `demo/libs/*`
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: none of its files fits `demo/libs/*`
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: two of its files would become lib/lib.so
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: invalid Zip archive: Could not find EOCD
     "#);
