@@ -279,7 +279,7 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
             error("unpack", "to = \"/lib\"\nunpack"),
         ];
         insta::assert_snapshot!(cases.join("\n"), @r#"
-    cpu/runtime.lock:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
+    cpu/runtime.lock:1: unknown schema 2; this host reads up to 1 and may need an update
     cpu/runtime.lock: missing key `schema`
     cpu/runtime.lock:9: unknown key `byte`; did you mean `bytes`?
     cpu/runtime.lock:8: `sha256`: "0g23456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" is not a SHA-256: 64 lower-case hexadecimal digits
