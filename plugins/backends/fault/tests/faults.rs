@@ -71,7 +71,11 @@ fn an_honest_slow_device_conforms() {
 fn the_suite_finds_a_run_that_returns_too_early() {
     let _turn = alone();
     let found = failures(&[("fault", "lie"), ("fault-milliseconds", "2")]);
-    assert_eq!(found, ["a run has ended when it returns"]);
+    // The longer run is found as well, unless its own work takes longer than the device does.
+    let (first, others) = found.split_first().expect("a failure");
+    assert_eq!(*first, "a run has ended when it returns");
+    let long_run = "a long run is not reported as shorter than it is";
+    assert!(others.iter().all(|other| *other == long_run), "{others:?}");
 }
 
 #[test]
