@@ -2,6 +2,7 @@
 
 mod browser;
 mod check;
+mod circles;
 mod compare;
 mod directions;
 mod early;

@@ -2,30 +2,23 @@
 
 use std::ffi::c_void;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-use crate::common::{FOLDER, build};
+use crate::common::{FOLDER, build, turn};
+use crate::rust_example;
 use plugin_api::abi;
 use plugin_api::client::{
     AllocatorUse, Backend, DataType, DeviceReading, LoadRequest, ProfiledOperator, TensorView,
 };
 use plugin_testkit::{Fixture, Suite};
 
-/// The example in Rust.
-#[path = "../../../native/examples/scale.rs"]
-pub mod rust_example;
-
 fn fixture() -> Fixture {
     Fixture::read(&Path::new(FOLDER).join("fixture.toml")).expect("a good fixture")
 }
 
-/// The suite measures memory, so the tests that use it take turns.
-static TURN: Mutex<()> = Mutex::new(());
-
 fn conforms(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = build(source, folder.path(), &[]);
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     // SAFETY: it is our own, and nobody else has loaded this copy.
     let suite = unsafe { Suite::open(&path) }.expect("a backend");
     suite.check(&fixture()).assert();
@@ -45,7 +38,7 @@ fn the_example_in_cpp_conforms() {
 
 #[test]
 fn the_example_in_rust_conforms() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     // SAFETY: it is our own, and no other test opens it.
     let suite = unsafe { Suite::from_entry(rust_example::tare_backend_v1) };
     suite.check(&fixture()).assert();

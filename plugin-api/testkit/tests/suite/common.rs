@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/c-backend");
 pub(crate) const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../native/include");
@@ -33,4 +34,10 @@ pub(crate) fn build_with(source: &str, into: &Path, flags: &[&str], include: &Pa
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{compiler} does not accept {source}:\n{complaints}");
     library
+}
+
+/// The suite measures memory, so the tests that use it take turns.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,3 +4,8 @@ mod broken;
 mod c_backend;
 mod careless;
 mod common;
+mod versions;
+
+/// The example in Rust, once, since it exports a symbol.
+#[path = "../../../native/examples/scale.rs"]
+pub mod rust_example;

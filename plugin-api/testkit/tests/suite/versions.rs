@@ -3,19 +3,14 @@
 //! The other versions are made of today's header: an older one without the fields that were appended since
 //! ABI 1.0, and a newer one in which every struct has grown.
 
-mod common;
-
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
 use std::path::Path;
 
-use common::{FOLDER, INCLUDE, build, build_with};
+use crate::common::{FOLDER, INCLUDE, build, build_with, turn};
+use crate::rust_example;
 use plugin_api::abi::{self, LAYOUTS, Layout};
 use plugin_testkit::{Fixture, Suite};
-
-/// The example in Rust.
-#[path = "../../native/examples/scale.rs"]
-pub mod rust_example;
 
 fn today() -> String {
     fs::read_to_string(Path::new(INCLUDE).join("plugin_api.h")).expect("the header")
@@ -97,6 +92,7 @@ const LENIENT: &[&str] = &["-Wno-missing-field-initializers"];
 
 #[test]
 fn backends_of_other_versions_conform() {
+    let _turn = turn();
     let fixture = Fixture::read(&Path::new(FOLDER).join("fixture.toml")).expect("a good fixture");
     for (version, header) in headers() {
         for source in ["scale.c", "extensions.c"] {
@@ -119,6 +115,7 @@ type CheckBackend = unsafe extern "C" fn(entry: abi::Entry, path: *const c_char)
 
 #[test]
 fn hosts_of_other_versions_are_served() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let in_c = build("scale.c", folder.path(), &[]);
     let in_cpp = build("scale.cpp", folder.path(), &[]);
