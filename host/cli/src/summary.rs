@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
     Table, Tolerance, Verdict, Warning, WarningKind,
 };
 use host_store::{RunFolder, RunHeader};
@@ -96,7 +96,7 @@ impl Summary {
         let mut cases = Vec::new();
         for record in folder.records()? {
             let mut record = record?;
-            record.key.rate = record.key.rate.or_else(|| found_rate(&record));
+            record.key = record.shown_key();
             cases.push(Case {
                 metrics: metrics.remove(&record.case_id).unwrap_or_default(),
                 errors: errors.remove(&record.case_id).unwrap_or_default(),
@@ -170,7 +170,7 @@ impl Summary {
             }
         }
         let mut columns = vec!["case_id"];
-        columns.extend(CaseKey::COLUMNS);
+        columns.extend(Axis::ALL.iter().map(|axis| axis.column()));
         columns.extend(["outcome", "reason", "valid", "warnings"]);
         columns.extend(&metrics);
         let columns = columns.into_iter().map(str::to_owned).collect();
@@ -178,7 +178,7 @@ impl Summary {
         let row = |case: &Case| {
             let warnings = case.notes();
             let mut row = vec![text(&case.record.case_id)];
-            row.extend(case.record.key.cells());
+            row.extend(Axis::ALL.iter().map(|axis| Cell::from(axis.of(&case.record.key))));
             row.extend([
                 text(case.outcome()),
                 case.reason().map_or(Cell::Null, Cell::Text),
@@ -257,7 +257,7 @@ impl Summary {
             columns.push(Column { right, ..Column::new(heading, cells) });
         };
         for axis in common.others() {
-            coordinate(axis.heading(), axis.is_number(), &|key| axis.value(key));
+            coordinate(axis.heading(), axis.is_number(), &|key| axis.shown_value(key).unwrap_or_default());
         }
         for (metric, heading, gives_way) in HEADINGS {
             columns.extend(metric_column(metric, heading, *gives_way, cases));
@@ -359,12 +359,6 @@ impl Summary {
     }
 }
 
-/// The rate that is shown where it was searched: of several processes, each of which found its own, the
-/// least, which all of them kept to.
-fn found_rate(record: &CaseRecord) -> Option<Rate> {
-    record.searched_rates().into_iter().min_by(|one, other| one.get().total_cmp(&other.get()))
-}
-
 impl Case {
     fn metric(&self, name: &str) -> Option<&MetricValue> {
         self.metrics.iter().find(|value| value.metric == name)
@@ -392,19 +386,11 @@ impl Case {
     }
 
     fn outcome(&self) -> &'static str {
-        match self.record.outcome {
-            Outcome::Finished(_) => "finished",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Gap { .. } => "gap",
-        }
+        self.record.outcome.name()
     }
 
     fn reason(&self) -> Option<String> {
-        match &self.record.outcome {
-            Outcome::Finished(_) => None,
-            Outcome::Failed { failure } => Some(failure.to_string()),
-            Outcome::Gap { gap } => Some(gap.reason.clone()),
-        }
+        self.record.reason().map(|(_, reason)| reason)
     }
 
     /// Words for the table's last column.
@@ -506,7 +492,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     let mut columns: Vec<_> = common
         .others()
         .map(|axis| {
-            column(axis.heading(), axis.is_number(), &|(case, ..)| axis.value(&case.record.key))
+            column(axis.heading(), axis.is_number(), &|(case, ..)| axis.shown_value(&case.record.key).unwrap_or_default())
         })
         .collect();
     let names: BTreeSet<_> = rows.iter().map(|(_, _, output)| &output.name).collect();
@@ -526,10 +512,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     figure("top-1 the same", "top-1", &|(_, _, output)| {
         output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
     });
-    let allowed = column("allowed", false, &|(_, tolerance, _)| {
-        let Tolerance { absolute, relative, cosine } = tolerance;
-        format!("{absolute:e} + {relative:e} of the value, cosine {cosine}")
-    });
+    let allowed = column("allowed", false, &|(_, tolerance, _)| tolerance.to_string());
     let short = rows.iter().map(|(_, Tolerance { absolute, relative, cosine }, _)| {
         format!("{absolute:e} + {relative:e}, {cosine}")
     });
@@ -589,11 +572,11 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_record::{
-        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Mode, Outcome, Pace, Precision,
-        Rate, RateSearch, Scenario, SearchEnd, WorkerReport,
+        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Outcome, Pace, Rate, RateSearch,
+        Scenario, SearchEnd, WorkerReport,
     };
 
-    use super::{found_rate, has_column, wrapped};
+    use super::{has_column, wrapped};
 
     #[test]
     fn the_rate_that_is_shown_is_the_least_that_all_processes_kept_to() {
@@ -622,18 +605,7 @@ mod tests {
         let record = |is_searched| CaseRecord {
             record_version: host_record::RECORD_VERSION,
             case_id: "c".into(),
-            key: CaseKey {
-                model: "m".into(),
-                backend: "b".into(),
-                device: "d:0".into(),
-                precision: Precision::Fp32,
-                batch: 1,
-                sequence_length: None,
-                mode: Mode::Inference,
-                scenario: Scenario::Server,
-                rate: None,
-                clients: None,
-            },
+            key: CaseKey { scenario: Scenario::Server, ..CaseKey::new("m", "b", "d:0") },
             spec: None,
             process: 0,
             started_at: String::new(),
@@ -643,8 +615,8 @@ mod tests {
             environment: None,
             further: vec![report(900.0, is_searched), report(1000.0, is_searched)],
         };
-        assert_eq!(found_rate(&record(true)).map(Rate::get), Some(900.0));
-        assert_eq!(found_rate(&record(false)), None);
+        let shown = |is_searched| record(is_searched).shown_key().rate.map(Rate::get);
+        assert_eq!((shown(true), shown(false)), (Some(900.0), None));
     }
 
     #[test]

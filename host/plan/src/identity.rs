@@ -22,10 +22,11 @@ hexadecimal digits of the text's SHA-256.
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use host_manifest::{Backend, Model};
 use host_record::{
-    CaseKey, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
+    Axis, CaseKey, Coordinate, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -139,6 +140,13 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     part.to_string()
 }
 
+/// The axes by name, as the keys of a canonical object stand. The first has a value in every case.
+static BY_NAME: LazyLock<Vec<Axis>> = LazyLock::new(|| {
+    let mut axes = Axis::ALL.to_vec();
+    axes.sort_unstable_by_key(|axis| axis.name());
+    axes
+});
+
 /// Writes the canonical text of a case into `text`.
 ///
 /// A million of these are made for a large plan, so the text is put together from parts that were
@@ -153,23 +161,25 @@ pub(crate) fn write_canonical(
 ) {
     text.clear();
     // Writing to a `String` does not fail.
-    let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"backend":"#, model.inputs);
-    quote(text, &key.backend);
-    let _ = write!(text, r#","batch":{}"#, key.batch);
-    if let Some(clients) = key.clients {
-        let _ = write!(text, r#","clients":{clients}"#);
-    }
-    text.push_str(r#","device":"#);
-    quote(text, &key.device);
-    let _ = write!(text, r#","mode":"{}","model":"#, key.mode.name());
-    quote(text, &key.model);
-    let _ = write!(text, r#","precision":"{}""#, key.precision.name(),);
-    if let Some(rate) = key.rate {
-        let _ = write!(text, r#","rate":{}"#, json!(rate.get()));
-    }
-    let _ = write!(text, r#","scenario":"{}""#, key.scenario.name());
-    if let Some(length) = key.sequence_length {
-        let _ = write!(text, r#","sequence-length":{length}"#);
+    let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"#, model.inputs);
+    for (position, axis) in BY_NAME.iter().enumerate() {
+        let coordinate = axis.of(key);
+        if coordinate == Coordinate::None {
+            continue;
+        }
+        if position > 0 {
+            text.push(',');
+        }
+        let _ = write!(text, r#""{}":"#, axis.name());
+        let _ = match coordinate {
+            Coordinate::None => Ok(()),
+            Coordinate::Text(value) => {
+                quote(text, value);
+                Ok(())
+            }
+            Coordinate::Count(count) => write!(text, "{count}"),
+            Coordinate::Number(number) => write!(text, "{}", json!(number)),
+        };
     }
     let _ = write!(text, r#"}},"measure":{measure},"model":"#);
     match model.sha256.get(key.precision) {
@@ -208,7 +218,7 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
+    use host_record::{Find, LatencyLimit, Precision, RuleSet};
 
     use super::*;
     use crate::facts::ModelFile;
@@ -253,16 +263,10 @@ mod tests {
 
     fn key(device: &str, scenario: Scenario, sequence_length: Option<u32>) -> CaseKey {
         CaseKey {
-            model: "digits".to_owned(),
-            backend: "cpu".to_owned(),
-            device: device.to_owned(),
-            precision: Precision::Fp32,
             batch: 8,
             sequence_length,
-            mode: Mode::Inference,
             scenario,
-            rate: None,
-            clients: None,
+            ..CaseKey::new("digits", "cpu", device)
         }
     }
 

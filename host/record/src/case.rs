@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::axis::Axis;
 use crate::check::Check;
 use crate::pin::Pin;
-use crate::table::Cell;
 
 macro_rules! names {
     ($(#[$meta:meta])* $type:ident { $($(#[$variant_meta:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
@@ -221,19 +221,26 @@ pub struct CaseKey {
 }
 
 impl CaseKey {
-    /// Names of the coordinates where they are columns of a table.
-    pub const COLUMNS: [&'static str; 10] = [
-        "model",
-        "backend",
-        "device",
-        "precision",
-        "batch",
-        "sequence_length",
-        "mode",
-        "scenario",
-        "rate",
-        "clients",
-    ];
+    /// A key of inference in fp32, a sample at a time, one query after the other.
+    #[must_use]
+    pub fn new(
+        model: impl Into<String>,
+        backend: impl Into<String>,
+        device: impl Into<String>,
+    ) -> Self {
+        Self {
+            model: model.into(),
+            backend: backend.into(),
+            device: device.into(),
+            precision: Precision::Fp32,
+            batch: 1,
+            sequence_length: None,
+            mode: Mode::Inference,
+            scenario: Scenario::SingleStream,
+            rate: None,
+            clients: None,
+        }
+    }
 
     /// The scenario with what it is issued at or by: `server at 500/s`, `closed-loop of 4 clients`.
     #[must_use]
@@ -246,35 +253,15 @@ impl CaseKey {
             (None, None) => scenario.to_string(),
         }
     }
-
-    /// The coordinates as cells, in the order of [`CaseKey::COLUMNS`].
-    #[must_use]
-    pub fn cells(&self) -> [Cell; 10] {
-        let text = |text: &str| Cell::Text(text.to_owned());
-        [
-            text(&self.model),
-            text(&self.backend),
-            text(&self.device),
-            text(self.precision.name()),
-            Cell::Integer(self.batch.into()),
-            self.sequence_length.map_or(Cell::Null, |length| Cell::Integer(length.into())),
-            text(self.mode.name()),
-            text(self.scenario.name()),
-            self.rate.map_or(Cell::Null, |rate| Cell::Real(rate.get())),
-            self.clients.map_or(Cell::Null, |clients| Cell::Integer(clients.into())),
-        ]
-    }
 }
 
 impl fmt::Display for CaseKey {
     /// `digits · cpu · cpu:0 · fp32 · batch 8 · offline`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, backend, device, precision, batch, .. } = self;
-        write!(formatter, "{model} · {backend} · {device} · {precision} · batch {batch}")?;
-        if let Some(length) = self.sequence_length {
-            write!(formatter, " · sequence {length}")?;
-        }
-        write!(formatter, " · {}", self.load())
+        // The mode goes without saying while there is one.
+        let axes = Axis::shown().filter(|axis| *axis != Axis::Mode);
+        let words: Vec<String> = axes.filter_map(|axis| axis.labelled(self)).collect();
+        formatter.write_str(&words.join(" · "))
     }
 }
 

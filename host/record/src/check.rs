@@ -22,6 +22,14 @@ pub struct Tolerance {
     pub cosine: f64,
 }
 
+impl fmt::Display for Tolerance {
+    /// `1e-4 + 1e-3 of the value, cosine 0.9999`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { absolute, relative, cosine } = self;
+        write!(formatter, "{absolute:e} + {relative:e} of the value, cosine {cosine}")
+    }
+}
+
 impl Tolerance {
     /// What is allowed where a manifest says nothing. Precisions of floating point are given a few
     /// hundred of their own rounding steps, as errors of long sums add up; what quantising costs

@@ -11,6 +11,7 @@ to: [`RECORD_VERSION`] for what is written to disk, [`protocol::PROTOCOL_VERSION
 worker and the host say to each other.
 */
 
+mod axis;
 mod case;
 mod check;
 mod columns;
@@ -31,6 +32,7 @@ mod sample;
 mod table;
 mod warning;
 
+pub use axis::{Axis, AxisRole, Coordinate};
 pub use case::{
     CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
     Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
@@ -61,7 +63,7 @@ pub use sample::{
     OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,
 };
-pub use table::{Cell, Table, Views};
+pub use table::{Cell, CellKind, Table, Views};
 pub use warning::{Warning, WarningKind};
 
 /// Version of the records that are written to run folders: the journal, the plan and the results.

@@ -41,6 +41,8 @@ CREATE VIEW recommendations AS
 SELECT plugin_id AS plugin, title, explanation, cases, plugin_version, attributes
 FROM main.recommendations ORDER BY rowid;
 
+CREATE TABLE records (case_id VARCHAR, record VARCHAR);
+
 CREATE TABLE latency_quantiles (case_id VARCHAR, quantile DOUBLE, latency_ns BIGINT);
 
 CREATE TABLE latency_histogram

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection, params};
 use host_record::{
-    CaseRecord, Environment, Lateness, Outcome, Pace, PluginIdentity, Rate, RuntimeIdentity,
-    Verdict,
+    CaseRecord, Environment, Outcome, PluginIdentity, Rate, RuntimeIdentity, Verdict, WarningKind,
 };
 
 use crate::error::StoreError;
@@ -23,9 +22,6 @@ const TABLES: [&str; 7] = [
     "hardware_info",
     "recommendations",
 ];
-
-/// The kind of the warning about a file that a finished case no longer has.
-const FILE_LOST: &str = "file-lost";
 
 const RUN: &[&str] = &[
     "run_id",
@@ -197,7 +193,12 @@ pub(crate) fn import(
         }
         for lost in lost {
             warnings
-                .append_row(params![run_id, lost.case_id, FILE_LOST, lost.to_string()])
+                .append_row(params![
+                    run_id,
+                    lost.case_id,
+                    WarningKind::FileLost.name(),
+                    lost.to_string()
+                ])
                 .map_err(failed())?;
         }
         cases.flush().map_err(failed())?;
@@ -309,43 +310,15 @@ fn append_case(
     queries: Option<u64>,
 ) -> duckdb::Result<()> {
     let CaseRecord { key, spec, .. } = record;
-    let (mut reason_kind, mut reason, mut report) = (None, None, None);
-    let outcome = match &record.outcome {
-        Outcome::Finished(finished) => {
-            report = Some(finished);
-            "finished"
-        }
-        Outcome::Failed { failure } => {
-            let json = serde_json::to_value(failure).unwrap_or_default();
-            reason_kind = json.get("kind").and_then(|kind| kind.as_str()).map(str::to_owned);
-            reason = Some(failure.to_string());
-            "failed"
-        }
-        Outcome::Gap { gap } => {
-            reason_kind = Some(gap.kind.name().to_owned());
-            reason = Some(gap.reason.clone());
-            "gap"
-        }
-    };
+    let outcome = record.outcome.name();
+    let (reason_kind, reason) = record.reason().unzip();
+    let report = record.report();
     let spec = spec.as_ref();
     let timings = report.map(|report| &report.timings);
     let clock = report.map(|report| &report.clock);
     let verdict = report.and_then(|report| report.verdict.as_ref());
-    let pace = report.and_then(|report| report.pace.as_ref());
-    // Of several processes: the mean of rates, the sum of what was never begun, the worst lateness.
-    let paces: Vec<_> = report
-        .map(|report| &**report)
-        .into_iter()
-        .chain(&record.further)
-        .filter_map(|report| report.pace.as_ref())
-        .collect();
-    let mean = |rate: &dyn Fn(&Pace) -> Option<f64>| {
-        let rates: Option<Vec<f64>> = paces.iter().map(|pace| rate(pace)).collect();
-        rates.filter(|rates| !rates.is_empty()).map(|it| it.iter().sum::<f64>() / it.len() as f64)
-    };
-    let worst = |time: &dyn Fn(&Lateness) -> u64| {
-        paces.iter().filter_map(|pace| pace.lateness.as_ref()).map(time).max()
-    };
+    let pace = record.pace();
+    let late = pace.as_ref().and_then(|pace| pace.lateness);
     let values: &[&dyn ToSql] = &[
         &run_id,
         &record.case_id,
@@ -387,13 +360,13 @@ fn append_case(
         &key.clients,
         &verdict.map(Verdict::is_valid),
         &verdict.map(json_text),
-        &mean(&|pace| Some(pace.asked.get())),
-        &mean(&|pace| pace.offered_per_second),
-        &mean(&|pace| pace.achieved_per_second),
-        &pace.map(|_| paces.iter().map(|pace| pace.unserved).sum::<u64>()),
-        &worst(&|late| late.median_ns),
-        &worst(&|late| late.p99_ns),
-        &worst(&|late| late.maximum_ns),
+        &pace.as_ref().map(|pace| pace.asked.get()),
+        &pace.as_ref().and_then(|pace| pace.offered_per_second),
+        &pace.as_ref().and_then(|pace| pace.achieved_per_second),
+        &pace.as_ref().map(|pace| pace.unserved),
+        &late.map(|late| late.median_ns),
+        &late.map(|late| late.p99_ns),
+        &late.map(|late| late.maximum_ns),
         &report.and_then(|report| report.search.as_ref()).map(json_text),
         &report.and_then(|report| report.warm_up.as_ref()).map(json_text),
         &record.processes(),

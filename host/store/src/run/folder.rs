@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_record::{
-    CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, WorkerReport, column,
-    part,
+    Axis, CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, WorkerReport,
+    column, part,
 };
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -365,27 +365,9 @@ impl RunFolder {
 
 /// Coordinates of a case by name, and the confidence that the manifest asks for.
 fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
-    let key = &record.key;
-    let mut attributes: BTreeMap<String, String> = [
-        ("model", key.model.clone()),
-        ("backend", key.backend.clone()),
-        ("device", key.device.clone()),
-        ("precision", key.precision.to_string()),
-        ("batch", key.batch.to_string()),
-        ("mode", key.mode.to_string()),
-        ("scenario", key.scenario.to_string()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    if let Some(length) = key.sequence_length {
-        attributes.insert("sequence-length".into(), length.to_string());
-    }
-    if let Some(rate) = key.rate {
-        attributes.insert("rate".into(), rate.to_string());
-    }
-    if let Some(clients) = key.clients {
-        attributes.insert("clients".into(), clients.to_string());
-    }
+    let coordinate = |axis: &Axis| Some((axis.name().to_owned(), axis.value(&record.key)?));
+    let mut attributes: BTreeMap<String, String> =
+        Axis::ALL.iter().filter_map(coordinate).collect();
     if let Some(confidence) = record.spec.as_ref().and_then(|spec| spec.measure.confidence) {
         attributes.insert("confidence".into(), confidence.level.get().to_string());
     }

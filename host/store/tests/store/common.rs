@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
     DomainEnergy, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse,
-    MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
+    MetricValue, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
     ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario,
     SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
 };
@@ -54,16 +54,9 @@ pub(crate) fn new_run() -> NewRun {
 
 pub(crate) fn key(index: u64) -> CaseKey {
     CaseKey {
-        model: "digits".into(),
-        backend: "cpu".into(),
-        device: "cpu:0".into(),
-        precision: Precision::Fp32,
         batch: 1 << (index % 7),
-        sequence_length: None,
-        mode: Mode::Inference,
         scenario: if index.is_multiple_of(2) { Scenario::SingleStream } else { Scenario::Offline },
-        rate: None,
-        clients: None,
+        ..CaseKey::new("digits", "cpu", "cpu:0")
     }
 }
 

@@ -1,7 +1,7 @@
 //! The table that every report opens with: a row for each case, a column for what most readers
 //! want to know first.
 
-use crate::{Case, Outcome, Run, humanise_interval, humanise_metric};
+use crate::{Case, Run, class, humanise_interval, humanise_metric};
 
 /// A column of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,21 +78,20 @@ impl SummaryColumn {
     /// The cell for a case.
     #[must_use]
     pub fn cell<'a>(&self, case: &'a Case) -> SummaryCell<'a> {
-        let Some(result) = case.result(&self.metric).filter(|_| case.outcome == Outcome::Finished)
+        let Some(result) = case.result(&self.metric).filter(|_| case.is_finished())
         else {
             return SummaryCell::Nothing;
         };
         match &result.value {
             // The number is what the word was made of.
-            Ok(_) if result.class().is_some() => SummaryCell::Value {
-                value: result.class().unwrap_or_default().to_owned(),
-                interval: None,
-            },
-            Ok(value) => SummaryCell::Value {
-                value: humanise_metric(&result.metric, *value, &result.unit),
-                interval: result.interval.map(|interval| {
-                    humanise_interval(&result.metric, *value, interval, &result.unit)
-                }),
+            Ok(value) => match class(result) {
+                Some(class) => SummaryCell::Value { value: class.to_owned(), interval: None },
+                None => SummaryCell::Value {
+                    value: humanise_metric(&result.metric, *value, &result.unit),
+                    interval: result.interval.map(|interval| {
+                        humanise_interval(&result.metric, *value, interval, &result.unit)
+                    }),
+                },
             },
             Err(gap) => SummaryCell::Gap(&gap.reason),
         }

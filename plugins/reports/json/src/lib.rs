@@ -9,11 +9,12 @@ unit that stands beside them or that their name ends in.
 
 use std::collections::BTreeMap;
 
-use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::{
-    Case, Disturbance, Gap, MetricResult, OpenLoop, Outcome, QueryStages, RateSearch, Run,
-    Scheduling,
+use host_record::{
+    CaseKey, ClockFacts, Conditions, Direction, Gap, MeasureSettings, MetricValue, Pace, RateSearch,
+    Recommendation, Timings, Verdict, Warning,
 };
+use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
+use report_common::{Case, Run};
 use serde::Serialize;
 
 /// The report.
@@ -97,94 +98,70 @@ pub struct PluginEntry<'a> {
     pub sha256: Option<&'a str>,
 }
 
-/// A case: its coordinates, how it was measured, how it ended and what came out.
+/// A case: its coordinates, how it was measured, how it ended and what came out. The fields of its
+/// types are those of the journal.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CaseEntry<'a> {
     /// Its id.
     pub id: &'a str,
-    /// The model's name in the manifest.
-    pub model: &'a str,
+    /// Its coordinates, with the rate that was found if the rate was searched.
+    #[serde(flatten)]
+    pub key: &'a CaseKey,
     /// SHA-256 of the model file, in hexadecimal.
     pub model_sha256: Option<&'a str>,
-    /// The backend's name in the manifest.
-    pub backend: &'a str,
-    /// The device, such as `cpu:0`.
-    pub device: &'a str,
     /// The device's full name.
     pub device_name: Option<&'a str>,
-    /// The precision.
-    pub precision: &'a str,
-    /// Samples per batch.
-    pub batch: i64,
-    /// Length of the sequence axis.
-    pub sequence_length: Option<i64>,
-    /// What was done with the model.
-    pub mode: &'a str,
-    /// How queries were issued.
-    pub scenario: &'a str,
-    /// Queries per second that were asked for, in an open loop.
-    pub rate: Option<f64>,
-    /// Clients of a closed loop.
-    pub clients: Option<i64>,
-    /// How the load of an open loop was kept up.
-    pub open_loop: Option<&'a OpenLoop>,
-    /// What the search for the highest rate came to.
-    pub search: Option<&'a RateSearch>,
     /// Threads that the backend was allowed.
-    pub threads: Option<i64>,
+    pub threads: Option<u32>,
+    /// How it was to be measured, with every default resolved.
+    pub settings: Option<&'a MeasureSettings>,
     /// `finished`, `failed` or `gap`.
     pub outcome: &'static str,
     /// Why it did not finish.
-    pub reason: Option<GapEntry<'a>>,
-    /// Whether the result is valid; `warnings` say why it is not.
+    pub reason: Option<Reason>,
+    /// Whether the result is valid; `verdict` says why it is not.
     pub valid: Option<bool>,
+    /// The rules that it was judged by, and what it broke.
+    pub verdict: Option<&'a Verdict>,
     /// Measured queries.
     pub queries: Option<i64>,
     /// How long the case took in all.
-    pub elapsed_ns: Option<i64>,
+    pub elapsed_ns: u64,
+    /// How the load of an open loop was kept up, all processes together.
+    pub pace: Option<Pace>,
+    /// The search for the highest rate.
+    pub search: Option<&'a RateSearch>,
     /// The worker's highest resident memory.
-    pub peak_memory_bytes: Option<i64>,
-    /// The clock's name.
-    pub clock: Option<&'a str>,
-    /// The clock's smallest step.
-    pub clock_resolution_ns: Option<i64>,
-    /// Median cost of one clock reading.
-    pub clock_read_ns: Option<f64>,
-    /// Median cost of one iteration of the measuring loop with an empty target.
-    pub loop_ns: Option<f64>,
-    /// One-off times by stage.
-    pub stages_ns: BTreeMap<&'a str, i64>,
-    /// Where the time of a whole query goes, copies included.
-    pub query_stages: Option<&'a QueryStages>,
-    /// Why that is not known, where it was looked at.
-    pub query_stages_gap: Option<GapEntry<'a>>,
-    /// Where the worker ran.
-    pub scheduling: Option<&'a Scheduling>,
-    /// What the kernel counted while measuring.
-    pub disturbance: Option<&'a Disturbance>,
-    /// How it was measured, as far as the host says.
-    pub settings: &'a BTreeMap<String, String>,
+    pub peak_memory_bytes: Option<u64>,
+    /// Its resident memory before the plugin was opened.
+    pub baseline_memory_bytes: Option<u64>,
+    /// One-off times.
+    pub timings: Option<&'a Timings>,
+    /// The clock, and the harness's own cost.
+    pub clock: Option<&'a ClockFacts>,
+    /// What it was measured under.
+    pub conditions: Option<&'a Conditions>,
     /// What the backend says that it used.
-    pub used: &'a BTreeMap<String, String>,
+    pub used: Option<&'a BTreeMap<String, String>>,
     /// Values of metrics.
     pub results: Vec<ResultEntry<'a>>,
     /// What is doubtful.
-    pub warnings: Vec<WarningEntry<'a>>,
+    pub warnings: &'a [Warning],
     /// Pairs of a quantile, 0 to 1, and its latency in nanoseconds.
     pub latency_quantiles: &'a [(f64, i64)],
     /// Histogram of the latencies.
     pub latency_histogram: Vec<BinEntry>,
 }
 
-/// Why something is missing.
+/// Why a case did not finish.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct GapEntry<'a> {
-    /// A word for the kind of reason.
-    pub kind: &'a str,
+pub struct Reason {
+    /// The kind of the failure or gap.
+    pub kind: &'static str,
     /// The reason, in one sentence.
-    pub reason: &'a str,
+    pub reason: String,
 }
 
 /// A value of a metric.
@@ -198,23 +175,13 @@ pub struct ResultEntry<'a> {
     /// Unit by its symbol.
     pub unit: &'a str,
     /// `lower` or `higher` (is better), or `neutral`.
-    pub direction: &'static str,
+    pub direction: Direction,
     /// Bounds of an interval around the value.
     pub interval: Option<(f64, f64)>,
     /// Why there is no value.
-    pub gap: Option<GapEntry<'a>>,
+    pub gap: Option<&'a Gap>,
     /// How the value is defined, and whatever else the metric says.
     pub attributes: &'a BTreeMap<String, String>,
-}
-
-/// A warning.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct WarningEntry<'a> {
-    /// A word for the kind of doubt.
-    pub kind: &'a str,
-    /// The figures that say so.
-    pub evidence: &'a str,
 }
 
 /// A bin of a histogram.
@@ -235,14 +202,9 @@ pub struct BinEntry {
 pub struct RecommendationEntry<'a> {
     /// The plugin that gives it.
     pub plugin: &'a str,
-    /// In one line.
-    pub title: &'a str,
-    /// Why, with the figures.
-    pub explanation: &'a str,
-    /// Ids of the cases that it rests on.
-    pub cases: &'a [String],
-    /// Whatever else the recommender says.
-    pub attributes: &'a BTreeMap<String, String>,
+    /// The advice, its reasons and the cases that it rests on.
+    #[serde(flatten)]
+    pub said: &'a Recommendation,
 }
 
 impl<'a> Document<'a> {
@@ -279,66 +241,37 @@ impl<'a> Document<'a> {
             recommendations: run
                 .advice
                 .iter()
-                .map(|advice| RecommendationEntry {
-                    plugin: &advice.plugin,
-                    title: &advice.title,
-                    explanation: &advice.explanation,
-                    cases: &advice.cases,
-                    attributes: &advice.attributes,
-                })
+                .map(|advice| RecommendationEntry { plugin: &advice.plugin, said: &advice.said })
                 .collect(),
         }
     }
 }
 
 fn case(case: &Case) -> CaseEntry<'_> {
-    let (outcome, reason) = match &case.outcome {
-        Outcome::Finished => ("finished", None),
-        Outcome::Failed(reason) => ("failed", Some(gap(reason))),
-        Outcome::Gap(reason) => ("gap", Some(gap(reason))),
-    };
-    let surroundings = &case.surroundings;
-    let stages = surroundings.stages.as_ref();
+    let (spec, report) = (case.spec(), case.report());
     CaseEntry {
         id: &case.id,
-        model: &case.model,
-        model_sha256: case.model_sha256.as_deref(),
-        backend: &case.backend,
-        device: &case.device,
-        device_name: case.device_name.as_deref(),
-        precision: &case.precision,
-        batch: case.batch,
-        sequence_length: case.sequence_length,
-        mode: &case.mode,
-        scenario: &case.scenario,
-        rate: case.rate,
-        clients: case.clients,
-        open_loop: Some(&case.open_loop).filter(|known| **known != OpenLoop::default()),
-        search: case.search.as_ref(),
-        threads: case.threads,
-        outcome,
-        reason,
-        valid: case.valid,
+        key: &case.key,
+        model_sha256: spec.map(|spec| spec.model_sha256.as_str()),
+        device_name: spec.map(|spec| spec.device.name.as_str()),
+        threads: spec.and_then(|spec| spec.threads),
+        settings: spec.map(|spec| &spec.measure),
+        outcome: case.record.outcome.name(),
+        reason: case.reason().map(|(kind, reason)| Reason { kind, reason }),
+        valid: case.valid(),
+        verdict: report.and_then(|report| report.verdict.as_ref()),
         queries: case.queries,
-        elapsed_ns: case.elapsed_ns,
-        peak_memory_bytes: case.peak_memory_bytes,
-        clock: case.clock.as_ref().map(|(source, _)| source.as_str()),
-        clock_resolution_ns: case.clock.as_ref().and_then(|(_, resolution)| *resolution),
-        clock_read_ns: case.clock_read_ns,
-        loop_ns: case.loop_ns,
-        stages_ns: case.stages.iter().copied().collect(),
-        query_stages: stages.and_then(|stages| stages.as_ref().ok()),
-        query_stages_gap: stages.and_then(|stages| stages.as_ref().err()).map(gap),
-        scheduling: surroundings.scheduling.as_ref(),
-        disturbance: surroundings.disturbance.as_ref(),
-        settings: &case.settings,
-        used: &case.used,
+        elapsed_ns: case.record.elapsed_ns,
+        pace: case.record.pace(),
+        search: case.search(),
+        peak_memory_bytes: report.and_then(|report| report.peak_memory_bytes),
+        baseline_memory_bytes: report.and_then(|report| report.baseline_memory_bytes),
+        timings: report.map(|report| &report.timings),
+        clock: report.map(|report| &report.clock),
+        conditions: case.conditions(),
+        used: report.map(|report| &report.used),
         results: case.results.iter().map(result).collect(),
-        warnings: case
-            .warnings
-            .iter()
-            .map(|warning| WarningEntry { kind: &warning.kind, evidence: &warning.evidence })
-            .collect(),
+        warnings: &case.warnings,
         latency_quantiles: &case.quantiles,
         latency_histogram: case
             .histogram
@@ -348,18 +281,14 @@ fn case(case: &Case) -> CaseEntry<'_> {
     }
 }
 
-fn gap(gap: &Gap) -> GapEntry<'_> {
-    GapEntry { kind: &gap.kind, reason: &gap.reason }
-}
-
-fn result(result: &MetricResult) -> ResultEntry<'_> {
+fn result(result: &MetricValue) -> ResultEntry<'_> {
     ResultEntry {
         metric: &result.metric,
         value: result.value.as_ref().ok().copied(),
         unit: &result.unit,
-        direction: result.direction.name(),
+        direction: result.direction,
         interval: result.interval,
-        gap: result.value.as_ref().err().map(gap),
+        gap: result.value.as_ref().err(),
         attributes: &result.attributes,
     }
 }
@@ -549,7 +478,7 @@ mod tests {
         Json::render(&tables, &mut files, NoOptions {}).expect("a report");
         let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
         let case = &document["cases"][0];
-        let shown = ["rate", "open-loop", "search", "query-stages", "scheduling", "disturbance"]
+        let shown = ["rate", "pace", "search", "conditions"]
             .map(|name| format!("{name}: {}", case[name]));
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
