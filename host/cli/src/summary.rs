@@ -9,7 +9,8 @@ use std::path::Path;
 
 use host_record::{
     Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
-    Table, Tolerance, Verdict, Warning, WarningKind,
+    Shown, Table, Tolerance, Verdict, Warning, WarningKind, is_bundled,
+    summary,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -42,45 +43,8 @@ struct Advice {
     recommendation: Recommendation,
 }
 
-/// A metric that has a column of its own in the table for people: its name, its heading, and how
-/// soon the column gives way where the terminal is narrow.
-const HEADINGS: &[(&str, &str, u8)] = &[
-    ("latency.p50", "p50", 0),
-    ("latency.p90", "p90", 4),
-    ("latency.p99", "p99", 1),
-    ("throughput.samples", "throughput", 1),
-    ("memory.peak", "peak memory", 3),
-    ("memory.device-peak", "device memory", 2),
-    ("memory.allocator-peak", "allocator's memory", 5),
-    ("energy.device-per-sample", "device energy/sample", 3),
-    ("energy.package-per-sample", "processor energy/sample", 3),
-    ("accuracy.top1", "accuracy", 2),
-    ("stability.changes", "steadiness", 5),
-];
-
-/// Metrics that many machines cannot have, such as the memory of a device where there is none beside the
-/// processor. They have a column where some case has a value, and not where all are gaps.
-const WHERE_THERE_IS: &[&str] = &[
-    "memory.device-peak",
-    "memory.allocator-peak",
-    "energy.device-per-sample",
-    "energy.package-per-sample",
-];
-
 /// Cases whose evidence for a warning is written out; the others are counted.
 const EVIDENCE: usize = 3;
-
-/// Metrics of the plugins that come with the tool; every other metric is someone's own.
-const USUAL: &[&str] = &[
-    "latency.",
-    "throughput.",
-    "memory.",
-    "energy.",
-    "accuracy.",
-    "startup.",
-    "stability.",
-    "scaling.",
-];
 
 impl Summary {
     /// Reads a run folder.
@@ -259,14 +223,17 @@ impl Summary {
         for axis in common.others() {
             coordinate(axis.heading(), axis.is_number(), &|key| axis.shown_value(key).unwrap_or_default());
         }
-        for (metric, heading, gives_way) in HEADINGS {
-            columns.extend(metric_column(metric, heading, *gives_way, cases));
+        let names = || cases.iter().flat_map(|case| &case.metrics).map(|value| &*value.metric);
+        for wanted in summary() {
+            if let Some(metric) = wanted.find(names()) {
+                columns.extend(metric_column(metric, wanted.heading, wanted.shown, cases));
+            }
         }
         let own: Vec<_> = cases
             .iter()
             .flat_map(|case| &case.metrics)
             .map(|value| value.metric.as_str())
-            .filter(|name| !USUAL.iter().any(|usual| name.starts_with(usual)))
+            .filter(|name| !is_bundled(name))
             .fold(Vec::new(), |mut names, name| {
                 if !names.contains(&name) {
                     names.push(name);
@@ -274,7 +241,7 @@ impl Summary {
                 names
             });
         for name in own.into_iter().take(3) {
-            columns.extend(metric_column(name, name, 5, cases));
+            columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), cases));
         }
         if cases.iter().any(|case| !case.notes().is_empty()) {
             let notes: Vec<_> = cases.iter().map(|case| case.notes()).collect();
@@ -445,7 +412,7 @@ impl Case {
             "gap": gap,
             "elapsed-ns": self.record.elapsed_ns,
             "verdict": verdict,
-            "pace": report.and_then(|report| report.pace.as_ref()),
+            "quantities": self.record.quantities(),
             "search": report.and_then(|report| report.search.as_ref()),
             "warnings": self.warnings(),
             "parity": self.parity(),
@@ -521,8 +488,8 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
 }
 
 /// The column of a metric; `None` where no case has it.
-fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Column> {
-    if !has_column(name, cases.iter().filter_map(|case| case.metric(name))) {
+fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Option<Column> {
+    if !has_column(shown, cases.iter().filter_map(|case| case.metric(name))) {
         return None;
     }
     let cell = |case: &&Case| match case.metric(name) {
@@ -535,16 +502,17 @@ fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> O
         None => String::new(),
     };
     let cells: Vec<_> = cases.iter().map(cell).collect();
-    // Where there is no room for it, that it is for each sample goes unsaid.
-    let short = heading.strip_suffix("/sample").map(|short| (short.to_owned(), cells.clone()));
-    Some(Column { right: true, gives_way, short, ..Column::new(heading, cells) })
+    // If there is no room for it, that it is for each sample goes unsaid.
+    let short = heading.strip_suffix(" per sample").map(|short| (short.to_owned(), cells.clone()));
+    let heading = heading.replace(" per sample", "/sample");
+    let gives_way = shown.gives_way;
+    Some(Column { right: true, gives_way, short, ..Column::new(&heading, cells) })
 }
 
 /// Whether a metric with these values has a column: where there is one, and of what many machines cannot
 /// have, one that is no gap.
-fn has_column<'a>(name: &str, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
-    let may_be_gaps = !WHERE_THERE_IS.contains(&name);
-    values.any(|found| may_be_gaps || found.value.is_ok())
+fn has_column<'a>(shown: Shown, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
+    values.any(|found| !shown.only_if_measured || found.value.is_ok())
 }
 
 /// Breaks text of anybody's into lines that fit, each beginning with `indent`.
@@ -573,7 +541,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 mod tests {
     use host_record::{
         CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Outcome, Pace, Rate, RateSearch,
-        Scenario, SearchEnd, WorkerReport,
+        Scenario, SearchEnd, Shown, WorkerReport,
     };
 
     use super::{has_column, wrapped};
@@ -631,12 +599,12 @@ mod tests {
             attributes: std::collections::BTreeMap::new(),
         };
         let (gap, counted) = (value(None), value(Some(1.0)));
-        for name in super::WHERE_THERE_IS {
-            assert!(!has_column(name, [&gap, &gap].into_iter()), "{name}");
-            assert!(has_column(name, [&gap, &counted].into_iter()), "{name}");
-        }
-        assert!(has_column("latency.p99", [&gap].into_iter()), "why is in the reports");
-        assert!(!has_column("latency.p99", [].into_iter()));
+        let of_device = Shown::at(1, 1).if_measured();
+        assert!(!has_column(of_device, [&gap, &gap].into_iter()));
+        assert!(has_column(of_device, [&gap, &counted].into_iter()));
+        let of_all = Shown::at(1, 1);
+        assert!(has_column(of_all, [&gap].into_iter()), "why is in the reports");
+        assert!(!has_column(of_all, [].into_iter()));
     }
 
     #[test]

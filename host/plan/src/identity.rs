@@ -261,13 +261,8 @@ mod tests {
         }
     }
 
-    fn key(device: &str, scenario: Scenario, sequence_length: Option<u32>) -> CaseKey {
-        CaseKey {
-            batch: 8,
-            sequence_length,
-            scenario,
-            ..CaseKey::new("digits", "cpu", device)
-        }
+    fn key(device: &str, scenario: Scenario) -> CaseKey {
+        CaseKey { batch: 8, scenario, ..CaseKey::new("digits", "cpu", device) }
     }
 
     fn text(key: &CaseKey, model: &Model, data: &BTreeMap<PathBuf, String>) -> String {
@@ -287,7 +282,7 @@ mod tests {
     #[test]
     fn the_golden_case_keeps_its_id() {
         let data = [("images.npy".into(), "def".to_owned())].into();
-        let text = text(&key("cpu:0", Scenario::SingleStream, None), &model(), &data);
+        let text = text(&key("cpu:0", Scenario::SingleStream), &model(), &data);
         insta::assert_snapshot!(text, @r#"{"form":1,"inputs":{"files":{"inputs":{"image":{"sha256":"def"}},"labels":{"path":"labels.npy"}}},"key":{"backend":"cpu","batch":8,"device":"cpu:0","mode":"inference","model":"digits","precision":"fp32","scenario":"single-stream"},"measure":{"maximum-duration-ns":10000000000,"minimum-duration-ns":1000000000,"minimum-queries":100,"warm-up":{"nanoseconds":200000000}},"model":"abc","options":{"depth":"2"},"plugin":"cpu","seed":7,"threads":1}"#);
         insta::assert_snapshot!(id(&text), @"5197a08cc4481a9f");
     }

@@ -12,8 +12,7 @@ Rules:
 
 - The cells are the product of the axes, then those of each `include`, without those of `exclude`;
   a cell that is reached twice appears once, where it is reached first.
-- Cells come in a fixed order: model, backend, device, precision, batch, sequence length, mode,
-  scenario, each in the manifest's order, the last one turning fastest.
+- Cells come in the order of the axes, each in the manifest's order, the last one turning fastest.
 - The device `auto` is the first device that the backend lists.
 - How ids come about is told in the module `identity`.
 */

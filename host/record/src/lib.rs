@@ -25,10 +25,13 @@ mod pin;
 mod placement;
 mod processes;
 pub mod protocol;
+mod quantity;
 mod recorder;
 mod results;
+mod rules;
 mod runtime;
 mod sample;
+mod summary;
 mod table;
 mod warning;
 
@@ -56,13 +59,16 @@ pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, Wo
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
+pub use quantity::{Group, QUANTITIES, Quantity, QuantityValue, Source, Taken};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
+pub use rules::Requirement;
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
     OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,
 };
+pub use summary::{Shown, SummaryMetric, is_bundled, summary};
 pub use table::{Cell, CellKind, Table, Views};
 pub use warning::{Warning, WarningKind};
 

@@ -29,7 +29,7 @@ mod views;
 
 pub use database::{
     Answer, DATABASE_FILE, Database, SyncReport, Synced,
-    library_version as database_library_version,
+    library_version as database_library_version, reference,
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export, exported_views};

@@ -15,7 +15,7 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Table, Views};
 
 use crate::database::{
-    MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory, migrate,
+    MIGRATIONS, cases_view, complete, confine, device_states_view, has_parquet, import, in_memory, migrate,
     operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
@@ -69,6 +69,7 @@ impl RunViews {
         let folder = RunFolder::open(&path)?;
         let mut connection = in_memory()?;
         migrate(&mut connection, &path, MIGRATIONS)?;
+        complete(&mut connection, &path)?;
         let inspection = folder.inspect()?;
         import(&mut connection, &folder, &inspection)?;
         let lost = inspection.lost;
@@ -93,8 +94,9 @@ impl RunViews {
         connection
             .execute_batch(&format!(
                 "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; \
-                 CREATE VIEW operators AS {operators}; CREATE VIEW device_states AS {device_states}; {}",
-                include_str!("views.sql")
+                 CREATE VIEW operators AS {operators}; CREATE VIEW device_states AS {device_states}; {}{}",
+                include_str!("views.sql"),
+                cases_view()
             ))
             .map_err(StoreError::database("make the views"))?;
         tracing::debug!(run = folder.run_id(), elapsed = ?started.elapsed(), "views opened");

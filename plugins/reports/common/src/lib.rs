@@ -21,8 +21,8 @@ mod words;
 pub use configuration::{Configuration, configurations};
 pub use host_record;
 pub use host_record::{
-    Axis, AxisRole, CaseKey, Coordinate, Direction, Disturbance, Gap, MetricValue, Outcome,
-    Scenario, StageTimes, Timings, Warning, WarningKind,
+    Axis, AxisRole, CaseKey, Coordinate, Direction, Gap, Group, MetricValue, Outcome,
+    QUANTITIES, Quantity, Scenario, Warning, WarningKind,
 };
 pub use label::{Labels, case_label};
 pub use number::{
@@ -31,4 +31,4 @@ pub use number::{
 pub use run::{Advice, Bin, Case, HardwareFact, PluginUse, Run, class};
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
 pub use visible::{REASON, excerpt, visible};
-pub use words::{PARITY_HEADINGS, parity_figures};
+pub use words::{PARITY_HEADINGS, parity_figures, quantity};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, GapKind, MetricValue, Outcome,
-    RateSearch, Recommendation, Warning, WorkerReport,
+    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, GapKind, Group, MetricValue,
+    QUANTITIES, Quantity, RateSearch, Recommendation, Warning, WorkerReport,
 };
 use plugin_guest::{Error, Row, View, Views};
 use serde::Deserialize;
@@ -114,14 +114,25 @@ impl Case {
         if let Some(search) = &report.search {
             method.insert("search".to_owned(), crate::words::search(search));
         }
-        let facts = self.record.pace().map(|pace| crate::words::pace(&pace)).unwrap_or_default();
-        for (name, value) in facts.into_iter().chain(crate::words::conditions(&report.conditions)) {
+        for (name, value) in crate::words::conditions(&report.conditions) {
             method.insert(name.to_owned(), value);
+        }
+        let groups = [Group::Load, Group::Device];
+        for quantity in QUANTITIES.iter().filter(|quantity| groups.contains(&quantity.group)) {
+            if let Some(value) = self.quantity(quantity) {
+                method.insert(quantity.heading.to_owned(), crate::quantity(quantity, value));
+            }
         }
         for (name, value) in &report.used {
             method.insert(format!("backend's {}", name.replace('-', " ")), value.clone());
         }
         method
+    }
+
+    /// A measured quantity's value, if it has one.
+    #[must_use]
+    pub fn quantity(&self, quantity: &Quantity) -> Option<f64> {
+        quantity.of(&self.record)?.ok()
     }
 
     /// A metric's entry.

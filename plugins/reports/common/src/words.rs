@@ -1,8 +1,7 @@
 //! How the nouns of a record are written for people.
 
 use host_record::{
-    AllocatorUse, Conditions, DeviceStates, DeviceTime, OutputParity, Pace, Placement, RateSearch,
-    Scheduling,
+    Conditions, DeviceStates, OutputParity, Placement, Quantity, RateSearch, Scheduling, Source,
 };
 
 use crate::humanise;
@@ -10,23 +9,17 @@ use crate::humanise;
 /// A fact with its name.
 pub(crate) type Fact = (&'static str, String);
 
-/// How an open loop kept to its schedule.
-pub(crate) fn pace(pace: &Pace) -> Vec<Fact> {
-    let rate = |name, rate: Option<f64>| rate.map(|rate| (name, humanise(rate, "1/s")));
-    let late = |name, time: Option<u64>| time.map(|time| (name, humanise(time as f64, "ns")));
-    let lateness = pace.lateness;
-    [
-        rate("rate asked for", Some(pace.asked.get())),
-        rate("rate offered", pace.offered_per_second),
-        rate("rate achieved", pace.achieved_per_second),
-        (pace.unserved > 0).then(|| ("queries never begun", pace.unserved.to_string())),
-        late("generator's lateness, median", lateness.map(|late| late.median_ns)),
-        late("generator's lateness, p99", lateness.map(|late| late.p99_ns)),
-        late("generator's lateness, maximum", lateness.map(|late| late.maximum_ns)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+/// A value of a quantity, with its unit.
+#[must_use]
+pub fn quantity(quantity: &Quantity, value: f64) -> String {
+    match quantity.unit {
+        // A plain whole number is a count, and any other a share.
+        "1" if matches!(quantity.source, Source::Whole(_)) => format!("{value:.0}"),
+        "1" => format!("{:.1} %", 100.0 * value),
+        "Hz" => format!("{} GHz", crate::significant(value / 1e9, 3)),
+        "°C" | "W" => format!("{} {}", crate::significant(value, 3), quantity.unit),
+        unit => humanise(value, unit),
+    }
 }
 
 /// The result of a search: `found: 412/s is fine, 430/s is too much; 9 measurements`.
@@ -44,15 +37,12 @@ pub(crate) fn search(search: &RateSearch) -> String {
     written
 }
 
-/// Facts from what a case was measured under.
+/// Facts that are not numbers, from what a case was measured under.
 pub(crate) fn conditions(conditions: &Conditions) -> Vec<Fact> {
-    let allocator = conditions.memory.as_ref().and_then(|memory| memory.allocator.as_ref());
     [
         conditions.scheduling.as_ref().and_then(processors),
-        measured(&conditions.device_time).map(device_time),
         measured(&conditions.placement).and_then(operators),
-        allocator.and_then(|found| found.as_ref().ok()).map(allocated),
-        measured(&conditions.device_state).map(device_state),
+        measured(&conditions.device_state).and_then(slowed),
     ]
     .into_iter()
     .flatten()
@@ -67,11 +57,6 @@ fn processors(scheduling: &Scheduling) -> Option<Fact> {
     let pinned = if scheduling.pinned { "pinned" } else { "not pinned" };
     let processors = scheduling.processors.as_ref()?;
     Some(("processors", format!("{processors}, {pinned}")))
-}
-
-fn device_time(times: &DeviceTime) -> Fact {
-    let [device, wall] = [times.device_ns, times.wall_ns].map(|time| humanise(time, "ns"));
-    ("device's time for a run", format!("{device} of {wall} by the clock"))
 }
 
 fn operators(placement: &Placement) -> Option<Fact> {
@@ -91,46 +76,14 @@ fn operators(placement: &Placement) -> Option<Fact> {
     (!shares.is_empty()).then(|| ("where operators ran", shares.join(", ")))
 }
 
-fn allocated(used: &AllocatorUse) -> Fact {
-    let bytes = |bytes: u64| humanise(bytes as f64, "B");
-    let mut text = format!("{}: {} in use", used.name, bytes(used.used_bytes));
-    if let Some(peak) = used.peak_bytes {
-        text += &format!(", {} at most", bytes(peak));
-    }
-    if let Some(reserved) = used.reserved_bytes {
-        text += &format!(", {} held", bytes(reserved));
-    }
-    ("memory by the engine's allocator", text)
-}
-
-/// What the device did: means, and of what should not change the least and the most.
-fn device_state(states: &DeviceStates) -> Fact {
-    let mut said = Vec::new();
-    if let Some(busy) = states.utilisation {
-        said.push(format!("busy {:.0} % of the time", 100.0 * busy.mean));
-    }
-    if let Some(clock) = states.clock_hertz {
-        let (least, most) = (clock.minimum / 1e6, clock.maximum / 1e6);
-        said.push(match least < most {
-            true => format!("clock {least:.0} to {most:.0} MHz"),
-            false => format!("clock {most:.0} MHz"),
-        });
-    }
-    if let Some(degrees) = states.temperature_celsius {
-        said.push(format!("{:.0} °C at most", degrees.maximum));
-    }
-    if let Some(watts) = states.power_watts {
-        said.push(format!("{:.0} W", watts.mean));
-    }
-    if let Some(slowed) = &states.slowed_by {
-        let shares: Vec<String> =
-            slowed.iter().map(|share| format!("{} in {}", share.by.name(), share.looks)).collect();
-        said.push(match shares.is_empty() {
-            true => "nothing slowed it".to_owned(),
-            false => format!("slowed by {}", shares.join(", by ")),
-        });
-    }
-    ("what the device did", format!("{} ({} looks)", said.join(", "), states.looks))
+/// What kept the device's clocks down, and how often.
+fn slowed(states: &DeviceStates) -> Option<Fact> {
+    let shares = states.slowed_by.as_ref()?.iter();
+    let shares: Vec<String> = shares
+        .map(|share| format!("{} in {} of {}", share.by.name(), share.looks, states.looks))
+        .collect();
+    let said = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
+    Some(("what slowed the device", said))
 }
 
 /// The figures of a comparison, as headings of columns.
@@ -152,7 +105,7 @@ pub fn parity_figures(output: &OutputParity) -> [String; 4] {
 
 #[cfg(test)]
 mod tests {
-    use host_record::{Gap, GapKind, MemoryUse, ProviderShare, SlowedBy, SlowedShare, Spread};
+    use host_record::{Gap, GapKind, ProviderShare, SlowedBy, SlowedShare};
 
     use super::*;
 
@@ -163,34 +116,15 @@ mod tests {
             operators,
             time_ns,
         };
-        let spread = |minimum, mean, maximum| Some(Spread { minimum, mean, maximum });
         let slowed = |by, looks| SlowedShare { by, looks };
         let found = conditions(&Conditions {
-            device_time: Some(Ok(DeviceTime {
-                runs: 10,
-                device_ns: 1.5e6,
-                wall_ns: 1.6e6,
-                plain_ns: 1.0,
-            })),
             placement: Some(Ok(Placement {
                 wanted: vec!["Gpu".to_owned()],
                 providers: vec![share("Gpu", 120, 900), share("Cpu", 3, 100)],
                 elsewhere: Vec::new(),
             })),
-            memory: Some(MemoryUse {
-                allocator: Some(Ok(AllocatorUse {
-                    name: "Cuda".to_owned(),
-                    used_bytes: 1 << 20,
-                    peak_bytes: Some(3 << 20),
-                    reserved_bytes: None,
-                })),
-                ..MemoryUse::default()
-            }),
             device_state: Some(Ok(DeviceStates {
                 looks: 40,
-                utilisation: spread(0.5, 0.93, 1.0),
-                clock_hertz: spread(1.2e9, 1.9e9, 1.98e9),
-                temperature_celsius: spread(40.0, 50.0, 54.0),
                 slowed_by: Some(vec![slowed(SlowedBy::Power, 3), slowed(SlowedBy::Heat, 1)]),
                 ..DeviceStates::of(1000, 5, &[])
             })),
@@ -200,20 +134,11 @@ mod tests {
         assert_eq!(
             facts,
             [
-                ("device's time for a run", "1.50\u{202f}ms of 1.60\u{202f}ms by the clock"),
                 (
                     "where operators ran",
                     "120 on Gpu (90.0 % of the time), 3 on Cpu (10.0 % of the time)"
                 ),
-                (
-                    "memory by the engine's allocator",
-                    "Cuda: 1.00\u{202f}MiB in use, 3.00\u{202f}MiB at most"
-                ),
-                (
-                    "what the device did",
-                    "busy 93 % of the time, clock 1200 to 1980 MHz, 54 °C at most, slowed by power in 3, \
-                     by heat in 1 (40 looks)"
-                ),
+                ("what slowed the device", "power in 3 of 40, heat in 1 of 40"),
             ]
         );
     }
@@ -224,6 +149,19 @@ mod tests {
         let gap = Gap { kind: GapKind::NotMeasured, reason: "x".to_owned() };
         let gaps = Conditions { placement: Some(Err(gap)), ..Conditions::default() };
         assert_eq!(conditions(&gaps), []);
+    }
+
+    #[test]
+    fn quantities_are_written_with_their_units() {
+        let written = |id: &str, value| {
+            let found = Quantity::named(id).expect("a quantity");
+            quantity(found, value).replace('\u{202f}', " ")
+        };
+        assert_eq!(written("minor-faults", 140.0), "140");
+        assert_eq!(written("device-utilisation", 0.931), "93.1 %");
+        assert_eq!(written("frequency-start", 3.4e9), "3.40 GHz");
+        assert_eq!(written("device-temperature", 54.0), "54.0 °C");
+        assert_eq!(written("peak-memory", f64::from(3 << 20)), "3.00 MiB");
     }
 
     #[test]

@@ -9,15 +9,20 @@ value and never a zero.
 */
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::{Axis, Case, MetricValue, Run, visible};
+use report_common::{Axis, Case, Group, MetricValue, QUANTITIES, Quantity, Run, visible};
 
 /// The report.
 pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-/// The columns, of which the axes' have their names.
-fn header() -> Vec<&'static str> {
+/// The quantities that tell how the load of an open loop was kept up.
+fn load_quantities() -> impl Iterator<Item = &'static Quantity> {
+    QUANTITIES.iter().filter(|quantity| quantity.group == Group::Load)
+}
+
+/// The columns; axes and quantities have those of the host's tables.
+fn header() -> Vec<String> {
     let mut header = vec!["run_id", "case_id"];
     header.extend(Axis::ALL.iter().map(|axis| axis.column()));
     header.extend([
@@ -31,16 +36,10 @@ fn header() -> Vec<&'static str> {
         "interval_high",
         "gap_kind",
         "gap_reason",
-        "asked_rate",
-        "offered_rate",
-        "achieved_rate",
-        "lateness_p50_ns",
-        "lateness_p99_ns",
-        "lateness_max_ns",
-        "search_end",
-        "search_fine",
-        "search_too_much",
     ]);
+    let mut header: Vec<_> = header.into_iter().map(str::to_owned).collect();
+    header.extend(load_quantities().map(Quantity::column));
+    header.extend(["search_end", "search_fine", "search_too_much"].map(str::to_owned));
     header
 }
 
@@ -101,22 +100,17 @@ fn coordinates(run: &Run, case: &Case) -> Vec<String> {
 }
 
 /// How the load of an open loop was kept up, and what the search for its rate came to; empty for others.
-fn load(case: &Case) -> [String; 9] {
-    let rate = |rate: Option<f64>| rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let late = |time: Option<u64>| time.map(|time| time.to_string()).unwrap_or_default();
-    let (pace, search) = (case.record.pace(), case.search());
-    let lateness = pace.as_ref().and_then(|pace| pace.lateness);
-    [
-        rate(pace.as_ref().map(|pace| pace.asked.get())),
-        rate(pace.as_ref().and_then(|pace| pace.offered_per_second)),
-        rate(pace.as_ref().and_then(|pace| pace.achieved_per_second)),
-        late(lateness.map(|late| late.median_ns)),
-        late(lateness.map(|late| late.p99_ns)),
-        late(lateness.map(|late| late.maximum_ns)),
+fn load(case: &Case) -> Vec<String> {
+    let number = |number: Option<f64>| number.map(|it| it.to_string()).unwrap_or_default();
+    let value = |quantity: &Quantity| quantity.of(&case.record).and_then(Result::ok);
+    let mut cells: Vec<_> = load_quantities().map(|quantity| number(value(quantity))).collect();
+    let search = case.search();
+    cells.extend([
         search.map(|search| search.end.name().to_owned()).unwrap_or_default(),
-        rate(search.and_then(|search| search.fine).map(|rate| rate.get())),
-        rate(search.and_then(|search| search.too_much).map(|rate| rate.get())),
-    ]
+        number(search.and_then(|search| search.fine).map(|rate| rate.get())),
+        number(search.and_then(|search| search.too_much).map(|rate| rate.get())),
+    ]);
+    cells
 }
 
 /// A metric's value, or why there is none.
@@ -159,14 +153,14 @@ mod tests {
     fn values_are_rows() {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
         insta::assert_snapshot!(text, @r#"
-    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_fine,search_too_much
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,
+    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_fine,search_too_much
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,,
     "#);
     }
 
@@ -180,12 +174,12 @@ mod tests {
         let mut lines = text.lines();
         let header = lines.next().expect("a header");
         assert!(header.ends_with(
-            ",asked_rate,offered_rate,achieved_rate,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,\
-             search_end,search_fine,search_too_much"
+            ",asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,\
+             lateness_max_ns,search_end,search_fine,search_too_much"
         ));
         assert_eq!(lines.clone().count(), 7);
         assert!(
-            lines.all(|line| line.ends_with(",397.5,401.5,399.25,120,5300,41000,found,400,410"))
+            lines.all(|line| line.ends_with(",397.5,401.5,399.25,0,120,5300,41000,found,400,410"))
         );
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report_common::host_record::Taken;
 use report_common::{
-    Advice, Axis, AxisRole, Case, Configuration, Disturbance, Gap, Labels, Outcome, PARITY_HEADINGS, REASON, Run,
-    Scenario, StageTimes, SummaryCell, class, configurations, excerpt, humanise, humanise_interval,
-    humanise_metric, parity_figures, summary_columns, Timings,
+    Advice, Axis, AxisRole, Case, Configuration, Group, Labels, Outcome, PARITY_HEADINGS,
+    QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, class, configurations, excerpt,
+    humanise, humanise_interval, humanise_metric, parity_figures, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -660,8 +661,7 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
             "The cost of a clock reading and of an empty round of the measuring loop was measured in the same worker, before the backend was opened. The last column is that round as a share of the median query: what of a latency is ours."
         }
         (method_table(&finished, labels, &differing))
-        (query_stages(&finished, labels))
-        (disturbances(&finished, labels))
+        @for group in Group::ALL { (quantities(*group, &finished, labels)) }
     })
 }
 
@@ -703,38 +703,37 @@ fn definitions(run: &Run) -> Markup {
 /// Attributes that define a value.
 const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
 
-fn stages(case: &Case) -> Option<&Result<StageTimes, Gap>> {
-    case.conditions()?.stages.as_ref()
-}
-
-/// Where the time of a whole query goes.
-fn query_stages(finished: &[&Case], labels: &Labels) -> Markup {
-    let known = |case: &&&Case| stages(case).is_some();
-    let cases: Vec<_> = finished.iter().filter(known).collect();
+/// The quantities of a group, as far as some case says something of them. A case whose values are all
+/// missing for the same reason has that in their place.
+fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
+    let found = |case: &Case, quantity: &Quantity| quantity.of(&case.record);
+    let is_told = |quantity: &&Quantity| {
+        let has = |case: &&Case| found(case, quantity).is_some_and(|found| found.is_ok());
+        quantity.group == group && finished.iter().any(has)
+    };
+    let columns: Vec<_> = QUANTITIES.iter().filter(is_told).collect();
+    let gap = |case: &Case| {
+        let mut reasons = columns.iter().map(|quantity| Some(found(case, quantity)?.err()?.reason));
+        let first = reasons.next()??;
+        reasons.all(|reason| reason.as_ref() == Some(&first)).then_some(first)
+    };
     html! {
-        @if !cases.is_empty() {
-            h3 { "Stages of a whole query" }
-            p.quiet {
-                "Means over a few queries made for this after measuring, from inputs to outputs in the host's memory. The latencies above are of the middle part."
-            }
-            div.scroll tabindex="0" role="group" aria-label="Table of the stages of a query" {
+        // The load is told with the settings, and the clock in the table above.
+        @if !columns.is_empty() && ![Group::Load, Group::Clock].contains(&group) {
+            h3 { (group.heading()) }
+            @if let Some(note) = note(group) { p.quiet { (note) } }
+            div.scroll tabindex="0" role="group" aria-label=(group.heading()) {
                 table {
                     thead { tr {
                         th scope="col" { "case" }
-                        th.number scope="col" { "copy in" }
-                        th.number scope="col" { "compute" }
-                        th.number scope="col" { "copy out" }
+                        @for quantity in &columns { th.number scope="col" { (quantity.heading) } }
                     } }
-                    tbody { @for case in cases { tr {
+                    tbody { @for case in finished { tr {
                         th scope="row" { (link(case, labels)) }
-                        @match stages(case) {
-                            Some(Ok(stages)) => {
-                                @for time in [stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns] {
-                                    td.number { (humanise(time, "ns")) }
-                                }
-                            }
-                            Some(Err(gap)) => td.missing colspan="3" { (excerpt(&gap.reason, IN_ROW)) },
-                            None => {}
+                        @if let Some(reason) = gap(case) {
+                            td.missing colspan=(columns.len()) { (excerpt(&reason, IN_ROW)) }
+                        } @else {
+                            @for quantity in &columns { (cell(found(case, quantity), quantity)) }
                         }
                     } } }
                 }
@@ -743,45 +742,26 @@ fn query_stages(finished: &[&Case], labels: &Labels) -> Markup {
     }
 }
 
-/// What came between, as far as the machine tells: columns without a single figure are left out.
-fn disturbances(finished: &[&Case], labels: &Labels) -> Markup {
-    type Figure = (&'static str, fn(&Disturbance) -> Option<String>);
-    const FIGURES: [Figure; 9] = [
-        ("voluntary switches", |it| it.voluntary_switches.map(|count| count.to_string())),
-        ("involuntary switches", |it| it.involuntary_switches.map(|count| count.to_string())),
-        ("minor page faults", |it| it.minor_faults.map(|count| count.to_string())),
-        ("major page faults", |it| it.major_faults.map(|count| count.to_string())),
-        ("stolen time", |it| it.stolen_ns.map(|time| humanise(time as f64, "ns"))),
-        ("thermal throttles", |it| it.thermal_throttles.map(|count| count.to_string())),
-        ("quota throttles", |it| it.quota_throttles.map(|count| count.to_string())),
-        ("clock at start", |it| it.frequency_start_hertz.map(gigahertz)),
-        ("clock at end", |it| it.frequency_end_hertz.map(gigahertz)),
-    ];
-    let cases: Vec<_> = finished
-        .iter()
-        .filter_map(|&case| Some((case, case.conditions()?.disturbance.as_ref()?)))
-        .collect();
-    let is_told = |(_, read): &Figure| cases.iter().any(|(_, found)| read(found).is_some());
-    let figures: Vec<_> = FIGURES.into_iter().filter(is_told).collect();
+fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
     html! {
-        @if !figures.is_empty() {
-            h3 { "What came between" }
-            p.quiet { "Counted by the kernel from the first measured query to the last." }
-            div.scroll tabindex="0" role="group" aria-label="Table of what came between" {
-                table {
-                    thead { tr {
-                        th scope="col" { "case" }
-                        @for (name, _) in &figures { th.number scope="col" { (name) } }
-                    } }
-                    tbody { @for (case, found) in cases { tr {
-                        th scope="row" { (link(case, labels)) }
-                        @for (_, read) in &figures {
-                            td.number { (read(found).unwrap_or_else(|| "—".to_owned())) }
-                        }
-                    } } }
-                }
-            }
+        @match found {
+            Some(Ok(value)) => td.number { (report_common::quantity(quantity, value)) },
+            Some(Err(gap)) => td.number { span.missing title=(excerpt(&gap.reason, IN_ROW)) { "gap" } },
+            None => td.number { "—" },
         }
+    }
+}
+
+/// What a reader has to know of a group of quantities.
+fn note(group: Group) -> Option<&'static str> {
+    match group {
+        Group::Copies => Some(
+            "Means over a few queries made for this after measuring, from inputs to outputs in the host's memory. The latencies above are of the middle part.",
+        ),
+        Group::Disturbance => {
+            Some("Counted by the kernel from the first measured query to the last.")
+        }
+        _ => None,
     }
 }
 
@@ -790,8 +770,6 @@ fn gigahertz(hertz: u64) -> String {
 }
 
 fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String>) -> Markup {
-    let is_told = |(_, of): &&Stage| finished.iter().any(|case| timing(case, *of).is_some());
-    let stages: Vec<_> = STAGES.iter().filter(is_told).collect();
     let time = |value: Option<f64>| value.map_or("—".to_owned(), |value| humanise(value, "ns"));
     html! {
         div.scroll tabindex="0" role="group" aria-label="Table of how each case was measured" {
@@ -801,7 +779,6 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
                     th.number scope="col" { "queries" }
                     th.number scope="col" { "threads" }
                     th.number scope="col" { "took" }
-                    @for (heading, _) in &stages { th.number scope="col" { (heading) } }
                     @for name in differing { th scope="col" { (name) } }
                     th.number scope="col" { "clock reading" }
                     th.number scope="col" { "empty round" }
@@ -812,7 +789,6 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
                     td.number { (case.queries.map_or("—".to_owned(), |queries| queries.to_string())) }
                     td.number { (case.spec().and_then(|spec| spec.threads).map_or("—".to_owned(), |threads| threads.to_string())) }
                     td.number { (time(Some(case.record.elapsed_ns as f64))) }
-                    @for (_, of) in &stages { td.number { (time(timing(case, *of))) } }
                     @for name in differing {
                         td { (method.get(name).map_or("—", String::as_str)) }
                     }
@@ -823,20 +799,6 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
             }
         }
     }
-}
-
-/// A one-off time: its heading, and where it is.
-type Stage = (&'static str, fn(&Timings) -> Option<u64>);
-
-const STAGES: [Stage; 4] = [
-    ("open", |timings| timings.open_ns),
-    ("load", |timings| timings.load_ns),
-    ("prepare", |timings| timings.prepare_ns),
-    ("first run", |timings| timings.first_run_ns),
-];
-
-fn timing(case: &Case, of: fn(&Timings) -> Option<u64>) -> Option<f64> {
-    of(&case.report()?.timings).map(|time| time as f64)
 }
 
 /// The harness's cost as a share of the median query.

@@ -10,8 +10,8 @@ unit that stands beside them or that their name ends in.
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, ClockFacts, Conditions, Direction, Gap, MeasureSettings, MetricValue, Pace, RateSearch,
-    Recommendation, Timings, Verdict, Warning,
+    CaseKey, Conditions, Direction, Gap, MeasureSettings, MetricValue, QuantityValue,
+    RateSearch, Recommendation, Verdict, Warning,
 };
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{Case, Run};
@@ -128,18 +128,10 @@ pub struct CaseEntry<'a> {
     pub queries: Option<i64>,
     /// How long the case took in all.
     pub elapsed_ns: u64,
-    /// How the load of an open loop was kept up, all processes together.
-    pub pace: Option<Pace>,
+    /// Measured quantities by name, of which the case says something.
+    pub quantities: BTreeMap<&'static str, QuantityValue>,
     /// The search for the highest rate.
     pub search: Option<&'a RateSearch>,
-    /// The worker's highest resident memory.
-    pub peak_memory_bytes: Option<u64>,
-    /// Its resident memory before the plugin was opened.
-    pub baseline_memory_bytes: Option<u64>,
-    /// One-off times.
-    pub timings: Option<&'a Timings>,
-    /// The clock, and the harness's own cost.
-    pub clock: Option<&'a ClockFacts>,
     /// What it was measured under.
     pub conditions: Option<&'a Conditions>,
     /// What the backend says that it used.
@@ -262,12 +254,8 @@ fn case(case: &Case) -> CaseEntry<'_> {
         verdict: report.and_then(|report| report.verdict.as_ref()),
         queries: case.queries,
         elapsed_ns: case.record.elapsed_ns,
-        pace: case.record.pace(),
+        quantities: case.record.quantities(),
         search: case.search(),
-        peak_memory_bytes: report.and_then(|report| report.peak_memory_bytes),
-        baseline_memory_bytes: report.and_then(|report| report.baseline_memory_bytes),
-        timings: report.map(|report| &report.timings),
-        clock: report.map(|report| &report.clock),
         conditions: case.conditions(),
         used: report.map(|report| &report.used),
         results: case.results.iter().map(result).collect(),
@@ -478,7 +466,7 @@ mod tests {
         Json::render(&tables, &mut files, NoOptions {}).expect("a report");
         let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
         let case = &document["cases"][0];
-        let shown = ["rate", "pace", "search", "conditions"]
+        let shown = ["rate", "search", "quantities"]
             .map(|name| format!("{name}: {}", case[name]));
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
