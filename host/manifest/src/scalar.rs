@@ -12,7 +12,8 @@ use semver::VersionReq;
 use toml::de::DeValue;
 
 use crate::experiment::DeviceChoice;
-use crate::shape::{Node, Reader, Shape, integer, json, suggestion};
+use crate::shape::{Node, Reader, Shape, integer, json};
+use crate::suggestions::suggestion;
 
 /// The string in `node`, or an error that names what was expected.
 fn text<'node>(

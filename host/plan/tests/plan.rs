@@ -421,7 +421,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
             PlannedCase::Case(case) => {
                 let check = case.check.clone().expect("a check");
                 assert_eq!(check.reference(), "cpu 0.1.0 on cpu:0 in fp32");
-                let own = check.reference_of(&case);
+                let own = case.reference(&check);
                 assert_eq!((&*own.key.device, own.key.batch), ("cpu:0", case.key.batch));
                 let expected = if case.key.precision == Precision::Fp16 { 0.5 } else { 1e-4 };
                 assert_eq!(check.tolerance.absolute, expected);

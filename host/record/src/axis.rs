@@ -7,11 +7,9 @@ text that a case's id is the hash of. `docs/design/adding.md` lists the files th
 */
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use crate::case::{CaseKey, names};
+use crate::key::CaseKey;
+use crate::names::names;
 use crate::table::{Cell, CellKind};
 
 names! {
@@ -263,6 +261,16 @@ impl Axis {
     pub fn labelled(self, key: &CaseKey) -> Option<String> {
         let value = self.shown_value(key)?;
         Some(if self.is_number() { format!("{} {value}", self.heading()) } else { value })
+    }
+}
+
+impl fmt::Display for CaseKey {
+    /// `digits · cpu · cpu:0 · fp32 · batch 8 · offline`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The mode goes without saying while there is one.
+        let axes = Axis::shown().filter(|axis| *axis != Axis::Mode);
+        let words: Vec<String> = axes.filter_map(|axis| axis.labelled(self)).collect();
+        formatter.write_str(&words.join(" · "))
     }
 }
 

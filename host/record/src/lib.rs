@@ -12,6 +12,7 @@ worker and the host say to each other.
 */
 
 mod axis;
+mod backend;
 mod case;
 mod check;
 mod columns;
@@ -19,7 +20,11 @@ mod conditions;
 mod device_state;
 mod energy;
 mod environment;
+mod gap;
+mod key;
 mod load;
+mod names;
+mod number;
 mod outcome;
 mod pin;
 mod placement;
@@ -31,16 +36,14 @@ mod results;
 mod rules;
 mod runtime;
 mod sample;
+mod settings;
 mod summary;
 mod table;
 mod warning;
 
 pub use axis::{Axis, AxisRole, Coordinate};
-pub use case::{
-    CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
-    Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
-    SyntheticInput, WarmUp,
-};
+pub use backend::{DeviceInfo, PluginIdentity};
+pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use conditions::{
@@ -51,15 +54,18 @@ pub use energy::{DomainEnergy, Energy};
 pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
+pub use gap::{Gap, GapKind};
+pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
     EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
     SteadyClass, Verdict, WarmUpFacts,
 };
-pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
+pub use number::{Rate, Share};
+pub use outcome::{CaseRecord, Failure, Outcome, Phase, Timings, WorkerReport};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
-pub use quantity::{Group, QUANTITIES, Quantity, QuantityValue, Source, Taken};
+pub use quantity::{Group, QUANTITIES, Quantity, QuantityValue, Shown, Source, Taken};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use rules::Requirement;
@@ -68,7 +74,8 @@ pub use sample::{
     OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,
 };
-pub use summary::{Shown, SummaryMetric, is_bundled, summary};
+pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
+pub use summary::{SummaryMetric, is_bundled, summary};
 pub use table::{Cell, CellKind, Table, Views};
 pub use warning::{Warning, WarningKind};
 

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, DeviceInfo};
+use crate::backend::DeviceInfo;
+use crate::case::CaseSpec;
 use crate::outcome::{Failure, Phase, WorkerReport};
 use crate::sample::{OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
 

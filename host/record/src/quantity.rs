@@ -11,18 +11,17 @@ that a new quantity touches.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::case::names;
 use crate::conditions::{Conditions, Disturbance, MemoryUse, StageTimes};
 use crate::device_state::{DeviceStates, Spread};
 use crate::energy::DomainEnergy;
 use crate::load::{Lateness, Pace};
-use crate::outcome::{CaseRecord, Gap, GapKind, Timings, WorkerReport};
+use crate::gap::{Gap, GapKind};
+use crate::names::names;
+use crate::outcome::{CaseRecord, Timings, WorkerReport};
 use crate::results::Direction;
-use crate::summary::Shown;
 
 names! {
     /// Quantities that reports show together.
@@ -74,6 +73,32 @@ pub enum Source {
     Whole(fn(&CaseRecord) -> Taken<u64>),
     /// Another number.
     Real(fn(&CaseRecord) -> Taken<f64>),
+}
+
+/// Where a metric is shown in the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// Its place: lower is further left.
+    pub(crate) order: u8,
+    /// How soon its column gives way on a narrow terminal: higher is sooner; 0 stays.
+    pub gives_way: u8,
+    /// Many machines cannot have it, such as the memory of a device where there is none beside the
+    /// processor: it has no column if all cases have gaps.
+    pub only_if_measured: bool,
+}
+
+impl Shown {
+    /// At this place, giving way so soon.
+    #[must_use]
+    pub const fn at(order: u8, gives_way: u8) -> Self {
+        Self { order, gives_way, only_if_measured: false }
+    }
+
+    /// The same, only if some case has a value.
+    #[must_use]
+    pub const fn if_measured(self) -> Self {
+        Self { only_if_measured: true, ..self }
+    }
 }
 
 /// A measured quantity.

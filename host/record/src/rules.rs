@@ -7,7 +7,8 @@ queries") and of LoadGen's `mlperf.conf`. Their numbers of queries state a perce
 distance from 100 % at 99 % confidence.
 */
 
-use crate::case::{RuleSet, Scenario};
+use crate::key::Scenario;
+use crate::settings::RuleSet;
 
 /// How much is to be measured.
 #[derive(Debug, Clone, Copy, PartialEq)]

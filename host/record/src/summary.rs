@@ -3,33 +3,7 @@ The summary of a case: the metrics that most readers want to know first, in the 
 terminal and the reports show them.
 */
 
-use crate::quantity::QUANTITIES;
-
-/// Where a metric is shown in the summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown {
-    /// Its place: lower is further left.
-    order: u8,
-    /// How soon its column gives way on a narrow terminal: higher is sooner; 0 stays.
-    pub gives_way: u8,
-    /// Many machines cannot have it, such as the memory of a device where there is none beside the
-    /// processor: it has no column if all cases have gaps.
-    pub only_if_measured: bool,
-}
-
-impl Shown {
-    /// At this place, giving way so soon.
-    #[must_use]
-    pub const fn at(order: u8, gives_way: u8) -> Self {
-        Self { order, gives_way, only_if_measured: false }
-    }
-
-    /// The same, only if some case has a value.
-    #[must_use]
-    pub const fn if_measured(self) -> Self {
-        Self { only_if_measured: true, ..self }
-    }
-}
+use crate::quantity::{QUANTITIES, Shown};
 
 /// A metric of the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

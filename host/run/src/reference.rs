@@ -83,11 +83,11 @@ fn make(
     };
     let request = Request::Reference {
         protocol_version: PROTOCOL_VERSION,
-        case: Box::new(check.reference_of(case)),
+        case: Box::new(case.reference(check)),
         file: file.to_owned(),
     };
     let ignore = |_| Ok::<_, Infallible>(());
-    let program = runner.program(&check.reference_of(case).plugin_library);
+    let program = runner.program(&case.reference(check).plugin_library);
     let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, ignore);
     match conclusion {
         Conclusion::Kept => Ok(true),

@@ -1,8 +1,8 @@
 //! How much a value says about the next one, and how much less a series is therefore worth.
 
 use crate::distribution::normal_quantile;
-use crate::moments::{STRIDE, moments};
-use crate::select::Value;
+use crate::moments::{Value, moments};
+use crate::select::STRIDE;
 
 /// Autocorrelations of a series at the lags 0 to `lags`, as far as the series is longer than the
 /// lag: the sum of the products of the deviations from the mean at that distance over the sum of

@@ -6,9 +6,9 @@ distribution for themselves and tell mild from severe. The modified z-score is b
 sides, and is not disturbed until half of the values are outliers; the fences are at a quarter.
 */
 
-use crate::moments::{median, median_absolute_deviation};
+use crate::moments::{Value, median, median_absolute_deviation};
 use crate::quantile::Quantile;
-use crate::select::{Value, order_statistics};
+use crate::select::order_statistics;
 use crate::undefined::Undefined;
 
 /// How far out a value lies.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::distribution::normal_quantile;
-use crate::select::Value;
+use crate::moments::Value;
 
 /// Ranks less their mean, those of equal values at the mean of theirs.
 pub(crate) fn centred_ranks<T: Value>(values: &[T]) -> Vec<f64> {

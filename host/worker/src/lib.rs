@@ -22,15 +22,16 @@ mod energy;
 mod examples;
 mod failure;
 mod files;
-mod hash;
 mod lanes;
 mod library;
 mod load;
 mod measurement;
+mod model;
 mod npy;
 mod outputs;
 mod oversubscription;
 mod parity;
+mod percentile;
 mod pinning;
 mod platform;
 mod profile;
@@ -40,7 +41,9 @@ mod stages;
 mod stalls;
 mod surroundings;
 mod synthetic;
+mod thinned;
 mod warnings;
+mod words;
 
 use std::io::{self, BufRead, Read};
 
