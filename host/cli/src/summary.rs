@@ -8,9 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
-    Shown, Table, Tolerance, Verdict, Warning, WarningKind, is_bundled,
-    summary,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate,
+    Recommendation, Shown, Table, Tolerance, Verdict, Warning, WarningKind, is_bundled, summary,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -221,7 +220,9 @@ impl Summary {
             columns.push(Column { right, ..Column::new(heading, cells) });
         };
         for axis in common.others() {
-            coordinate(axis.heading(), axis.is_number(), &|key| axis.shown_value(key).unwrap_or_default());
+            coordinate(axis.heading(), axis.is_number(), &|key| {
+                axis.shown_value(key).unwrap_or_default()
+            });
         }
         let names = || cases.iter().flat_map(|case| &case.metrics).map(|value| &*value.metric);
         for wanted in summary() {
@@ -459,7 +460,9 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     let mut columns: Vec<_> = common
         .others()
         .map(|axis| {
-            column(axis.heading(), axis.is_number(), &|(case, ..)| axis.shown_value(&case.record.key).unwrap_or_default())
+            column(axis.heading(), axis.is_number(), &|(case, ..)| {
+                axis.shown_value(&case.record.key).unwrap_or_default()
+            })
         })
         .collect();
     let names: BTreeSet<_> = rows.iter().map(|(_, _, output)| &output.name).collect();

@@ -27,7 +27,8 @@ use std::sync::LazyLock;
 use host_hash::{Digest, Sha256, hexadecimal};
 use host_manifest::{Backend, Model};
 use host_record::{
-    Axis, CaseKey, Coordinate, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
+    Axis, CaseKey, Coordinate, InputSource, MeasureSettings, Pin, PlacementRule, Scenario,
+    SyntheticInput, WarmUp,
 };
 use serde_json::{Map, Value, json};
 

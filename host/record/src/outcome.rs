@@ -416,8 +416,7 @@ impl CaseRecord {
             let rates: Option<Vec<f64>> = paces.iter().map(|pace| rate(pace)).collect();
             rates.map(|rates| rates.iter().sum::<f64>() / rates.len() as f64)
         };
-        let late: Vec<&Lateness> =
-            paces.iter().filter_map(|pace| pace.lateness.as_ref()).collect();
+        let late: Vec<&Lateness> = paces.iter().filter_map(|pace| pace.lateness.as_ref()).collect();
         let worst = |time: fn(&Lateness) -> u64| late.iter().map(|late| time(late)).max();
         let lateness = worst(|late| late.median_ns).map(|median_ns| Lateness {
             median_ns,

@@ -17,8 +17,8 @@ use serde::Serialize;
 use crate::conditions::{Conditions, Disturbance, MemoryUse, StageTimes};
 use crate::device_state::{DeviceStates, Spread};
 use crate::energy::DomainEnergy;
-use crate::load::{Lateness, Pace};
 use crate::gap::{Gap, GapKind};
+use crate::load::{Lateness, Pace};
 use crate::names::names;
 use crate::outcome::{CaseRecord, Timings, WorkerReport};
 use crate::results::Direction;
@@ -292,9 +292,7 @@ fn energy_time(record: &CaseRecord) -> Taken<f64> {
 
 fn device_energy(record: &CaseRecord) -> Taken<f64> {
     match &conditions(record)?.energy {
-        Some(energy) => {
-            Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone))
-        }
+        Some(energy) => Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone)),
         None => gap("the record is from before energy was counted"),
     }
 }
@@ -306,10 +304,9 @@ fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
         Some(Err(gap)) => Some(Err(gap.clone())),
         Some(Ok(found)) => match found.peak_bytes {
             Some(bytes) => Some(Ok(bytes)),
-            None => gap(format!(
-                "the allocator `{}` does not tell the most that it held",
-                found.name
-            )),
+            None => {
+                gap(format!("the allocator `{}` does not tell the most that it held", found.name))
+            }
         },
     }
 }
@@ -438,9 +435,8 @@ pub const QUANTITIES: &[Quantity] = &[
         group: Group::Energy,
         definition: "energy of the processors' packages, with whatever else ran on them",
         source: Real(|record| {
-            let is_package = |one: &DomainEnergy| {
-                one.domain.starts_with("package") && !one.domain.contains('/')
-            };
+            let is_package =
+                |one: &DomainEnergy| one.domain.starts_with("package") && !one.domain.contains('/');
             processor_energy(record, is_package, "the processor counts no energy of a package")
         }),
         metric: None,
@@ -741,9 +737,7 @@ pub const QUANTITIES: &[Quantity] = &[
         heading: "clock step",
         group: Group::Clock,
         definition: "smallest step between two different readings of the clock",
-        source: Whole(|record| {
-            report(|report| plain(Some(report.clock.resolution_ns)), record)
-        }),
+        source: Whole(|record| report(|report| plain(Some(report.clock.resolution_ns)), record)),
         metric: None,
     },
     Quantity {
@@ -850,10 +844,7 @@ mod tests {
         assert_eq!(of("memory-energy", &none), Some(Err(unknown)));
         assert_eq!(of("energy-time", &none), None);
         let old = record(Conditions::default());
-        assert_eq!(
-            reason("device-energy", &old),
-            "the record is from before energy was counted"
-        );
+        assert_eq!(reason("device-energy", &old), "the record is from before energy was counted");
         assert_eq!(
             reason("device-allocator", &old),
             "the record is from before allocators were asked"

@@ -64,9 +64,7 @@ impl RuleSet {
             (Self::MlPerf, Scenario::MultiStream | Scenario::Server) => {
                 Some(percentile(0.99, 270_336))
             }
-            (Self::MlPerf, Scenario::Offline) => {
-                Some(Requirement::Samples(self.offline_samples()))
-            }
+            (Self::MlPerf, Scenario::Offline) => Some(Requirement::Samples(self.offline_samples())),
             (Self::MlPerf, Scenario::ConstantRate | Scenario::ClosedLoop) => None,
         }
     }

@@ -15,8 +15,8 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Table, Views};
 
 use crate::database::{
-    MIGRATIONS, cases_view, complete, confine, device_states_view, has_parquet, import, in_memory, migrate,
-    operators_view, pattern_literal, samples_view, table, user_query,
+    MIGRATIONS, cases_view, complete, confine, device_states_view, has_parquet, import, in_memory,
+    migrate, operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;

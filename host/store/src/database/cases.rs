@@ -11,9 +11,7 @@ use std::fmt::Write as _;
 
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection};
-use host_record::{
-    Axis, CaseRecord, CellKind, Coordinate, QUANTITIES, Quantity, Source, Verdict,
-};
+use host_record::{Axis, CaseRecord, CellKind, Coordinate, QUANTITIES, Quantity, Source, Verdict};
 
 pub(crate) const TABLE: &str = "benchmark_cases";
 
@@ -56,19 +54,11 @@ pub(super) fn timestamp(text: &str) -> Value {
     }
 }
 
-const fn own(
-    name: &'static str,
-    sql_type: &'static str,
-    of: fn(&CaseRow<'_>) -> Value,
-) -> Own {
+const fn own(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>) -> Value) -> Own {
     Own { name, sql_type, is_shown: true, of }
 }
 
-const fn hidden(
-    name: &'static str,
-    sql_type: &'static str,
-    of: fn(&CaseRow<'_>) -> Value,
-) -> Own {
+const fn hidden(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>) -> Value) -> Own {
     Own { name, sql_type, is_shown: false, of }
 }
 
@@ -84,9 +74,7 @@ const SECOND: &[Own] = &[
     own("outcome", "VARCHAR", |row| text(Some(row.record.outcome.name()))),
     own("reason_kind", "VARCHAR", |row| text(row.record.reason().map(|(kind, _)| kind))),
     own("reason", "VARCHAR", |row| text(row.record.reason().map(|(_, reason)| reason))),
-    own("plugin_id", "VARCHAR", |row| {
-        text(row.record.spec.as_ref().map(|spec| &*spec.plugin.id))
-    }),
+    own("plugin_id", "VARCHAR", |row| text(row.record.spec.as_ref().map(|spec| &*spec.plugin.id))),
     own("plugin_version", "VARCHAR", |row| {
         text(row.record.spec.as_ref().map(|spec| &*spec.plugin.version))
     }),
@@ -159,9 +147,7 @@ fn quantity_type(quantity: &Quantity) -> &'static str {
 fn quantity_value(quantity: &Quantity, row: &CaseRow<'_>) -> Value {
     match quantity.source {
         Source::Whole(of) => count(of(row.record).and_then(Result::ok)),
-        Source::Real(of) => {
-            of(row.record).and_then(Result::ok).map_or(Value::Null, Value::Double)
-        }
+        Source::Real(of) => of(row.record).and_then(Result::ok).map_or(Value::Null, Value::Double),
     }
 }
 
@@ -190,9 +176,7 @@ pub(super) fn append(cases: &mut Appender<'_>, row: &CaseRow<'_>) -> duckdb::Res
 }
 
 /// The columns that the table of a database lacks, with their types.
-pub(super) fn lacking(
-    connection: &Connection,
-) -> duckdb::Result<Vec<(String, &'static str)>> {
+pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'static str)>> {
     let mut statement = connection.prepare(&format!(
         "SELECT column_name FROM duckdb_columns() WHERE table_name = '{TABLE}' AND NOT internal"
     ))?;

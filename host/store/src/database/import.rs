@@ -91,8 +91,9 @@ pub(crate) fn import(
     delete(&transaction, run_id).map_err(failed())?;
     let Inspection { lost, fingerprint } = inspection;
     let without_samples = without_samples(lost);
-    let appender =
-        |table: &str, columns: &[&str]| transaction.appender_with_columns(table, columns).map_err(failed());
+    let appender = |table: &str, columns: &[&str]| {
+        transaction.appender_with_columns(table, columns).map_err(failed())
+    };
 
     let mut hardware = facts(folder.header().environment.clone());
     let mut counts = Counts::default();

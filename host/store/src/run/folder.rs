@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use host_hash::sha256;
 use host_record::{
     Axis, CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, Quantity,
-    WorkerReport,
-    column, part,
+    WorkerReport, column, part,
 };
 use serde::de::DeserializeOwned;
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::common::*;
-use host_record::{QUANTITIES, Quantity, 
+use host_record::{
     CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Outcome, OutputBlock,
-    Phase, Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
+    Phase, QUANTITIES, Quantity, Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes,
+    column,
 };
 use host_store::{
     CaseFile, Counts, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState, StoreError,

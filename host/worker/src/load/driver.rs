@@ -4,8 +4,7 @@
 use std::io;
 
 use host_measure::{
-    self as measure, Block, Crew, MeasureError, Meter, Observer, StopRule, Summary, SystemClock,
-    Times,
+    Block, Crew, MeasureError, Meter, Observer, Pattern, StopRule, Summary, SystemClock, Times,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -42,7 +41,7 @@ pub(crate) trait Runner {
     /// Runs it, as [`Meter::run`] and [`Crew::run`] do.
     fn run<O: Observer>(
         &mut self,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>>;
@@ -57,11 +56,11 @@ pub(crate) struct Alone<'a, 'clock> {
 impl Runner for Alone<'_, '_> {
     fn run<O: Observer>(
         &mut self,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>> {
-        self.meter.run(self.target, scenario, rule, observer)
+        self.meter.run(self.target, pattern, rule, observer)
     }
 }
 
@@ -69,11 +68,11 @@ impl Runner for Alone<'_, '_> {
 impl Runner for &mut Crew<'_, SystemClock, Error> {
     fn run<O: Observer>(
         &mut self,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>> {
-        Crew::run(self, scenario, rule, observer)
+        Crew::run(self, pattern, rule, observer)
     }
 }
 
@@ -122,7 +121,7 @@ impl Sink {
     pub(super) fn run(
         &mut self,
         bench: &mut Bench<'_, impl Runner>,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         between: &mut dyn FnMut(),
     ) -> Result<Summary, Stop> {
@@ -133,7 +132,7 @@ impl Sink {
         };
         let Bench { connection, runner, .. } = bench;
         let mut sending = Sending { sink: self, connection, between };
-        runner.run(scenario, rule, &mut sending).map_err(|error| match error {
+        runner.run(pattern, rule, &mut sending).map_err(|error| match error {
             MeasureError::Target(error) => failure::backend(phase)(error).into(),
             MeasureError::Sink(error) => error.into(),
             MeasureError::ClockWentBack { before_ns, after_ns } => {

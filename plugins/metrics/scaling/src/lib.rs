@@ -116,7 +116,8 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
         };
         let id = row.text("case_id")?.to_owned();
         // What scales is compared, and backends with each other; all else is the same.
-        let compared = [host_record::Axis::Batch, host_record::Axis::Clients, host_record::Axis::Backend];
+        let compared =
+            [host_record::Axis::Batch, host_record::Axis::Clients, host_record::Axis::Backend];
         let others = host_record::Axis::ALL
             .iter()
             .filter(|axis| !compared.contains(axis))
@@ -276,17 +277,23 @@ mod tests {
             ])
         });
         [
-            ("cases", Table {
-                columns: columns(&format!(
-                    "case_id outcome {} plugin_id plugin_sha256 threads",
-                    axes.join(" ")
-                )),
-                rows: cases.chain([failed]).collect(),
-            }),
-            ("results", Table {
-                columns: columns("case_id metric value interval_low interval_high gap_reason"),
-                rows: results.collect(),
-            }),
+            (
+                "cases",
+                Table {
+                    columns: columns(&format!(
+                        "case_id outcome {} plugin_id plugin_sha256 threads",
+                        axes.join(" ")
+                    )),
+                    rows: cases.chain([failed]).collect(),
+                },
+            ),
+            (
+                "results",
+                Table {
+                    columns: columns("case_id metric value interval_low interval_high gap_reason"),
+                    rows: results.collect(),
+                },
+            ),
         ]
         .map(|(name, table)| (name.to_owned(), table))
         .into()

@@ -147,7 +147,8 @@ impl<'a, 'o> Group<'a, 'o> {
                     [Scenario::SingleStream, Scenario::Offline].contains(&case.key.scenario)
                 };
                 let cases = &mut configuration.cases;
-                let invalid = cases.iter().filter(compared).find(|case| case.valid() == Some(false));
+                let invalid =
+                    cases.iter().filter(compared).find(|case| case.valid() == Some(false));
                 let invalid = invalid.map(|case| format!("{} is invalid", case.key.load()));
                 if invalid.is_none() && cases.iter().any(|case| case.valid() != Some(false)) {
                     cases.retain(|case| case.valid() != Some(false));
@@ -619,9 +620,8 @@ impl<'a, 'o> Group<'a, 'o> {
             rests_on.add(case);
             // A failure has ruled out its whole configuration, which is counted above.
             let failed = matches!(case.record.outcome, Outcome::Failed { .. });
-            let is_of = |it: &Candidate<'_>| {
-                is_alike(case, it.configuration.first(), AxisRole::Choice)
-            };
+            let is_of =
+                |it: &Candidate<'_>| is_alike(case, it.configuration.first(), AxisRole::Choice);
             if failed && self.candidates.iter().any(is_of) {
                 continue;
             }

@@ -47,7 +47,8 @@ impl<'a> Reading<'a> {
             .value
             .as_ref()
             .map_err(|gap| format!("{} is a gap: {}", metric_name(metric), gap.reason))?;
-        let mut others = configuration.cases.iter().filter(|other| other.key.scenario != case.key.scenario);
+        let mut others =
+            configuration.cases.iter().filter(|other| other.key.scenario != case.key.scenario);
         let elsewhere = others.find_map(|other| Some((*other, other.value(metric)?)));
         Ok(Self {
             metric: metric.to_owned(),
@@ -88,7 +89,8 @@ pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -
         return Scenario::SingleStream;
     }
     let measured = |scenario: Scenario| {
-        let has = |it: &&Configuration<'_>| it.cases.iter().any(|case| case.key.scenario == scenario);
+        let has =
+            |it: &&Configuration<'_>| it.cases.iter().any(|case| case.key.scenario == scenario);
         configurations.iter().filter(has).count()
     };
     let (offline, single) = (Scenario::Offline, Scenario::SingleStream);
@@ -277,7 +279,8 @@ impl<'a> Candidate<'a> {
         let limits = self.limits.iter().map(|(_, reading)| reading);
         let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
         let mut warnings = compared.flat_map(|reading| &reading.case.warnings);
-        warnings.any(|warning| [WarningKind::Drift, WarningKind::MachineBusy].contains(&warning.kind))
+        warnings
+            .any(|warning| [WarningKind::Drift, WarningKind::MachineBusy].contains(&warning.kind))
     }
 
     /// Every reading, each metric once.

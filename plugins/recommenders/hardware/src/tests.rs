@@ -381,8 +381,11 @@ const BATCHES: [i64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 /// The tables of such a run: latency, throughput and, where given, the width of the latency's
 /// interval, all in arbitrary steps.
 fn arbitrary(figures: &[(Option<u8>, u8, Option<u8>)]) -> Tables {
-    let shape =
-        Shape { batches: &BATCHES[..figures.len()], scenarios: &[Scenario::SingleStream], ..QUICKSTART };
+    let shape = Shape {
+        batches: &BATCHES[..figures.len()],
+        scenarios: &[Scenario::SingleStream],
+        ..QUICKSTART
+    };
     let mut tables = made_up::tables(&shape);
     // Nothing that is asked about, and most of what there is to read.
     for view in ["latency_quantiles", "latency_histogram"] {

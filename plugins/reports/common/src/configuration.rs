@@ -51,7 +51,9 @@ impl<'a> Configuration<'a> {
         }
         if metric.starts_with("throughput.") {
             let offline = of(Scenario::Offline).filter(|(_, result)| result.value.is_ok());
-            return offline.or_else(|| of(Scenario::SingleStream)).or_else(|| of(Scenario::Offline));
+            return offline
+                .or_else(|| of(Scenario::SingleStream))
+                .or_else(|| of(Scenario::Offline));
         }
         let entries = self.cases.iter().filter_map(|case| Some((*case, case.result(metric)?)));
         entries.reduce(|worst, other| {

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Failure, Gap,
-    GapKind, InputSource, InsideRun, Lateness, MeasureSettings, Outcome, OutputParity, Pace, Parity,
-    Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateSearch,
-    Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, WorkerReport,
+    GapKind, InputSource, InsideRun, Lateness, MeasureSettings, Outcome, OutputParity, Pace,
+    Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate,
+    RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp,
+    WorkerReport,
 };
 use plugin_guest::{Cell, Recommendation, Table};
 
@@ -612,8 +613,7 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
     ) else {
         return;
     };
-    let lateness =
-        |median_ns, p99_ns, maximum_ns| Some(Lateness { median_ns, p99_ns, maximum_ns });
+    let lateness = |median_ns, p99_ns, maximum_ns| Some(Lateness { median_ns, p99_ns, maximum_ns });
     let probe = Probe {
         rate: too_much,
         queries: 500,

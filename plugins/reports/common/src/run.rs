@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, GapKind, Group, MetricValue,
-    QUANTITIES, Quantity, RateSearch, Recommendation, Warning, WorkerReport,
+    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, GapKind, Group, MeasureSettings,
+    MetricValue, QUANTITIES, Quantity, RateSearch, Recommendation, WarmUp, Warning, WorkerReport,
 };
 use plugin_guest::{Error, Row, View, Views};
-use serde::Deserialize;
 
 /// A run, with all that the views say of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -318,55 +317,51 @@ fn object(value: serde_json::Value) -> BTreeMap<String, String> {
     parsed.unwrap_or_default().into_iter().map(|(name, value)| (name, plain(value))).collect()
 }
 
-/// Settings for people: `minimum-duration-ns` 1000000000 is the minimum
-/// duration, 1.00 s. What is null was left to a default and is not listed.
-fn settings(measure: &impl serde::Serialize) -> BTreeMap<String, String> {
-    let written = |name: String, value: String| {
-        let number = value.parse::<f64>();
-        let (name, unit) = match name.strip_suffix("-ns") {
-            Some(name) => (name.to_owned(), Some("ns")),
-            None => match name.strip_suffix("-bytes") {
-                Some(name) => (name.to_owned(), Some("B")),
-                None => (name, None),
-            },
-        };
-        let value = match (number, unit, serde_json::from_str(&value)) {
-            (Ok(number), Some(unit), _) => crate::humanise(number, unit),
-            (_, _, Ok(Quantity { iterations: Some(count), .. })) => format!("{count} queries"),
-            (_, _, Ok(Quantity { nanoseconds: Some(time), .. })) => crate::humanise(time, "ns"),
-            (_, _, Ok(Quantity { at_most_ns: Some(time), percentile, .. })) => {
-                let of = percentile.map(|share| format!(" at p{}", percent(share)));
-                format!("{}{}", crate::humanise(time, "ns"), of.unwrap_or_default())
-            }
-            (_, _, Ok(Quantity { half_width: Some(half), level: Some(level), percentile, .. })) => {
-                let percentile = percent(percentile.unwrap_or(0.5));
-                format!("± {} % of p{percentile} at {} %", percent(half), percent(level))
-            }
-            _ => value,
-        };
-        (name.replace('-', " "), value)
+/// Settings for people: `minimum-duration-ns` 1000000000 is the minimum duration, 1.00 s. What is null
+/// was left to a default and is not listed.
+fn settings(measure: &MeasureSettings) -> BTreeMap<String, String> {
+    let percentile = |share: f64| format!("p{}", percent(share));
+    let written = |name: &str, value: &str| match name {
+        "warm-up" => match measure.warm_up {
+            WarmUp::Iterations(count) => format!("{count} queries"),
+            WarmUp::Nanoseconds(time) => crate::humanise(time as f64, "ns"),
+            WarmUp::Auto => value.to_owned(),
+        },
+        "latency-limit" => measure.latency_limit.map_or(String::new(), |limit| {
+            let of = limit.percentile.map(|share| format!(" at {}", percentile(share.get())));
+            let time = crate::humanise(limit.at_most_ns as f64, "ns");
+            format!("{time}{}", of.unwrap_or_default())
+        }),
+        "confidence" => measure.confidence.map_or(String::new(), |confidence| {
+            let of = percentile(confidence.percentile.get());
+            let [half, level] =
+                [confidence.half_width, confidence.level].map(|it| percent(it.get()));
+            format!("± {half} % of {of} at {level} %")
+        }),
+        _ => match (value.parse(), unit(name)) {
+            (Ok(number), Some((_, unit))) => crate::humanise(number, unit),
+            _ => value.to_owned(),
+        },
     };
     let fields = object(serde_json::to_value(measure).unwrap_or_default());
     let settings = fields.into_iter().filter(|(_, value)| value != "null");
-    settings.map(|(name, value)| written(name, value)).collect()
+    settings
+        .map(|(name, value)| {
+            let plain = unit(&name).map_or(&*name, |(plain, _)| plain).replace('-', " ");
+            (plain, written(&name, &value))
+        })
+        .collect()
+}
+
+/// The unit that a setting's name ends in, with what stands before it.
+fn unit(name: &str) -> Option<(&str, &'static str)> {
+    let bytes = || name.strip_suffix("-bytes").map(|name| (name, "B"));
+    name.strip_suffix("-ns").map(|name| (name, "ns")).or_else(bytes)
 }
 
 /// A share in per cent, without the digits that binary fractions leave behind.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
-}
-
-/// A number of queries or a time, whichever the manifest gave; a limit; or how narrow an interval has to
-/// be.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Quantity {
-    iterations: Option<u64>,
-    nanoseconds: Option<f64>,
-    at_most_ns: Option<f64>,
-    percentile: Option<f64>,
-    half_width: Option<f64>,
-    level: Option<f64>,
 }
 
 /// A JSON object of text, such as attributes.
@@ -513,9 +508,7 @@ fn plugins(views: &dyn Views) -> Result<Vec<PluginUse>, Error> {
 
 #[cfg(all(test, feature = "made-up"))]
 mod tests {
-    use host_record::{
-        Confidence, LatencyLimit, MeasureSettings, Scenario, Share, WarmUp,
-    };
+    use host_record::{Confidence, LatencyLimit, Outcome, Scenario, Share};
 
     use super::*;
     use crate::made_up::{self, COMPARISON, QUICKSTART};
@@ -529,16 +522,16 @@ mod tests {
         insta::assert_snapshot!(case_label(case), @"resnet-50 · cpu · cpu:0 · fp32 · batch 4 · single-stream");
         assert!(case.value("latency.p99").is_some_and(|p99| p99 > 0.0));
         assert!(case.quantiles.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
-        let settings: Vec<_> =
-            settings(&case.spec().expect("a plan").measure)
-                .into_iter()
-                .map(|(name, value)| format!("{name}: {value}"))
-                .collect();
+        let settings: Vec<_> = settings(&case.spec().expect("a plan").measure)
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
         insta::assert_snapshot!(settings.join("; ").replace('\u{202f}', " "), @"maximum duration: 60.0 s; minimum duration: 1.00 s; minimum queries: 100; timeout: 60.0 s; warm up: 200 ms");
         insta::assert_snapshot!(run.metrics().join(" "), @"latency.p50 latency.p90 latency.p99 latency.p99.9 throughput.samples memory.peak accuracy.top1");
         insta::assert_snapshot!(run.machine().replace('\u{202f}', " "), @"Example CPU 8-Core Processor · 8 cores · 16 processors · 31.2 GiB · Debian GNU/Linux 12 (bookworm)");
         assert_eq!(run.plugins.len(), 8);
-        let failed = run.cases.iter().filter(|case| matches!(case.record.outcome, Outcome::Failed { .. }));
+        let failed =
+            run.cases.iter().filter(|case| matches!(case.record.outcome, Outcome::Failed { .. }));
         assert_eq!(failed.count(), 2);
     }
 

@@ -51,8 +51,7 @@ impl SummaryColumn {
     /// The cell for a case.
     #[must_use]
     pub fn cell<'a>(&self, case: &'a Case) -> SummaryCell<'a> {
-        let Some(result) = case.result(&self.metric).filter(|_| case.is_finished())
-        else {
+        let Some(result) = case.result(&self.metric).filter(|_| case.is_finished()) else {
             return SummaryCell::Nothing;
         };
         match &result.value {

@@ -388,9 +388,8 @@ fn chosen(run: &Run) -> BTreeSet<&str> {
 }
 
 fn distributions(run: &Run) -> Option<Markup> {
-    let drawable = |case: &&Case| {
-        case.is_finished() && case.quantiles.iter().any(|(_, latency)| *latency > 0)
-    };
+    let drawable =
+        |case: &&Case| case.is_finished() && case.quantiles.iter().any(|(_, latency)| *latency > 0);
     let cases: Vec<_> = run.cases.iter().filter(drawable).collect();
     let queries_are_batches = |case: &&Case| case.key.scenario != Scenario::Offline;
     let any_batches = cases.iter().any(queries_are_batches);
@@ -455,8 +454,7 @@ fn is_same_series(one: &Case, other: &Case) -> bool {
 
 /// A model's finished cases in series, as far as one chart can show them, and how many there are.
 fn series<'a>(run: &'a Run, model: &str) -> (Vec<chart::Series<'a>>, usize) {
-    let finished =
-        run.cases.iter().filter(|case| case.key.model == model && case.is_finished());
+    let finished = run.cases.iter().filter(|case| case.key.model == model && case.is_finished());
     let mut groups: Vec<Vec<&Case>> = Vec::new();
     for case in finished {
         match groups.iter_mut().find(|group| is_same_series(group[0], case)) {
@@ -609,8 +607,11 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
 
 /// What the outputs of each case were compared with, and how far they are from it.
 fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
-    let compared: Vec<_> =
-        run.cases.iter().filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?))).collect();
+    let compared: Vec<_> = run
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)))
+        .collect();
     if compared.is_empty() {
         return None;
     }
@@ -642,8 +643,7 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
 }
 
 fn method(run: &Run, labels: &Labels) -> Option<Markup> {
-    let finished: Vec<_> =
-        run.cases.iter().filter(|case| case.is_finished()).collect();
+    let finished: Vec<_> = run.cases.iter().filter(|case| case.is_finished()).collect();
     if finished.is_empty() {
         return None;
     }

@@ -10,8 +10,8 @@ unit that stands beside them or that their name ends in.
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, Conditions, Direction, Gap, MeasureSettings, MetricValue, QuantityValue,
-    RateSearch, Recommendation, Verdict, Warning,
+    CaseKey, Conditions, Direction, Gap, MeasureSettings, MetricValue, QuantityValue, RateSearch,
+    Recommendation, Verdict, Warning,
 };
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{Case, Run};
@@ -466,8 +466,7 @@ mod tests {
         Json::render(&tables, &mut files, NoOptions {}).expect("a report");
         let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
         let case = &document["cases"][0];
-        let shown = ["rate", "search", "quantities"]
-            .map(|name| format!("{name}: {}", case[name]));
+        let shown = ["rate", "search", "quantities"].map(|name| format!("{name}: {}", case[name]));
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
     open-loop: {"achieved-rate":399.25,"asked-rate":397.5,"lateness-max-ns":41000,"lateness-p50-ns":120,"lateness-p99-ns":5300,"offered-rate":401.5,"unserved":0}

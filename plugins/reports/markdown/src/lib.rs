@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Case, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario, SummaryCell, case_label, excerpt,
-    humanise, parity_figures, summary_columns, visible,
+    Case, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario, SummaryCell, case_label,
+    excerpt, humanise, parity_figures, summary_columns, visible,
 };
 
 /// The report.
@@ -151,7 +151,8 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
 }
 
 fn kinds(case: &Case) -> String {
-    let mut kinds: Vec<_> = case.warnings.iter().map(|warning| escape(warning.kind.name())).collect();
+    let mut kinds: Vec<_> =
+        case.warnings.iter().map(|warning| escape(warning.kind.name())).collect();
     kinds.dedup();
     kinds.join(", ")
 }
@@ -231,10 +232,8 @@ fn parity(page: &mut Page, run: &Run, labels: &Labels) {
     headings.extend(PARITY_HEADINGS);
     headings.push("allowed");
     let numeric = [false, false, false, true, true, true, true, false];
-    let compared = run
-        .cases
-        .iter()
-        .filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)));
+    let compared =
+        run.cases.iter().filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)));
     let rows: Vec<_> = compared
         .flat_map(|(case, parity)| {
             parity.outputs.iter().map(move |output| {
@@ -295,9 +294,7 @@ fn details(page: &mut Page, run: &Run) {
                 time(clock.loop_ns),
             ];
             row.extend(
-                differing
-                    .iter()
-                    .map(|name| escape(method.get(name).map_or("—", String::as_str))),
+                differing.iter().map(|name| escape(method.get(name).map_or("—", String::as_str))),
             );
             row
         })

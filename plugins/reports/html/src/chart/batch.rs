@@ -44,8 +44,10 @@ struct Point {
 /// Metric, scenario, name, whether it is the lesser of the two.
 type Kind = (&'static str, Scenario, &'static str, bool);
 
-const LATENCY: [Kind; 2] =
-    [("latency.p99", Scenario::SingleStream, "p99", false), ("latency.p50", Scenario::SingleStream, "p50", true)];
+const LATENCY: [Kind; 2] = [
+    ("latency.p99", Scenario::SingleStream, "p99", false),
+    ("latency.p50", Scenario::SingleStream, "p50", true),
+];
 
 const THROUGHPUT: [Kind; 2] = [
     ("throughput.samples", Scenario::Offline, "offline", false),
