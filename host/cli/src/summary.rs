@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate,
-    Recommendation, Shown, Table, Tolerance, Verdict, Warning, WarningKind, is_bundled, summary,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Recommendation,
+    Shown, Table, Tolerance, Verdict, Warning, WarningKind, is_bundled, summary,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
