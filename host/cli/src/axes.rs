@@ -38,7 +38,7 @@ impl Common {
         let Some(key) = &self.first else { return Vec::new() };
         self.axes
             .iter()
-            .filter(|axis| **axis != Axis::Mode)
+            .filter(|axis| !axis.goes_without_saying(key))
             .filter_map(|axis| axis.labelled(key))
             .collect()
     }

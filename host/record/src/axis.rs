@@ -8,7 +8,7 @@ text that a case's id is the hash of. `docs/design/adding.md` lists the files th
 
 use std::fmt;
 
-use crate::key::CaseKey;
+use crate::key::{CaseKey, Mode};
 use crate::names::names;
 use crate::table::{Cell, CellKind};
 
@@ -247,6 +247,12 @@ impl Axis {
         (coordinate != Coordinate::None).then(|| coordinate.to_string())
     }
 
+    /// Returns whether a name of the case leaves this coordinate out: the mode `inference`.
+    #[must_use]
+    pub fn goes_without_saying(self, key: &CaseKey) -> bool {
+        self == Self::Mode && key.mode == Mode::Inference
+    }
+
     /// The coordinate as people read it: a scenario with its rate or its clients.
     #[must_use]
     pub fn shown_value(self, key: &CaseKey) -> Option<String> {
@@ -267,8 +273,7 @@ impl Axis {
 impl fmt::Display for CaseKey {
     /// `digits · cpu · cpu:0 · fp32 · batch 8 · offline`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The mode goes without saying while there is one.
-        let axes = Axis::shown().filter(|axis| *axis != Axis::Mode);
+        let axes = Axis::shown().filter(|axis| !axis.goes_without_saying(self));
         let words: Vec<String> = axes.filter_map(|axis| axis.labelled(self)).collect();
         formatter.write_str(&words.join(" · "))
     }

@@ -24,6 +24,10 @@ names! {
     Mode {
         /// Forward passes only.
         Inference = "inference",
+        /// Steps that change the model: a query is a step.
+        Training = "training",
+        /// Answers token by token: a query is a prompt.
+        Generation = "generation",
     }
 }
 

@@ -45,7 +45,7 @@ pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
 pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
-pub use columns::{CaseColumns, Column, ColumnData, column};
+pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{
     AllocatorUse, Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes,
 };
@@ -71,8 +71,8 @@ pub use results::{Direction, MetricValue, Recommendation};
 pub use rules::Requirement;
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
-    OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
-    TensorType,
+    Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes,
+    ScheduledTimes, TensorData, TensorType,
 };
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use summary::{SummaryMetric, is_bundled, summary};

@@ -271,7 +271,7 @@ fn processor_energy(
     none: &'static str,
 ) -> Taken<f64> {
     let energy = conditions(record)?.energy.as_ref();
-    let Some(energy) = energy else { return gap("the record is from before energy was counted") };
+    let Some(energy) = energy else { return gap("the record predates energy counting") };
     let domains = match &energy.processor {
         Ok(domains) => domains,
         Err(gap) => return Some(Err(gap.clone())),
@@ -293,20 +293,18 @@ fn energy_time(record: &CaseRecord) -> Taken<f64> {
 fn device_energy(record: &CaseRecord) -> Taken<f64> {
     match &conditions(record)?.energy {
         Some(energy) => Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone)),
-        None => gap("the record is from before energy was counted"),
+        None => gap("the record predates energy counting"),
     }
 }
 
 fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
     let memory = conditions(record)?.memory.as_ref();
     match memory.and_then(|memory| memory.allocator.as_ref()) {
-        None => gap("the record is from before allocators were asked"),
+        None => gap("the record predates the allocator's figures"),
         Some(Err(gap)) => Some(Err(gap.clone())),
         Some(Ok(found)) => match found.peak_bytes {
             Some(bytes) => Some(Ok(bytes)),
-            None => {
-                gap(format!("the allocator `{}` does not tell the most that it held", found.name))
-            }
+            None => gap(format!("the allocator `{}` does not report its peak", found.name)),
         },
     }
 }
@@ -437,7 +435,7 @@ pub const QUANTITIES: &[Quantity] = &[
         source: Real(|record| {
             let is_package =
                 |one: &DomainEnergy| one.domain.starts_with("package") && !one.domain.contains('/');
-            processor_energy(record, is_package, "the processor counts no energy of a package")
+            processor_energy(record, is_package, "the processor has no package energy counter")
         }),
         metric: None,
     },
@@ -450,7 +448,7 @@ pub const QUANTITIES: &[Quantity] = &[
         definition: "energy of the memory beside the processors, as they count it",
         source: Real(|record| {
             let is_memory = |one: &DomainEnergy| one.domain.ends_with("/dram");
-            let none = "the processor does not count the energy of memory apart";
+            let none = "the processor has no separate energy counter for memory";
             processor_energy(record, is_memory, none)
         }),
         metric: None,
@@ -837,18 +835,15 @@ mod tests {
     #[test]
     fn a_gap_says_why() {
         let psys = energy(Ok(vec![domain("psys", 99.0)]));
-        let said = "the processor counts no energy of a package";
+        let said = "the processor has no package energy counter";
         assert_eq!(reason("package-energy", &psys), said);
         let unknown = Gap { kind: GapKind::NotMeasured, reason: "only root may read it".into() };
         let none = energy(Err(unknown.clone()));
         assert_eq!(of("memory-energy", &none), Some(Err(unknown)));
         assert_eq!(of("energy-time", &none), None);
         let old = record(Conditions::default());
-        assert_eq!(reason("device-energy", &old), "the record is from before energy was counted");
-        assert_eq!(
-            reason("device-allocator", &old),
-            "the record is from before allocators were asked"
-        );
+        assert_eq!(reason("device-energy", &old), "the record predates energy counting");
+        assert_eq!(reason("device-allocator", &old), "the record predates the allocator's figures");
         let short = MemoryUse::default();
         let short = record(Conditions { memory: Some(short), ..Conditions::default() });
         assert!(reason("average-memory", &short).starts_with("it was over before"));

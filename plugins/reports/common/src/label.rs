@@ -9,8 +9,7 @@ use crate::Case;
 /// A case's full name: `digits · cpu · cpu:0 · fp32 · batch 8 · offline`.
 #[must_use]
 pub fn case_label(case: &Case) -> String {
-    // The mode is left out while there is only one.
-    join(Axis::shown().filter(|axis| *axis != Axis::Mode), case)
+    join(Axis::shown().filter(|axis| !axis.goes_without_saying(&case.key)), case)
 }
 
 /// Names for cases that are seen together: only what differs among them.

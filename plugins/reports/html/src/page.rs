@@ -573,8 +573,10 @@ fn point(
 
 /// The name of a configuration, which has no load.
 fn name_of(configuration: &Configuration<'_>) -> String {
-    let axes = Axis::shown().filter(|axis| ![Axis::Mode, Axis::Scenario].contains(axis));
-    let words: Vec<_> = axes.filter_map(|axis| axis.labelled(&configuration.first().key)).collect();
+    let key = &configuration.first().key;
+    let axes =
+        Axis::shown().filter(|axis| *axis != Axis::Scenario && !axis.goes_without_saying(key));
+    let words: Vec<_> = axes.filter_map(|axis| axis.labelled(key)).collect();
     words.join(" · ")
 }
 
