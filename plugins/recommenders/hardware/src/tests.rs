@@ -376,7 +376,7 @@ fn runs() -> impl Strategy<Value = Vec<(Option<u8>, u8, Option<u8>)>> {
     prop::collection::vec(figures, 1..12)
 }
 
-const BATCHES: [i64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+const BATCHES: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
 /// The tables of such a run: latency, throughput and, where given, the width of the latency's
 /// interval, all in arbitrary steps.

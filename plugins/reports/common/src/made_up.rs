@@ -525,6 +525,7 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
             name: name.to_owned(),
             memory_bytes: None,
             precisions: vec![key.precision],
+            modes: vec![key.mode],
             attributes: BTreeMap::new(),
         },
         threads: (!gpu).then_some(1),

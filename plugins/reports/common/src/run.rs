@@ -512,7 +512,7 @@ mod tests {
 
     use super::*;
     use crate::made_up::{self, COMPARISON, QUICKSTART};
-    use crate::{Configuration, Labels, SINGLE_STREAM, case_label, configurations};
+    use crate::{Configuration, Labels, case_label, configurations};
 
     #[test]
     fn a_run_is_read_whole() {
@@ -589,7 +589,7 @@ mod tests {
         assert_eq!(scenario("latency.p99"), Some("single-stream"));
         assert_eq!(scenario("throughput.samples"), Some("offline"));
         assert_eq!(scenario("accuracy.top1"), Some("single-stream"));
-        let together = configurations[1].result_in(SINGLE_STREAM, "throughput.samples");
+        let together = configurations[1].result_in(Scenario::SingleStream, "throughput.samples");
         assert_eq!(together.map(|(case, _)| case.key.scenario.name()), Some("single-stream"));
         let mut offline = configurations[1].clone();
         offline.cases.retain(|case| case.key.scenario == Scenario::Offline);

@@ -10,12 +10,13 @@ unit that stands beside them or that their name ends in.
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, Conditions, Direction, Gap, MeasureSettings, MetricValue, QuantityValue, RateSearch,
-    Recommendation, Verdict, Warning,
+    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, QuantityValue,
+    RateSearch, Recommendation, Verdict, Warning,
 };
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{Case, Run};
 use serde::Serialize;
+use serde_json::Value;
 
 /// The report.
 pub struct Json;
@@ -105,9 +106,9 @@ pub struct PluginEntry<'a> {
 pub struct CaseEntry<'a> {
     /// Its id.
     pub id: &'a str,
-    /// Its coordinates, with the rate that was found if the rate was searched.
+    /// Its coordinate on each axis by the axis's name, with the rate that was found if the rate was searched.
     #[serde(flatten)]
-    pub key: &'a CaseKey,
+    pub coordinates: BTreeMap<&'static str, Value>,
     /// SHA-256 of the model file, in hexadecimal.
     pub model_sha256: Option<&'a str>,
     /// The device's full name.
@@ -243,7 +244,18 @@ fn case(case: &Case) -> CaseEntry<'_> {
     let (spec, report) = (case.spec(), case.report());
     CaseEntry {
         id: &case.id,
-        key: &case.key,
+        coordinates: Axis::ALL
+            .iter()
+            .map(|axis| {
+                let value = match axis.of(&case.key) {
+                    Coordinate::None => Value::Null,
+                    Coordinate::Text(text) => text.into(),
+                    Coordinate::Count(count) => count.into(),
+                    Coordinate::Number(number) => number.into(),
+                };
+                (axis.name(), value)
+            })
+            .collect(),
         model_sha256: spec.map(|spec| spec.model_sha256.as_str()),
         device_name: spec.map(|spec| spec.device.name.as_str()),
         threads: spec.and_then(|spec| spec.threads),
@@ -287,7 +299,6 @@ plugin_guest::export_report!(Json);
 mod tests {
     use super::*;
     use report_common::made_up::{self, COMPARISON, SINGLE, Shape};
-    use serde_json::Value;
 
     fn rendered(shape: &Shape<'_>) -> Value {
         let mut files = BTreeMap::new();
@@ -310,41 +321,190 @@ mod tests {
       "backend": "cpu",
       "batch": 1,
       "clients": null,
-      "clock": "CLOCK_MONOTONIC",
-      "clock-read-ns": 24.0,
-      "clock-resolution-ns": 1,
+      "conditions": {
+        "disturbance": {
+          "elapsed-ns": 1200000000,
+          "frequency-end-hertz": 3395000000,
+          "frequency-start-hertz": 3400000000,
+          "involuntary-switches": 31,
+          "major-faults": 0,
+          "minor-faults": 140,
+          "processor-ns": null,
+          "quota-throttled-ns": null,
+          "quota-throttles": null,
+          "stolen-ns": 0,
+          "thermal-throttles": null,
+          "voluntary-switches": 12
+        },
+        "scheduling": {
+          "memory-nodes": null,
+          "nice": 0,
+          "pinned": false,
+          "policy": "other",
+          "processor-nodes": null,
+          "processors": "0-15"
+        },
+        "stages": {
+          "Ok": {
+            "compute-ns": 113000.0,
+            "copy-in-ns": 2260.0,
+            "copy-out-ns": 1130.0,
+            "inside-run": {
+              "Err": {
+                "kind": "not-measured",
+                "reason": "no such extension"
+              }
+            },
+            "queries": 10
+          }
+        },
+        "worker-version": "0.1.0"
+      },
       "device": "cpu:0",
       "device-name": "Example CPU 8-Core Processor",
-      "disturbance": {
-        "frequency-end-hertz": 3395000000,
-        "frequency-start-hertz": 3400000000,
-        "involuntary-switches": 31,
-        "major-faults": 0,
-        "minor-faults": 140,
-        "quota-throttles": null,
-        "stolen-ns": 0,
-        "thermal-throttles": null,
-        "voluntary-switches": 12
-      },
       "elapsed-ns": 1402000000,
       "id": "5eed000000000000",
       "latency-histogram": null,
       "latency-quantiles": null,
-      "loop-ns": 31.5,
       "mode": "inference",
       "model": "digits",
       "model-sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
-      "open-loop": null,
       "outcome": "finished",
-      "peak-memory-bytes": 38210000,
       "precision": "fp32",
-      "queries": 10619,
-      "query-stages": {
-        "compute-ns": 113000.0,
-        "copy-in-ns": 2260.0,
-        "copy-out-ns": 1130.0
+      "quantities": {
+        "baseline-memory": {
+          "direction": "neutral",
+          "unit": "B",
+          "value": 12100000.0
+        },
+        "clock-read": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 24.0
+        },
+        "clock-resolution": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 1.0
+        },
+        "compute-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 113000.0
+        },
+        "copy-in-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 2260.0
+        },
+        "copy-out-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 1130.0
+        },
+        "device-allocator": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates the allocator's figures"
+          },
+          "unit": "B",
+          "value": null
+        },
+        "device-energy": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates energy counting"
+          },
+          "unit": "J",
+          "value": null
+        },
+        "first-run-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 350300.0
+        },
+        "frequency-end": {
+          "direction": "neutral",
+          "unit": "Hz",
+          "value": 3395000000.0
+        },
+        "frequency-start": {
+          "direction": "neutral",
+          "unit": "Hz",
+          "value": 3400000000.0
+        },
+        "involuntary-switches": {
+          "direction": "lower",
+          "unit": "1",
+          "value": 31.0
+        },
+        "load-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 6400000.0
+        },
+        "loop": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 31.5
+        },
+        "major-faults": {
+          "direction": "lower",
+          "unit": "1",
+          "value": 0.0
+        },
+        "memory-energy": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates energy counting"
+          },
+          "unit": "J",
+          "value": null
+        },
+        "minor-faults": {
+          "direction": "neutral",
+          "unit": "1",
+          "value": 140.0
+        },
+        "open-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 1800000.0
+        },
+        "package-energy": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates energy counting"
+          },
+          "unit": "J",
+          "value": null
+        },
+        "peak-memory": {
+          "direction": "lower",
+          "unit": "B",
+          "value": 38210000.0
+        },
+        "prepare-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 2100000.0
+        },
+        "stolen-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 0.0
+        },
+        "voluntary-switches": {
+          "direction": "neutral",
+          "unit": "1",
+          "value": 12.0
+        }
       },
-      "query-stages-gap": null,
+      "queries": 10619,
       "rate": null,
       "reason": null,
       "results": [
@@ -428,24 +588,16 @@ mod tests {
         }
       ],
       "scenario": "single-stream",
-      "scheduling": {
-        "pinned": false,
-        "processors": "0-15"
-      },
       "search": null,
       "sequence-length": null,
       "settings": {
-        "maximum duration": "60.0 s",
-        "minimum duration": "1.00 s",
-        "minimum queries": "100",
-        "timeout": "60.0 s",
-        "warm up": "200 ms"
-      },
-      "stages-ns": {
-        "first run": 350300,
-        "load the model": 6400000,
-        "open the plugin": 1800000,
-        "prepare it": 2100000
+        "maximum-duration-ns": 60000000000,
+        "minimum-duration-ns": 1000000000,
+        "minimum-queries": 100,
+        "timeout-ns": 60000000000,
+        "warm-up": {
+          "nanoseconds": 200000000
+        }
       },
       "threads": 1,
       "used": {
@@ -453,6 +605,7 @@ mod tests {
         "threads": "1"
       },
       "valid": true,
+      "verdict": {},
       "warnings": []
     }
     "#);
@@ -466,14 +619,13 @@ mod tests {
         Json::render(&tables, &mut files, NoOptions {}).expect("a report");
         let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
         let case = &document["cases"][0];
-        let shown = ["rate", "search", "quantities"].map(|name| format!("{name}: {}", case[name]));
+        let shown = ["rate", "search"].map(|name| format!("{name}: {}", case[name]));
+        let value = |name: &str| &case["quantities"][name]["value"];
+        assert_eq!((value("asked-rate"), value("achieved-rate")), (&397.5.into(), &399.25.into()));
+        assert_eq!(*value("lateness-p99"), 5300.0);
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
-    open-loop: {"achieved-rate":399.25,"asked-rate":397.5,"lateness-max-ns":41000,"lateness-p50-ns":120,"lateness-p99-ns":5300,"offered-rate":401.5,"unserved":0}
-    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"achieved-per-second":null,"latency-ns":null,"lateness":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
-    query-stages: {"compute-ns":113000.0,"copy-in-ns":2260.0,"copy-out-ns":1130.0}
-    scheduling: {"pinned":false,"processors":"0-15"}
-    disturbance: {"frequency-end-hertz":3395000000,"frequency-start-hertz":3400000000,"involuntary-switches":31,"major-faults":0,"minor-faults":140,"quota-throttles":null,"stolen-ns":0,"thermal-throttles":null,"voluntary-switches":12}
+    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
     "#);
     }
 
