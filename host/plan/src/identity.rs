@@ -214,7 +214,7 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{Find, LatencyLimit, Precision, RuleSet};
+    use host_record::{Find, LatencyLimit, RuleSet};
 
     use super::*;
     use crate::facts::ModelFile;
@@ -293,7 +293,8 @@ mod tests {
             for device in ["cpu:0", "odd \"device\" \\ \u{1f600}"] {
                 for scenario in Scenario::ALL {
                     for length in [None, Some(128)] {
-                        let mut key = key(device, *scenario, length);
+                        let mut key = key(device, *scenario);
+                        key.sequence_length = length;
                         key.rate = host_record::Rate::per_second(1e-7).ok();
                         key.clients = Some(3);
                         let text = text(&key, &model, &BTreeMap::new());

@@ -133,8 +133,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, PlacementRule, PluginIdentity,
-        Precision, WarmUp,
+        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PlacementRule,
+        PluginIdentity, Precision, WarmUp,
     };
 
     use super::*;

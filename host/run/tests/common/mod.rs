@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use host_plan::PlannedCase;
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, InputSource, MeasureSettings, Outcome,
-    OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock, Scenario, WarmUp,
+    CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, InputSource, MeasureSettings, Mode,
+    Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock, WarmUp,
 };
 use host_run::{Interrupt, RunSummary, Runner, Silent};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
     DomainEnergy, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse,
-    MetricValue, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
+    MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
     ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario,
     SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
 };
