@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
-    Table, Tolerance, Verdict, Warning, WarningKind,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Recommendation,
+    Shown, Table, Tolerance, Verdict, Warning, WarningKind, is_bundled, summary,
 };
 use host_store::{RunFolder, RunHeader};
 use serde_json::{Value, json};
@@ -42,45 +42,8 @@ struct Advice {
     recommendation: Recommendation,
 }
 
-/// A metric that has a column of its own in the table for people: its name, its heading, and how
-/// soon the column gives way where the terminal is narrow.
-const HEADINGS: &[(&str, &str, u8)] = &[
-    ("latency.p50", "p50", 0),
-    ("latency.p90", "p90", 4),
-    ("latency.p99", "p99", 1),
-    ("throughput.samples", "throughput", 1),
-    ("memory.peak", "peak memory", 3),
-    ("memory.device-peak", "device memory", 2),
-    ("memory.allocator-peak", "allocator's memory", 5),
-    ("energy.device-per-sample", "device energy/sample", 3),
-    ("energy.package-per-sample", "processor energy/sample", 3),
-    ("accuracy.top1", "accuracy", 2),
-    ("stability.changes", "steadiness", 5),
-];
-
-/// Metrics that many machines cannot have, such as the memory of a device where there is none beside the
-/// processor. They have a column where some case has a value, and not where all are gaps.
-const WHERE_THERE_IS: &[&str] = &[
-    "memory.device-peak",
-    "memory.allocator-peak",
-    "energy.device-per-sample",
-    "energy.package-per-sample",
-];
-
 /// Cases whose evidence for a warning is written out; the others are counted.
 const EVIDENCE: usize = 3;
-
-/// Metrics of the plugins that come with the tool; every other metric is someone's own.
-const USUAL: &[&str] = &[
-    "latency.",
-    "throughput.",
-    "memory.",
-    "energy.",
-    "accuracy.",
-    "startup.",
-    "stability.",
-    "scaling.",
-];
 
 impl Summary {
     /// Reads a run folder.
@@ -96,7 +59,7 @@ impl Summary {
         let mut cases = Vec::new();
         for record in folder.records()? {
             let mut record = record?;
-            record.key.rate = record.key.rate.or_else(|| found_rate(&record));
+            record.key = record.shown_key();
             cases.push(Case {
                 metrics: metrics.remove(&record.case_id).unwrap_or_default(),
                 errors: errors.remove(&record.case_id).unwrap_or_default(),
@@ -170,7 +133,7 @@ impl Summary {
             }
         }
         let mut columns = vec!["case_id"];
-        columns.extend(CaseKey::COLUMNS);
+        columns.extend(Axis::ALL.iter().map(|axis| axis.column()));
         columns.extend(["outcome", "reason", "valid", "warnings"]);
         columns.extend(&metrics);
         let columns = columns.into_iter().map(str::to_owned).collect();
@@ -178,7 +141,7 @@ impl Summary {
         let row = |case: &Case| {
             let warnings = case.notes();
             let mut row = vec![text(&case.record.case_id)];
-            row.extend(case.record.key.cells());
+            row.extend(Axis::ALL.iter().map(|axis| Cell::from(axis.of(&case.record.key))));
             row.extend([
                 text(case.outcome()),
                 case.reason().map_or(Cell::Null, Cell::Text),
@@ -257,16 +220,21 @@ impl Summary {
             columns.push(Column { right, ..Column::new(heading, cells) });
         };
         for axis in common.others() {
-            coordinate(axis.heading(), axis.is_number(), &|key| axis.value(key));
+            coordinate(axis.heading(), axis.is_number(), &|key| {
+                axis.shown_value(key).unwrap_or_default()
+            });
         }
-        for (metric, heading, gives_way) in HEADINGS {
-            columns.extend(metric_column(metric, heading, *gives_way, cases));
+        let names = || cases.iter().flat_map(|case| &case.metrics).map(|value| &*value.metric);
+        for wanted in summary() {
+            if let Some(metric) = wanted.find(names()) {
+                columns.extend(metric_column(metric, wanted.heading, wanted.shown, cases));
+            }
         }
         let own: Vec<_> = cases
             .iter()
             .flat_map(|case| &case.metrics)
             .map(|value| value.metric.as_str())
-            .filter(|name| !USUAL.iter().any(|usual| name.starts_with(usual)))
+            .filter(|name| !is_bundled(name))
             .fold(Vec::new(), |mut names, name| {
                 if !names.contains(&name) {
                     names.push(name);
@@ -274,7 +242,7 @@ impl Summary {
                 names
             });
         for name in own.into_iter().take(3) {
-            columns.extend(metric_column(name, name, 5, cases));
+            columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), cases));
         }
         if cases.iter().any(|case| !case.notes().is_empty()) {
             let notes: Vec<_> = cases.iter().map(|case| case.notes()).collect();
@@ -359,12 +327,6 @@ impl Summary {
     }
 }
 
-/// The rate that is shown where it was searched: of several processes, each of which found its own, the
-/// least, which all of them kept to.
-fn found_rate(record: &CaseRecord) -> Option<Rate> {
-    record.searched_rates().into_iter().min_by(|one, other| one.get().total_cmp(&other.get()))
-}
-
 impl Case {
     fn metric(&self, name: &str) -> Option<&MetricValue> {
         self.metrics.iter().find(|value| value.metric == name)
@@ -392,19 +354,11 @@ impl Case {
     }
 
     fn outcome(&self) -> &'static str {
-        match self.record.outcome {
-            Outcome::Finished(_) => "finished",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Gap { .. } => "gap",
-        }
+        self.record.outcome.name()
     }
 
     fn reason(&self) -> Option<String> {
-        match &self.record.outcome {
-            Outcome::Finished(_) => None,
-            Outcome::Failed { failure } => Some(failure.to_string()),
-            Outcome::Gap { gap } => Some(gap.reason.clone()),
-        }
+        self.record.reason().map(|(_, reason)| reason)
     }
 
     /// Words for the table's last column.
@@ -459,7 +413,7 @@ impl Case {
             "gap": gap,
             "elapsed-ns": self.record.elapsed_ns,
             "verdict": verdict,
-            "pace": report.and_then(|report| report.pace.as_ref()),
+            "quantities": self.record.quantities(),
             "search": report.and_then(|report| report.search.as_ref()),
             "warnings": self.warnings(),
             "parity": self.parity(),
@@ -506,7 +460,9 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     let mut columns: Vec<_> = common
         .others()
         .map(|axis| {
-            column(axis.heading(), axis.is_number(), &|(case, ..)| axis.value(&case.record.key))
+            column(axis.heading(), axis.is_number(), &|(case, ..)| {
+                axis.shown_value(&case.record.key).unwrap_or_default()
+            })
         })
         .collect();
     let names: BTreeSet<_> = rows.iter().map(|(_, _, output)| &output.name).collect();
@@ -526,10 +482,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     figure("top-1 the same", "top-1", &|(_, _, output)| {
         output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
     });
-    let allowed = column("allowed", false, &|(_, tolerance, _)| {
-        let Tolerance { absolute, relative, cosine } = tolerance;
-        format!("{absolute:e} + {relative:e} of the value, cosine {cosine}")
-    });
+    let allowed = column("allowed", false, &|(_, tolerance, _)| tolerance.to_string());
     let short = rows.iter().map(|(_, Tolerance { absolute, relative, cosine }, _)| {
         format!("{absolute:e} + {relative:e}, {cosine}")
     });
@@ -538,8 +491,8 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
 }
 
 /// The column of a metric; `None` where no case has it.
-fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> Option<Column> {
-    if !has_column(name, cases.iter().filter_map(|case| case.metric(name))) {
+fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Option<Column> {
+    if !has_column(shown, cases.iter().filter_map(|case| case.metric(name))) {
         return None;
     }
     let cell = |case: &&Case| match case.metric(name) {
@@ -552,16 +505,17 @@ fn metric_column(name: &str, heading: &str, gives_way: u8, cases: &[&Case]) -> O
         None => String::new(),
     };
     let cells: Vec<_> = cases.iter().map(cell).collect();
-    // Where there is no room for it, that it is for each sample goes unsaid.
-    let short = heading.strip_suffix("/sample").map(|short| (short.to_owned(), cells.clone()));
-    Some(Column { right: true, gives_way, short, ..Column::new(heading, cells) })
+    // If there is no room for it, that it is for each sample goes unsaid.
+    let short = heading.strip_suffix(" per sample").map(|short| (short.to_owned(), cells.clone()));
+    let heading = heading.replace(" per sample", "/sample");
+    let gives_way = shown.gives_way;
+    Some(Column { right: true, gives_way, short, ..Column::new(&heading, cells) })
 }
 
 /// Whether a metric with these values has a column: where there is one, and of what many machines cannot
 /// have, one that is no gap.
-fn has_column<'a>(name: &str, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
-    let may_be_gaps = !WHERE_THERE_IS.contains(&name);
-    values.any(|found| may_be_gaps || found.value.is_ok())
+fn has_column<'a>(shown: Shown, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
+    values.any(|found| !shown.only_if_measured || found.value.is_ok())
 }
 
 /// Breaks text of anybody's into lines that fit, each beginning with `indent`.
@@ -589,11 +543,11 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_record::{
-        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Mode, Outcome, Pace, Precision,
-        Rate, RateSearch, Scenario, SearchEnd, WorkerReport,
+        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Outcome, Pace, Rate, RateSearch,
+        Scenario, SearchEnd, Shown, WorkerReport,
     };
 
-    use super::{found_rate, has_column, wrapped};
+    use super::{has_column, wrapped};
 
     #[test]
     fn the_rate_that_is_shown_is_the_least_that_all_processes_kept_to() {
@@ -622,18 +576,7 @@ mod tests {
         let record = |is_searched| CaseRecord {
             record_version: host_record::RECORD_VERSION,
             case_id: "c".into(),
-            key: CaseKey {
-                model: "m".into(),
-                backend: "b".into(),
-                device: "d:0".into(),
-                precision: Precision::Fp32,
-                batch: 1,
-                sequence_length: None,
-                mode: Mode::Inference,
-                scenario: Scenario::Server,
-                rate: None,
-                clients: None,
-            },
+            key: CaseKey { scenario: Scenario::Server, ..CaseKey::new("m", "b", "d:0") },
             spec: None,
             process: 0,
             started_at: String::new(),
@@ -643,8 +586,8 @@ mod tests {
             environment: None,
             further: vec![report(900.0, is_searched), report(1000.0, is_searched)],
         };
-        assert_eq!(found_rate(&record(true)).map(Rate::get), Some(900.0));
-        assert_eq!(found_rate(&record(false)), None);
+        let shown = |is_searched| record(is_searched).shown_key().rate.map(Rate::get);
+        assert_eq!((shown(true), shown(false)), (Some(900.0), None));
     }
 
     #[test]
@@ -659,12 +602,12 @@ mod tests {
             attributes: std::collections::BTreeMap::new(),
         };
         let (gap, counted) = (value(None), value(Some(1.0)));
-        for name in super::WHERE_THERE_IS {
-            assert!(!has_column(name, [&gap, &gap].into_iter()), "{name}");
-            assert!(has_column(name, [&gap, &counted].into_iter()), "{name}");
-        }
-        assert!(has_column("latency.p99", [&gap].into_iter()), "why is in the reports");
-        assert!(!has_column("latency.p99", [].into_iter()));
+        let of_device = Shown::at(1, 1).if_measured();
+        assert!(!has_column(of_device, [&gap, &gap].into_iter()));
+        assert!(has_column(of_device, [&gap, &counted].into_iter()));
+        let of_all = Shown::at(1, 1);
+        assert!(has_column(of_all, [&gap].into_iter()), "why is in the reports");
+        assert!(!has_column(of_all, [].into_iter()));
     }
 
     #[test]

@@ -892,10 +892,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
             "add `latency-limit = \"10ms\"`".to_owned(),
         );
     }
-    let shortest = match rules {
-        Some(RuleSet::MlPerf) => 600_000_000_000,
-        None => 5_000_000_000,
-    };
+    let shortest = rules.map_or(5_000_000_000, RuleSet::minimum_duration_ns);
     let least = value(duration).map_or(shortest, |Nanoseconds(time)| time);
     let maximum = match maximum_duration {
         Some(maximum) if maximum.get_ref().0 < least => {
@@ -922,15 +919,14 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         minimum_duration_ns: least,
         maximum_duration_ns: maximum,
         minimum_queries: minimum_queries.as_ref()?.get_ref().0,
-        offline_samples: match (offline_samples, rules) {
-            (Some(samples), _) => Some(samples.get_ref().0),
-            (None, Some(RuleSet::MlPerf)) => Some(24_576),
-            (None, None) => None,
+        offline_samples: match offline_samples {
+            Some(samples) => Some(samples.get_ref().0),
+            None => rules.map(RuleSet::offline_samples),
         },
         // The usual number goes without saying, in ids of cases too.
         multi_stream_samples: value(multi_stream_samples)
             .map(|Positive(samples)| samples)
-            .filter(|samples| *samples != 8),
+            .filter(|samples| *samples != Scenario::MULTI_STREAM_SAMPLES),
         confidence: match confidence {
             Some(table) => {
                 let ConfidenceTable { level, half_width, percentile } = table.get_ref();

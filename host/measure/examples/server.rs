@@ -10,7 +10,8 @@
 use std::convert::Infallible;
 use std::hint::black_box;
 
-use host_measure::{Block, Clock, Meter, Rate, Scenario, StopRule, SystemClock, Target};
+use host_measure::{Block, Clock, Meter, Pattern, StopRule, SystemClock, Target};
+use host_record::Rate;
 
 const REPETITIONS: usize = 51;
 const QUERIES: u64 = 100_000;
@@ -47,13 +48,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             black_box(clock.now());
         }
         bare.push((clock.now() - start) as f64 / QUERIES as f64);
-        let summary = meter.run(&mut Nothing, Scenario::SingleStream, &rule, &mut nowhere)?;
+        let summary = meter.run(&mut Nothing, Pattern::SingleStream, &rule, &mut nowhere)?;
         // With the pauses between blocks, so that nothing is left out.
         single.push(summary.elapsed_ns as f64 / summary.queries as f64);
     }
     let (bare, single) = (median(&mut bare), median(&mut single));
 
-    let scenario = Scenario::Server { rate: Rate::per_second(rate)?, seed: 1 };
+    let pattern = Pattern::Server { rate: Rate::per_second(rate)?, seed: 1 };
     let minimum_ns = (seconds * 1e9) as u64;
     let rule = StopRule { minimum_ns, minimum_queries: 0, maximum_ns: u64::MAX };
     let mut latencies = Vec::with_capacity((rate * seconds * 1.1) as usize);
@@ -61,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         latencies.extend(block.times.latencies());
         Ok::<_, Infallible>(())
     };
-    let summary = meter.run(&mut Nothing, scenario, &rule, &mut keep)?;
+    let summary = meter.run(&mut Nothing, pattern, &rule, &mut keep)?;
     latencies.sort_unstable();
     let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
 

@@ -7,7 +7,7 @@ use crate::block::Block;
 use crate::clock::Clock;
 use crate::error::MeasureError;
 use crate::meter::Meter;
-use crate::scenario::Scenario;
+use crate::pattern::Pattern;
 use crate::stop::StopRule;
 use crate::target::Target;
 
@@ -53,14 +53,15 @@ pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
     let mut nowhere = |_: Block<'_>| Ok::<_, Infallible>(());
     let mut loops = [0.0; REPETITIONS];
     for cost in &mut loops {
-        let summary = meter.run(&mut Empty, Scenario::SingleStream, &rule, &mut nowhere).map_err(
-            |error| match error {
-                MeasureError::ClockWentBack { before_ns, after_ns } => {
-                    CalibrationError::ClockWentBack { before_ns, after_ns }
+        let summary =
+            meter.run(&mut Empty, Pattern::SingleStream, &rule, &mut nowhere).map_err(|error| {
+                match error {
+                    MeasureError::ClockWentBack { before_ns, after_ns } => {
+                        CalibrationError::ClockWentBack { before_ns, after_ns }
+                    }
+                    MeasureError::Target(never) | MeasureError::Sink(never) => match never {},
                 }
-                MeasureError::Target(never) | MeasureError::Sink(never) => match never {},
-            },
-        )?;
+            })?;
         *cost = summary.timed_ns as f64 / summary.queries as f64;
         // The loop compares each reading with the one before.
         checked_readings += summary.queries;

@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{Judge, NO_LIMIT, Steps, VirtualClock, keep, rule};
-    use crate::{Meter, Scenario};
+    use crate::{Meter, Pattern};
 
     #[test]
     fn readings_are_chained_and_blocks_restart_the_chain() {
@@ -127,7 +127,7 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         let summary = Meter::new(&clock, 2, NO_LIMIT)
-            .run(&mut target, Scenario::SingleStream, &rule(0, 5, NO_LIMIT), &mut sink)
+            .run(&mut target, Pattern::SingleStream, &rule(0, 5, NO_LIMIT), &mut sink)
             .expect("nothing fails");
         assert_eq!(blocks, [vec![0, 5, 12], vec![1012, 1013, 1015], vec![2015, 2024]]);
         assert_eq!(
@@ -151,7 +151,7 @@ mod tests {
             let mut target = Steps::constant(&clock, 10);
             let mut blocks = Vec::new();
             let summary = Meter::new(&clock, 4, NO_LIMIT)
-                .run(&mut target, Scenario::SingleStream, &rule, &mut keep(&mut blocks))
+                .run(&mut target, Pattern::SingleStream, &rule, &mut keep(&mut blocks))
                 .expect("nothing fails");
             assert_eq!(summary.queries, queries, "{rule:?}");
             assert_eq!(target.runs, queries, "{rule:?}");
@@ -168,7 +168,7 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         let mut meter = Meter::new(&clock, 1, NO_LIMIT);
-        let single = Scenario::SingleStream;
+        let single = Pattern::SingleStream;
         let summary =
             meter.run(&mut target, single, &rule(50, 1, NO_LIMIT), &mut sink).expect("works");
         assert_eq!(
@@ -188,7 +188,7 @@ mod tests {
         let mut target = Steps::constant(&clock, 40);
         let mut blocks = Vec::new();
         Meter::new(&clock, 1000, 100)
-            .run(&mut target, Scenario::SingleStream, &rule(0, 7, NO_LIMIT), &mut keep(&mut blocks))
+            .run(&mut target, Pattern::SingleStream, &rule(0, 7, NO_LIMIT), &mut keep(&mut blocks))
             .expect("nothing fails");
         assert_eq!(blocks.iter().map(|edges| edges.len() - 1).collect::<Vec<_>>(), [3, 3, 1]);
     }
@@ -198,7 +198,7 @@ mod tests {
         let clock = VirtualClock::default();
         let mut target = Steps::constant(&clock, 10);
         let mut blocks = Vec::new();
-        let offline = Scenario::Offline { batches: 24 };
+        let offline = Pattern::Offline { batches: 24 };
         Meter::new(&clock, 8, NO_LIMIT)
             .run(&mut target, offline, &rule(0, 3, NO_LIMIT), &mut keep(&mut blocks))
             .expect("nothing fails");
@@ -211,7 +211,7 @@ mod tests {
         let clock = VirtualClock::default();
         let mut target = Steps::new(&clock, [70, 90].map(Some));
         let mut blocks = Vec::new();
-        let multi_stream = Scenario::MultiStream { batches: Scenario::MULTI_STREAM_SAMPLES };
+        let multi_stream = Pattern::MultiStream { batches: 8 };
         Meter::new(&clock, 8, NO_LIMIT)
             .run(&mut target, multi_stream, &rule(0, 2, NO_LIMIT), &mut keep(&mut blocks))
             .expect("nothing fails");
@@ -225,7 +225,7 @@ mod tests {
         let mut target = Steps::constant(&clock, 10);
         let mut judge = Judge { enough_at: 150, ..Judge::default() };
         let summary = Meter::new(&clock, 64, NO_LIMIT)
-            .run(&mut target, Scenario::SingleStream, &rule(0, 40, NO_LIMIT), &mut judge)
+            .run(&mut target, Pattern::SingleStream, &rule(0, 40, NO_LIMIT), &mut judge)
             .expect("nothing fails");
         assert_eq!(judge.asked_at, [40, 50, 62, 77, 96, 120, 150]);
         assert_eq!((summary.queries, summary.enough), (150, true));
@@ -237,7 +237,7 @@ mod tests {
         let mut target = Steps::constant(&clock, 10);
         let mut judge = Judge { enough_at: u64::MAX, ..Judge::default() };
         let summary = Meter::new(&clock, 64, NO_LIMIT)
-            .run(&mut target, Scenario::SingleStream, &rule(100, 0, 1000), &mut judge)
+            .run(&mut target, Pattern::SingleStream, &rule(100, 0, 1000), &mut judge)
             .expect("nothing fails");
         assert_eq!(judge.asked_at, [10, 12, 15, 18, 22, 27, 33, 41, 51, 63, 78, 97]);
         assert_eq!((summary.queries, summary.enough), (100, false));
@@ -249,7 +249,7 @@ mod tests {
         let mut target = Steps::new(&clock, [Some(5), Some(6), None]);
         let mut blocks = Vec::new();
         let error = Meter::new(&clock, 8, NO_LIMIT)
-            .run(&mut target, Scenario::SingleStream, &rule(0, 9, NO_LIMIT), &mut keep(&mut blocks))
+            .run(&mut target, Pattern::SingleStream, &rule(0, 9, NO_LIMIT), &mut keep(&mut blocks))
             .expect_err("the third query fails");
         assert_eq!(error, MeasureError::Target("broken"));
         assert_eq!(blocks, [[0, 5, 11]]);
@@ -266,7 +266,7 @@ mod tests {
             let error = Meter::new(&clock, 16, 1_000_000)
                 .run(
                     &mut target,
-                    Scenario::SingleStream,
+                    Pattern::SingleStream,
                     &rule(0, 9, NO_LIMIT),
                     &mut keep(&mut blocks),
                 )
@@ -282,7 +282,7 @@ mod tests {
         let clock = VirtualClock::default();
         let mut target = Steps::constant(&clock, 1);
         let error = Meter::new(&clock, 2, NO_LIMIT)
-            .run(&mut target, Scenario::SingleStream, &rule(0, 9, NO_LIMIT), &mut |_: Block<'_>| {
+            .run(&mut target, Pattern::SingleStream, &rule(0, 9, NO_LIMIT), &mut |_: Block<'_>| {
                 Err("full")
             })
             .expect_err("the sink fails");
@@ -305,7 +305,7 @@ mod tests {
             let mut target = Steps::new(&clock, steps.iter().copied().map(Some).cycle());
             let mut blocks = Vec::new();
             let summary = Meter::new(&clock, block, longest_block_ns)
-                .run(&mut target, Scenario::SingleStream, &rule, &mut keep(&mut blocks))
+                .run(&mut target, Pattern::SingleStream, &rule, &mut keep(&mut blocks))
                 .expect("nothing fails");
 
             let latencies: Vec<u64> = blocks

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::error::MeasureError;
 use crate::feed::Feed;
 use crate::hand::{Hand, desk};
-use crate::scenario::Scenario;
+use crate::pattern::Pattern;
 use crate::schedule::Arrivals;
 use crate::servers;
 use crate::stop::{Goal, Observer, StopRule, Summary};
@@ -122,13 +122,13 @@ impl<C: Clock, E> Crew<'_, C, E> {
     /// Where a target does, once the other lanes have stopped.
     pub fn run<O: Observer>(
         &mut self,
-        scenario: Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<E, O::Error>> {
-        match scenario.arrivals() {
+        match pattern.arrivals() {
             Some(arrivals) => self.run_servers(arrivals, rule, observer),
-            None => self.run_clients(scenario.burst(), rule, observer),
+            None => self.run_clients(pattern.burst(), rule, observer),
         }
     }
 
@@ -192,10 +192,10 @@ mod tests {
         NonZeroU32::new(count).expect("a count")
     }
 
-    /// Serves `queries` that come by `scenario`, with a service time for each server; gives them
+    /// Serves `queries` that come by `pattern`, with a service time for each server; gives them
     /// in the order of the schedule.
     fn serve(
-        scenario: Scenario,
+        pattern: Pattern,
         service_ns: &[u64],
         queries: u64,
     ) -> (Vec<(u32, ScheduledQuery)>, Summary) {
@@ -205,9 +205,7 @@ mod tests {
             .with_crew(
                 lanes(service_ns.len() as u32),
                 |lane| Ok(Server { clock: &clock, service_ns: service_ns[lane as usize] }),
-                |crew| {
-                    crew.run(scenario, &rule(0, queries, NO_LIMIT), &mut keep_queries(&mut seen))
-                },
+                |crew| crew.run(pattern, &rule(0, queries, NO_LIMIT), &mut keep_queries(&mut seen)),
             )
             .expect("targets are made")
             .expect("nothing fails");
@@ -223,17 +221,17 @@ mod tests {
     #[test]
     fn whichever_server_is_free_takes_the_next_query() {
         // A query each 10 ns, which takes 25: three servers keep up, two do not.
-        let scenario = Scenario::ConstantRate { rate: rate(1e8) };
-        let (queries, summary) = serve(scenario, &[25; 3], 100);
+        let pattern = Pattern::ConstantRate { rate: rate(1e8) };
+        let (queries, summary) = serve(pattern, &[25; 3], 100);
         for (index, (_, query)) in queries.iter().enumerate() {
             let scheduled_ns = index as u64 * 10;
             let (begun_ns, ended_ns) = (scheduled_ns, scheduled_ns + 25);
             assert_eq!(*query, ScheduledQuery { scheduled_ns, begun_ns, ended_ns });
         }
         let lateness = summary.pace.and_then(|pace| pace.lateness).expect("there were queries");
-        assert_eq!((lateness.queries, lateness.maximum_ns), (100, 0));
+        assert_eq!(lateness.maximum_ns, 0);
 
-        let (queries, summary) = serve(scenario, &[25; 2], 100);
+        let (queries, summary) = serve(pattern, &[25; 2], 100);
         for (index, (_, query)) in queries.iter().enumerate() {
             // Each pair of queries begins when the pair before has ended.
             let index = index as u64;
@@ -245,7 +243,7 @@ mod tests {
         let pace = summary.pace.expect("an open loop has a pace");
         assert_eq!(pace.offered_per_second, Some(1e8));
         assert!(pace.achieved_per_second.is_some_and(|rate| rate < 0.82e8), "{pace:?}");
-        assert_eq!(pace.lateness.map(|late| (late.queries, late.maximum_ns)), Some((100, 0)));
+        assert_eq!(pace.lateness.map(|late| late.maximum_ns), Some(0));
     }
 
     /// The times of a queue with several unlike servers, as the recursion of Kiefer and Wolfowitz
@@ -253,8 +251,8 @@ mod tests {
     #[test]
     fn a_queue_with_several_servers_is_first_come_first_served() {
         const SERVICE_NS: [u64; 3] = [1000; 3];
-        let scenario = Scenario::Server { rate: rate(0.9 * 3e6), seed: 7 };
-        let (queries, _) = serve(scenario, &SERVICE_NS, 5000);
+        let pattern = Pattern::Server { rate: rate(0.9 * 3e6), seed: 7 };
+        let (queries, _) = serve(pattern, &SERVICE_NS, 5000);
         let mut free_at = [0_u64; 3];
         for (_, query) in &queries {
             let first = free_at.iter_mut().min().expect("there are servers");
@@ -263,7 +261,7 @@ mod tests {
             *first = query.ended_ns;
         }
         assert!(queries.is_sorted_by_key(|(_, query)| query.begun_ns));
-        let due = crate::Schedule::new(scenario.arrivals().expect("an open loop")).take(5000);
+        let due = crate::Schedule::new(pattern.arrivals().expect("an open loop")).take(5000);
         assert!(due.eq(queries.iter().map(|(_, query)| query.scheduled_ns)), "none is lost");
     }
 
@@ -295,7 +293,7 @@ mod tests {
             .with_crew(
                 lanes(3),
                 |lane| Ok(Client { service_ns: 10 * u64::from(lane + 1), left: u64::MAX }),
-                |crew| crew.run(Scenario::ClosedLoop, &rule(600, 20, NO_LIMIT), &mut sink),
+                |crew| crew.run(Pattern::ClosedLoop, &rule(600, 20, NO_LIMIT), &mut sink),
             )
             .expect("targets are made")
             .expect("nothing fails");
@@ -323,7 +321,7 @@ mod tests {
                 .with_crew(
                     lanes(4),
                     |_| Ok(Client { service_ns: 10, left: u64::MAX }),
-                    |crew| crew.run(Scenario::ClosedLoop, &rule(0, 100, NO_LIMIT), &mut judge),
+                    |crew| crew.run(Pattern::ClosedLoop, &rule(0, 100, NO_LIMIT), &mut judge),
                 )
                 .expect("targets are made")
                 .expect("nothing fails");
@@ -346,7 +344,7 @@ mod tests {
             .with_crew(
                 lanes(2),
                 |lane| Ok(Client { service_ns: 1, left: if lane == 1 { 5 } else { u64::MAX } }),
-                |crew| crew.run(Scenario::ClosedLoop, &rule(0, u64::MAX, NO_LIMIT), &mut sink),
+                |crew| crew.run(Pattern::ClosedLoop, &rule(0, u64::MAX, NO_LIMIT), &mut sink),
             )
             .expect("targets are made");
         assert_eq!(result, Err(MeasureError::Target("broken")));
@@ -360,7 +358,7 @@ mod tests {
             .with_crew(
                 lanes(2),
                 |_| Ok(Client { service_ns: 10, left: u64::MAX }),
-                |crew| crew.run(Scenario::ClosedLoop, &rule(0, u64::MAX, 1000), &mut sink),
+                |crew| crew.run(Pattern::ClosedLoop, &rule(0, u64::MAX, 1000), &mut sink),
             )
             .expect("targets are made")
             .expect("nothing fails");
@@ -371,12 +369,12 @@ mod tests {
     #[test]
     fn a_server_that_fails_stops_the_others() {
         let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
-        let scenario = Scenario::ConstantRate { rate: rate(1e9) };
+        let pattern = Pattern::ConstantRate { rate: rate(1e9) };
         let result = Meter::new(&OwnClock, 64, NO_LIMIT)
             .with_crew(
                 lanes(2),
                 |lane| Ok(Client { service_ns: 10, left: if lane == 1 { 50 } else { u64::MAX } }),
-                |crew| crew.run(scenario, &rule(0, u64::MAX, NO_LIMIT), &mut sink),
+                |crew| crew.run(pattern, &rule(0, u64::MAX, NO_LIMIT), &mut sink),
             )
             .expect("targets are made");
         assert_eq!(result, Err(MeasureError::Target("broken")));
@@ -384,15 +382,13 @@ mod tests {
 
     #[test]
     fn an_observer_that_fails_stops_all_servers() {
-        let scenario = Scenario::ConstantRate { rate: rate(1e9) };
+        let pattern = Pattern::ConstantRate { rate: rate(1e9) };
         let result = Meter::new(&OwnClock, 64, NO_LIMIT)
             .with_crew(
                 lanes(3),
                 |_| Ok(Client { service_ns: 10, left: u64::MAX }),
                 |crew| {
-                    crew.run(scenario, &rule(0, u64::MAX, NO_LIMIT), &mut |_: Block<'_>| {
-                        Err("full")
-                    })
+                    crew.run(pattern, &rule(0, u64::MAX, NO_LIMIT), &mut |_: Block<'_>| Err("full"))
                 },
             )
             .expect("targets are made");
@@ -401,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_judge_ends_the_shared_schedule_and_targets_outlive_a_run() {
-        let scenario = Scenario::ConstantRate { rate: rate(1e9) };
+        let pattern = Pattern::ConstantRate { rate: rate(1e9) };
         let (first, second, seen) = Meter::new(&OwnClock, 64, NO_LIMIT)
             .with_crew(
                 lanes(2),
@@ -409,10 +405,10 @@ mod tests {
                 |crew| {
                     let mut judge = Judge { enough_at: 1000, ..Judge::default() };
                     let rule = rule(0, 500, NO_LIMIT);
-                    let first = crew.run(scenario, &rule, &mut judge).expect("nothing fails");
+                    let first = crew.run(pattern, &rule, &mut judge).expect("nothing fails");
                     let nothing = rule_of_nothing();
                     let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
-                    let second = crew.run(scenario, &nothing, &mut sink).expect("nothing fails");
+                    let second = crew.run(pattern, &nothing, &mut sink).expect("nothing fails");
                     (first, second, judge.seen)
                 },
             )
@@ -437,17 +433,17 @@ mod tests {
                 Ok(())
             }
         }
-        for scenario in [Scenario::ClosedLoop, Scenario::ConstantRate { rate: rate(1e9) }] {
+        for pattern in [Pattern::ClosedLoop, Pattern::ConstantRate { rate: rate(1e9) }] {
             let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
             let result = Meter::new(&OwnClock, 64, NO_LIMIT)
                 .with_crew(
                     lanes(2),
                     |_| Ok(Backwards(0)),
-                    |crew| crew.run(scenario, &rule(0, 100_000, NO_LIMIT), &mut sink),
+                    |crew| crew.run(pattern, &rule(0, 100_000, NO_LIMIT), &mut sink),
                 )
                 .expect("targets are made");
             let expected = MeasureError::ClockWentBack { before_ns: 190, after_ns: 185 };
-            assert_eq!(result, Err(expected), "{scenario:?}");
+            assert_eq!(result, Err(expected), "{pattern:?}");
         }
     }
 
@@ -462,13 +458,13 @@ mod tests {
             }
         }
         let clock = SystemClock::new();
-        let scenario = Scenario::Server { rate: rate(2e6), seed: 3 };
+        let pattern = Pattern::Server { rate: rate(2e6), seed: 3 };
         let mut seen = Vec::new();
         let summary = Meter::new(&clock, 48, 1_000_000)
             .with_crew(
                 lanes(3),
                 |_| Ok(Nothing),
-                |crew| crew.run(scenario, &rule(0, 20_000, NO_LIMIT), &mut keep_queries(&mut seen)),
+                |crew| crew.run(pattern, &rule(0, 20_000, NO_LIMIT), &mut keep_queries(&mut seen)),
             )
             .expect("targets are made")
             .expect("nothing fails");
@@ -479,7 +475,7 @@ mod tests {
         let mut scheduled: Vec<u64> = seen.iter().map(|(_, query)| query.scheduled_ns).collect();
         scheduled.sort_unstable();
         let due: Vec<u64> =
-            crate::Schedule::new(scenario.arrivals().expect("an open loop")).take(20_000).collect();
+            crate::Schedule::new(pattern.arrivals().expect("an open loop")).take(20_000).collect();
         // All times are later than the schedule's by when it began.
         let origin = scheduled[0] - due[0];
         assert!(scheduled.iter().zip(&due).all(|(time, offset)| time - offset == origin));
@@ -510,7 +506,7 @@ mod tests {
         let _ = Meter::new(&OwnClock, 64, NO_LIMIT).with_crew(
             lanes(2),
             |lane| Ok(Panics(lane)),
-            |crew| crew.run(Scenario::ClosedLoop, &rule, &mut sink),
+            |crew| crew.run(Pattern::ClosedLoop, &rule, &mut sink),
         );
     }
 }

@@ -12,7 +12,7 @@ In an open loop queries come by a schedule, whether or not the target is ready. 
 is that a latency counts from the scheduled time, so that waiting behind a slow query is part of
 it. The schedule is generated between blocks, and it stands still while a block is handed on.
 
-A [`Target`] is what is timed, a [`Clock`] is what times it, a [`Scenario`] says what one query
+A [`Target`] is what is timed, a [`Clock`] is what times it, a [`Pattern`] says what one query
 is and when it is issued, a [`StopRule`] says when there are enough, and an [`Observer`] takes the
 samples and may judge them. Warming up and measuring are the same loop under two rules. A
 [`Meter`] runs the loop on the caller's thread; a [`Crew`] runs it with several targets, each on
@@ -33,8 +33,8 @@ mod hand;
 mod meter;
 mod open;
 mod pace;
+mod pattern;
 mod rules;
-mod scenario;
 mod schedule;
 mod search;
 mod servers;
@@ -49,10 +49,9 @@ pub use clock::{Clock, SystemClock};
 pub use crew::Crew;
 pub use error::MeasureError;
 pub use meter::Meter;
-pub use pace::{Lateness, Pace};
-pub use rules::{Basis, Evidence, KeepUp, Reason, Requirement, Rules, Verdict};
-pub use scenario::Scenario;
-pub use schedule::{Arrivals, Rate, RateError, Schedule};
+pub use pattern::Pattern;
+pub use rules::{Evidence, Judgement, KeepUp, Reason, Rules};
+pub use schedule::{Arrivals, Schedule};
 pub use search::{Bracket, MaxRate, Probing, Search, Seen, find_max_rate, hold};
 pub use stop::{Observer, StopRule, Summary};
 pub use target::Target;

@@ -6,7 +6,7 @@ use crate::block::ScheduledQuery;
 use crate::clock::Clock;
 use crate::crew::{self, Crew};
 use crate::error::MeasureError;
-use crate::scenario::Scenario;
+use crate::pattern::Pattern;
 use crate::stop::{Observer, StopRule, Summary};
 use crate::target::{Target, run_burst};
 use crate::{closed, open};
@@ -53,17 +53,17 @@ impl<'clock, C: Clock> Meter<'clock, C> {
     pub fn run<T: Target, O: Observer>(
         &mut self,
         target: &mut T,
-        scenario: Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<T::Error, O::Error>> {
         let Self { clock, edges, due, queries, longest_block_ns } = self;
-        if let Some(arrivals) = scenario.arrivals() {
+        if let Some(arrivals) = pattern.arrivals() {
             let buffers = open::Buffers { due, queries };
             let query = || target.run();
             return open::run(*clock, buffers, *longest_block_ns, arrivals, rule, observer, query);
         }
-        match scenario.burst() {
+        match pattern.burst() {
             None => {
                 let query = || target.run();
                 closed::run(*clock, edges, *longest_block_ns, rule, observer, query)

@@ -162,18 +162,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Lateness;
     use crate::testing::{Judge, NO_LIMIT, Steps, VirtualClock, keep_queries, rate, rule};
-    use crate::{Meter, Scenario};
+    use crate::{Meter, Pattern};
+    use host_record::Lateness;
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn constant(queries_per_second: f64) -> Scenario {
-        Scenario::ConstantRate { rate: rate(queries_per_second) }
+    fn constant(queries_per_second: f64) -> Pattern {
+        Pattern::ConstantRate { rate: rate(queries_per_second) }
     }
 
-    fn server(queries_per_second: f64, seed: u64) -> Scenario {
-        Scenario::Server { rate: rate(queries_per_second), seed }
+    fn server(queries_per_second: f64, seed: u64) -> Pattern {
+        Pattern::Server { rate: rate(queries_per_second), seed }
     }
 
     fn times(queries: &[(u32, ScheduledQuery)]) -> Vec<(u64, u64, u64)> {
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(pace.achieved_per_second, Some(4.0 * 1e9 / 43.0));
         assert_eq!(pace.unserved, 0);
         let lateness = pace.lateness.expect("there were queries");
-        assert_eq!((lateness.queries, lateness.maximum_ns), (5, 0));
+        assert_eq!(lateness.maximum_ns, 0);
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(times(&queries), expected);
         // The first was due at once. The last two had to wait, and did so for 7 ns too long.
         let lateness = summary.pace.and_then(|pace| pace.lateness);
-        let expected = Lateness { queries: 4, median_ns: 7, p99_ns: 7, maximum_ns: 7 };
+        let expected = Lateness { median_ns: 7, p99_ns: 7, maximum_ns: 7 };
         assert_eq!(lateness, Some(expected));
     }
 
@@ -282,13 +282,13 @@ mod tests {
         assert_eq!((summary.timed_ns, summary.elapsed_ns), (43, 2043));
         let pace = summary.pace.expect("an open loop has a pace");
         assert_eq!(pace.offered_per_second, Some(1e8));
-        assert_eq!(pace.lateness.map(|late| (late.queries, late.maximum_ns)), Some((4, 0)));
+        assert_eq!(pace.lateness.map(|late| late.maximum_ns), Some(0));
     }
 
     /// The target stalls once for a second while queries come at 100 per second.
     #[test]
     fn a_stall_is_felt_by_every_query_that_came_meanwhile() {
-        let late = |scenario| {
+        let late = |pattern| {
             let clock = VirtualClock::default();
             let service = |index| Some(if index == 200 { SECOND } else { SECOND / 1000 });
             let mut target = Steps::new(&clock, (0..).map(service));
@@ -298,12 +298,12 @@ mod tests {
                 Ok::<_, Infallible>(())
             };
             Meter::new(&clock, 1 << 13, NO_LIMIT)
-                .run(&mut target, scenario, &rule(0, 1000, NO_LIMIT), &mut sink)
+                .run(&mut target, pattern, &rule(0, 1000, NO_LIMIT), &mut sink)
                 .expect("nothing fails");
             assert_eq!(latencies.len(), 1000);
             latencies.iter().filter(|latency| **latency > 10_000_000).count()
         };
-        assert_eq!(late(Scenario::SingleStream), 1);
+        assert_eq!(late(Pattern::SingleStream), 1);
         // 100 come during the stall; each takes 1 ms to serve, so that another 10 come before
         // the queue is gone, and one each 10 ms is served in time at its end.
         let open = late(constant(100.0));
@@ -423,9 +423,9 @@ mod tests {
                 }
                 Ok::<_, Infallible>(())
             };
-            let scenario = server(utilisation * 1e9 / SERVICE_NS as f64, 42);
+            let pattern = server(utilisation * 1e9 / SERVICE_NS as f64, 42);
             let summary = Meter::new(&clock, 1 << 13, NO_LIMIT)
-                .run(&mut target, scenario, &rule(0, queries, NO_LIMIT), &mut sink)
+                .run(&mut target, pattern, &rule(0, queries, NO_LIMIT), &mut sink)
                 .expect("nothing fails");
             let mean = waited as f64 / queries as f64;
             let theory = utilisation * SERVICE_NS as f64 / (2.0 * (1.0 - utilisation));
@@ -464,15 +464,15 @@ mod tests {
                 clock.pass(pause);
                 Ok::<_, Infallible>(())
             };
-            let scenario = server(1e7, seed);
+            let pattern = server(1e7, seed);
             let summary = Meter::new(&clock, block, longest_block_ns)
-                .run(&mut target, scenario, &rule, &mut sink)
+                .run(&mut target, pattern, &rule, &mut sink)
                 .expect("nothing fails");
             prop_assert_eq!(summary.queries, queries.len() as u64);
 
             // Times are in order, and a query begins when it is due or when the last one ended.
             let offsets: Vec<u64> =
-                Schedule::new(scenario.arrivals().expect("an open loop")).take(queries.len() + 500)
+                Schedule::new(pattern.arrivals().expect("an open loop")).take(queries.len() + 500)
                     .collect();
             let mut free_since = 0;
             let mut pauses = 0;

@@ -1,50 +1,21 @@
 //! How an open loop kept to its schedule.
 
-use crate::block::ScheduledQuery;
-use crate::schedule::{Arrivals, Rate, Schedule};
+use host_record::{Lateness, Pace};
 
-/// How an open loop kept to its schedule.
+use crate::block::ScheduledQuery;
+use crate::schedule::{Arrivals, Schedule};
+
+/// Gathers a [`Pace`] from blocks, in memory that does not grow.
 ///
 /// Rates are of *n* queries over the time from the first to the last: *n − 1* gaps. A queue that
 /// does not grow has both rates alike whatever the latency, since first and last are shifted alike.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
-    /// The rate that was asked for. A Poisson schedule offers it only on average.
-    pub asked: Rate,
-    /// Queries per second that were scheduled; `None` where fewer than two were.
-    pub offered_per_second: Option<f64>,
-    /// Queries per second that ended; `None` where fewer than two did.
-    pub achieved_per_second: Option<f64>,
-    /// Queries whose time had come, and that had not begun, when the maximum cut the loop short.
-    pub unserved: u64,
-    /// How late the generator was; `None` where no query was made.
-    pub lateness: Option<Lateness>,
-}
-
-/// How much later queries began than they would have with a generator that is never late: the
-/// generator's own lateness, with what the machine did to it.
 ///
-/// With a generator like that, a query begins when it is due, or when the query before it on the
-/// same server has ended, whichever is later; and it takes as long as it did take. What a query
-/// began after that is its lateness, so a wait behind a busy target is none, while a generator
-/// that was held up is late for all the queries that it then has to catch up with, and not only
-/// for the first of them.
-///
-/// Quantiles are upper edges of classes 1/64 wide, so they are at most 1.6 % too high; below
-/// 128 ns they are exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lateness {
-    /// Number of queries.
-    pub queries: u64,
-    /// Median in nanoseconds.
-    pub median_ns: u64,
-    /// 99th percentile in nanoseconds.
-    pub p99_ns: u64,
-    /// Greatest in nanoseconds.
-    pub maximum_ns: u64,
-}
-
-/// Gathers a [`Pace`] from blocks, in memory that does not grow.
+/// The lateness is that of the generator. With one that is never late, a query begins when it is due,
+/// or when the query before it on the same server has ended, whichever is later; and it takes as long
+/// as it did take. What a query began after that is its lateness, so a wait behind a busy target is
+/// none, while a generator that was held up is late for all the queries that it then has to catch up
+/// with, and not only for the first of them. Quantiles are upper edges of classes 1/64 wide, so they
+/// are at most 1.6 % too high; below 128 ns they are exact.
 #[derive(Debug)]
 pub(crate) struct PaceKeeper {
     arrivals: Arrivals,
@@ -171,7 +142,6 @@ impl Histogram {
 
     fn summary(&self) -> Option<Lateness> {
         (self.total > 0).then(|| Lateness {
-            queries: self.total,
             median_ns: self.quantile(50),
             p99_ns: self.quantile(99),
             maximum_ns: self.maximum,
@@ -189,7 +159,7 @@ mod tests {
     fn quantiles_of_small_values_are_exact() {
         let mut histogram = Histogram::new();
         (1..=100).for_each(|value| histogram.add(value));
-        let expected = Lateness { queries: 100, median_ns: 50, p99_ns: 99, maximum_ns: 100 };
+        let expected = Lateness { median_ns: 50, p99_ns: 99, maximum_ns: 100 };
         assert_eq!(histogram.summary(), Some(expected));
         assert_eq!(Histogram::new().summary(), None);
     }

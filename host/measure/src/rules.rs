@@ -2,16 +2,12 @@
 Whether a result is valid, and by which rules.
 
 Every open loop has to keep up with its schedule ([`KeepUp`]). Beyond that, a set of rules may ask
-for a minimum of time and of queries or samples. MLPerf's are those of the MLCommons inference
-policies (`inference_rules.adoc`, scenarios and "number of queries") and of LoadGen's `mlperf.conf`:
-600 s, the 90th percentile for `single-stream` and the 99th for `multi-stream` and `server`. Their
-numbers of queries state a percentile to a twentieth of its distance from 100 % at 99 % confidence.
-With early stopping fewer do: if so few of them are over the limit that a binomial bound already
-gives the same confidence. The bound belongs to statistics; it is passed in as a function.
+for a minimum of time and of queries or samples; which, is in [`RuleSet`]. With early stopping fewer
+queries do: if so few of them are over the limit that a binomial bound already gives the same
+confidence. The bound belongs to statistics; it is passed in as a function.
 */
 
-use crate::pace::Pace;
-use crate::scenario::Scenario;
+use host_record::{Pace, Requirement, RuleSet, Scenario};
 
 /// Rules for the result of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,24 +18,6 @@ pub struct Rules {
     pub requirement: Requirement,
     /// How well an open loop keeps to its schedule.
     pub keep_up: KeepUp,
-}
-
-/// How much is to be measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Requirement {
-    /// Anything will do.
-    Nothing,
-    /// Enough queries for a percentile.
-    Percentile {
-        /// Which, as a share: 0.99 is the 99th percentile.
-        percentile: f64,
-        /// With which confidence, as a share.
-        confidence: f64,
-        /// How many queries are enough in any case. Fewer are where the binomial bound says so.
-        queries: u64,
-    },
-    /// Enough samples.
-    Samples(u64),
 }
 
 /// Bounds within which an open loop keeps up.
@@ -69,18 +47,11 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// MLPerf's rules for a scenario; `None` for those that it does not have.
+    /// The rules of a set for a scenario; `None` for those that it does not have.
     #[must_use]
-    pub fn mlperf(scenario: Scenario) -> Option<Self> {
-        let percentile =
-            |percentile, queries| Requirement::Percentile { percentile, confidence: 0.99, queries };
-        let requirement = match scenario {
-            Scenario::SingleStream => percentile(0.9, 24_576),
-            Scenario::MultiStream { .. } | Scenario::Server { .. } => percentile(0.99, 270_336),
-            Scenario::Offline { .. } => Requirement::Samples(24_576),
-            Scenario::ConstantRate { .. } | Scenario::ClosedLoop => return None,
-        };
-        Some(Self { minimum_ns: 600_000_000_000, requirement, ..Self::default() })
+    pub fn of(rules: RuleSet, scenario: Scenario) -> Option<Self> {
+        let requirement = rules.requirement(scenario)?;
+        Some(Self { minimum_ns: rules.minimum_duration_ns(), requirement, ..Self::default() })
     }
 
     /// Judges a measurement.
@@ -90,10 +61,14 @@ impl Rules {
     /// early stopping. At a confidence of 0.99 and one query over, that is 64 for the 90th
     /// percentile and 662 for the 99th.
     #[must_use]
-    pub fn judge(&self, evidence: &Evidence, needed: impl FnOnce(f64, f64, u64) -> u64) -> Verdict {
+    pub fn judge(
+        &self,
+        evidence: &Evidence,
+        needed: impl FnOnce(f64, f64, u64) -> u64,
+    ) -> Judgement {
         let Evidence { timed_ns, queries, samples, over_limit, cut_short, pace } = *evidence;
         let mut reasons = Vec::new();
-        let mut basis = Basis::Count;
+        let mut stopped_early = false;
         if cut_short {
             reasons.push(Reason::CutShort);
         }
@@ -120,7 +95,7 @@ impl Rules {
                     if queries < minimum {
                         reasons.push(Reason::TooFewQueries { queries, minimum });
                     }
-                    basis = Basis::EarlyStopping;
+                    stopped_early = true;
                 }
             }
         }
@@ -131,7 +106,8 @@ impl Rules {
         if let Some(pace) = pace {
             self.keep_up.check(&pace, &mut reasons);
         }
-        if reasons.is_empty() { Verdict::Valid(basis) } else { Verdict::Invalid(reasons) }
+        stopped_early &= reasons.is_empty();
+        Judgement { reasons, stopped_early }
     }
 }
 
@@ -184,24 +160,15 @@ pub struct Evidence {
     pub pace: Option<Pace>,
 }
 
-/// Whether a result is valid.
+/// What the rules say of a measurement.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// It is.
-    Valid(Basis),
-    /// It is not, for all of these reasons.
-    Invalid(Vec<Reason>),
-}
-
-/// What the validity rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// There is as much as the rules ask for.
-    Count,
-    /// There are fewer queries, and the binomial bound says that they are enough. A percentile
-    /// without a limit must then be stated as the bound's estimate: the value that as many
-    /// queries as the bound allows are at or above.
-    EarlyStopping,
+pub struct Judgement {
+    /// All that it breaks; empty if the result is valid.
+    pub reasons: Vec<Reason>,
+    /// The result is valid with fewer queries than the rules count, since the binomial bound says that
+    /// they are enough. A percentile without a limit must then be stated as the bound's estimate: the
+    /// value that as many queries as the bound allows are at or above.
+    pub stopped_early: bool,
 }
 
 /// Why a result is invalid.
@@ -277,7 +244,8 @@ pub enum Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::Lateness;
+    use host_record::Lateness;
+
     use crate::testing::rate;
 
     const MINUTES_10: u64 = 600_000_000_000;
@@ -304,31 +272,36 @@ mod tests {
         }
     }
 
+    fn mlperf(scenario: Scenario) -> Rules {
+        Rules::of(RuleSet::MlPerf, scenario).expect("MLPerf has it")
+    }
+
+    fn broken(reasons: Vec<Reason>) -> Judgement {
+        Judgement { reasons, stopped_early: false }
+    }
+
     fn server() -> Rules {
-        Rules::mlperf(Scenario::Server { rate: rate(1.0), seed: 0 }).expect("MLPerf has it")
+        mlperf(Scenario::Server)
     }
 
     #[test]
     fn counts_make_a_result_valid_and_so_does_the_bound() {
-        use Basis::{Count, EarlyStopping};
-        let single = Rules::mlperf(Scenario::SingleStream).expect("MLPerf has it");
-        let multi = Rules::mlperf(Scenario::MultiStream { batches: 8 }).expect("MLPerf has it");
-        let valid = Verdict::Valid;
-        let few =
-            |queries, minimum| Verdict::Invalid(vec![Reason::TooFewQueries { queries, minimum }]);
+        let (single, multi) = (mlperf(Scenario::SingleStream), mlperf(Scenario::MultiStream));
+        let valid = |stopped_early| Judgement { reasons: Vec::new(), stopped_early };
+        let few = |queries, minimum| broken(vec![Reason::TooFewQueries { queries, minimum }]);
         for (rules, queries, over, verdict) in [
-            (Rules::default(), 1, None, valid(Count)),
+            (Rules::default(), 1, None, valid(false)),
             (Rules::default(), 0, None, few(0, 1)),
             (single, 0, None, few(0, 64)),
-            (single, 24_576, None, valid(Count)),
-            (single, 24_575, None, valid(EarlyStopping)),
-            (single, 64, None, valid(EarlyStopping)),
+            (single, 24_576, None, valid(false)),
+            (single, 24_575, None, valid(true)),
+            (single, 64, None, valid(true)),
             (single, 63, None, few(63, 64)),
-            (multi, 662, None, valid(EarlyStopping)),
+            (multi, 662, None, valid(true)),
             (multi, 661, None, few(661, 662)),
-            (server(), 270_336, Some(2703), valid(Count)),
-            (server(), 459, Some(0), valid(EarlyStopping)),
-            (server(), 662, Some(1), valid(EarlyStopping)),
+            (server(), 270_336, Some(2703), valid(false)),
+            (server(), 459, Some(0), valid(true)),
+            (server(), 662, Some(1), valid(true)),
             (server(), 661, Some(1), few(661, 662)),
             // So many over the limit that only the full number tells.
             (server(), 270_335, Some(2703), few(270_335, 270_336)),
@@ -344,12 +317,7 @@ mod tests {
             offered_per_second: Some(100.0),
             achieved_per_second: Some(98.9),
             unserved: 3,
-            lateness: Some(Lateness {
-                queries: 9,
-                median_ns: 10,
-                p99_ns: 100_001,
-                maximum_ns: 200_000,
-            }),
+            lateness: Some(Lateness { median_ns: 10, p99_ns: 100_001, maximum_ns: 200_000 }),
         };
         let evidence = Evidence {
             timed_ns: MINUTES_10 - 1,
@@ -357,10 +325,8 @@ mod tests {
             pace: Some(pace),
             ..evidence(1000, Some(11))
         };
-        let Verdict::Invalid(reasons) = server().judge(&evidence, needed) else {
-            panic!("nothing is right")
-        };
-        let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+        let judgement = server().judge(&evidence, needed);
+        let reasons: Vec<String> = judgement.reasons.iter().map(ToString::to_string).collect();
         assert_eq!(
             reasons,
             [
@@ -377,13 +343,13 @@ mod tests {
 
     #[test]
     fn offline_counts_samples_and_other_scenarios_have_no_such_rules() {
-        let offline = Rules::mlperf(Scenario::Offline { batches: 1 }).expect("MLPerf has it");
+        let offline = mlperf(Scenario::Offline);
         let of = |samples| Evidence { samples, ..evidence(1, None) };
-        assert_eq!(offline.judge(&of(24_576), needed), Verdict::Valid(Basis::Count));
+        assert_eq!(offline.judge(&of(24_576), needed), broken(Vec::new()));
         let reason = Reason::TooFewSamples { samples: 24_575, minimum: 24_576 };
-        assert_eq!(offline.judge(&of(24_575), needed), Verdict::Invalid(vec![reason]));
-        assert_eq!(Rules::mlperf(Scenario::ClosedLoop), None);
-        assert_eq!(Rules::mlperf(Scenario::ConstantRate { rate: rate(1.0) }), None);
+        assert_eq!(offline.judge(&of(24_575), needed), broken(vec![reason]));
+        assert_eq!(Rules::of(RuleSet::MlPerf, Scenario::ClosedLoop), None);
+        assert_eq!(Rules::of(RuleSet::MlPerf, Scenario::ConstantRate), None);
     }
 
     #[test]
@@ -397,8 +363,8 @@ mod tests {
         };
         let of = |achieved| Evidence { pace: Some(pace(achieved)), ..evidence(10, None) };
         let rules = Rules::default();
-        assert_eq!(rules.judge(&of(99.0), needed), Verdict::Valid(Basis::Count));
+        assert_eq!(rules.judge(&of(99.0), needed), broken(Vec::new()));
         let reason = Reason::TooSlow { offered: 100.0, achieved: 98.0, bound: 0.99 };
-        assert_eq!(rules.judge(&of(98.0), needed), Verdict::Invalid(vec![reason]));
+        assert_eq!(rules.judge(&of(98.0), needed), broken(vec![reason]));
     }
 }

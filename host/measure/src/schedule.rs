@@ -1,32 +1,6 @@
 //! When queries arrive in an open loop.
 
-/// A rate of queries.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Rate(f64);
-
-impl Rate {
-    pub(crate) const HIGHEST: Self = Self(1e9);
-
-    /// So many queries per second.
-    ///
-    /// # Errors
-    ///
-    /// Where it is not above zero, or more than the one per nanosecond that a clock can tell apart.
-    pub fn per_second(queries: f64) -> Result<Self, RateError> {
-        if queries > 0.0 && queries <= 1e9 { Ok(Self(queries)) } else { Err(RateError(queries)) }
-    }
-
-    /// Queries per second.
-    #[must_use]
-    pub fn get(self) -> f64 {
-        self.0
-    }
-}
-
-/// A number that is no rate of queries.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{0} queries per second is not above 0 and at most 1,000,000,000")]
-pub struct RateError(f64);
+use host_record::Rate;
 
 /// How queries arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -141,13 +115,6 @@ mod tests {
 
     fn rate(queries: f64) -> Rate {
         Rate::per_second(queries).expect("a rate")
-    }
-
-    #[test]
-    fn a_rate_is_positive_and_finite() {
-        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, 1.1e9] {
-            assert!(Rate::per_second(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

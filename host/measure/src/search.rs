@@ -22,9 +22,9 @@ MLPerf's rules have LoadGen do likewise: a binary search for a candidate, which 
 five times, and lowered a little where one of these fails.
 */
 
-use crate::pace::{Lateness, Pace};
+use host_record::{Lateness, Pace, Rate};
+
 use crate::rules::KeepUp;
-use crate::schedule::Rate;
 use crate::stop::StopRule;
 
 /// How near the limit a latency has to be for being doubted, as a share of the limit.
@@ -394,7 +394,7 @@ mod tests {
     use crate::block::Block;
     use crate::clock::Clock;
     use crate::testing::{NO_LIMIT, Steps, VirtualClock, rate, rule};
-    use crate::{Basis, Evidence, Meter, Rules, Scenario, Verdict};
+    use crate::{Evidence, Meter, Pattern, Rules};
 
     /// A target with latency 1/(1 − rate/1000) in microseconds, times noise.
     fn curve(rate: Rate, noise: f64) -> Seen {
@@ -619,7 +619,7 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         let summary = Meter::new(clock, 1 << 13, NO_LIMIT)
-            .run(&mut target, Scenario::ConstantRate { rate }, &rule(0, 1000, u64::MAX), &mut sink)
+            .run(&mut target, Pattern::ConstantRate { rate }, &rule(0, 1000, u64::MAX), &mut sink)
             .expect("nothing fails");
         let pace = summary.pace.expect("an open loop");
         let rates = pace.offered_per_second.zip(pace.achieved_per_second);
@@ -691,7 +691,7 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         let summary = Meter::new(&clock, 1 << 13, NO_LIMIT)
-            .run(&mut target, Scenario::ConstantRate { rate }, rule, &mut sink)
+            .run(&mut target, Pattern::ConstantRate { rate }, rule, &mut sink)
             .expect("nothing fails");
         let pace = summary.pace.expect("an open loop");
         let grows = || latencies[latencies.len() * 5 / 6] > 2 * latencies[latencies.len() / 6];
@@ -802,8 +802,8 @@ mod tests {
             cut_short: false,
             pace: last,
         };
-        let verdict = Rules::default().judge(&evidence, |_, _, _| 0);
-        assert_eq!(verdict, Verdict::Valid(Basis::Count));
+        let judgement = Rules::default().judge(&evidence, |_, _, _| 0);
+        assert_eq!((judgement.reasons, judgement.stopped_early), (Vec::new(), false));
     }
 
     /// The whole way: a server scenario in virtual time, its 99th percentile, and the rate that
@@ -836,7 +836,7 @@ mod tests {
             let summary = Meter::new(&clock, 1 << 13, NO_LIMIT)
                 .run(
                     &mut target,
-                    Scenario::Server { rate, seed },
+                    Pattern::Server { rate, seed },
                     // A rate that is far too high is given up after twice the time.
                     &rule(0, QUERIES, 2 * QUERIES * SERVICE_NS as u64),
                     &mut sink,

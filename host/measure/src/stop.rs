@@ -1,7 +1,8 @@
 //! When there are enough queries, and who is asked.
 
+use host_record::Pace;
+
 use crate::block::Block;
-use crate::pace::Pace;
 
 /// When there are enough queries.
 ///

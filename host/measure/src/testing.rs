@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+use host_record::Rate;
+
 use crate::block::{Block, ScheduledQuery, Times};
 use crate::clock::Clock;
-use crate::schedule::Rate;
 use crate::stop::{Observer, StopRule, Summary};
 use crate::target::Target;
 

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_measure::{Block, Meter, Rate, Scenario, StopRule, SystemClock, Target};
+use host_measure::{Block, Meter, Pattern, StopRule, SystemClock, Target};
+use host_record::Rate;
 
 struct Counting;
 
@@ -50,23 +51,23 @@ fn the_loop_allocates_nothing() {
     let mut meter = Meter::new(&clock, 64, 1_000_000);
     let rule = StopRule { minimum_ns: 0, minimum_queries: 1000, maximum_ns: u64::MAX };
     let rate = Rate::per_second(1e6).expect("a rate");
-    for scenario in [
-        Scenario::SingleStream,
-        Scenario::MultiStream { batches: 2 },
-        Scenario::Offline { batches: 3 },
-        Scenario::ConstantRate { rate },
+    for pattern in [
+        Pattern::SingleStream,
+        Pattern::MultiStream { batches: 2 },
+        Pattern::Offline { batches: 3 },
+        Pattern::ConstantRate { rate },
     ] {
         let mut allocations = |allocates| {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             let mut sink = |_: Block<'_>| Ok::<_, Infallible>(());
             meter
-                .run(&mut Nothing { allocates }, scenario, &rule, &mut sink)
+                .run(&mut Nothing { allocates }, pattern, &rule, &mut sink)
                 .expect("nothing fails");
             ALLOCATIONS.load(Ordering::Relaxed) - before
         };
         // An open loop makes its histogram of lateness before the schedule starts.
-        let at_start = u64::from(scenario.arrivals().is_some());
-        assert_eq!(allocations(false), at_start, "{scenario:?}");
+        let at_start = u64::from(pattern.arrivals().is_some());
+        assert_eq!(allocations(false), at_start, "{pattern:?}");
         assert!(allocations(true) >= 1000, "the counter works");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use host_manifest::{DeviceChoice, Experiment, PartialCell};
 use host_record::{
-    DeviceInfo, Find, Gap, GapKind, Mode, PluginIdentity, Precision, Rate, Scenario,
+    CaseKey, DeviceInfo, Find, Gap, GapKind, Mode, PluginIdentity, Precision, Rate, Scenario,
 };
 
 use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
@@ -85,6 +85,24 @@ pub(crate) struct Coordinates<'a> {
     pub(crate) sequence_length: Option<u32>,
     pub(crate) mode: Mode,
     pub(crate) load: Load,
+}
+
+impl Coordinates<'_> {
+    /// The key of a case of a model and a backend.
+    pub(crate) fn key(&self, model: &str, backend: &str) -> CaseKey {
+        let Self { place, precision, batch, sequence_length, mode, load, .. } = *self;
+        let Load { scenario, rate, clients } = load;
+        CaseKey {
+            precision,
+            batch,
+            sequence_length,
+            mode,
+            scenario,
+            rate,
+            clients,
+            ..CaseKey::new(model, backend, &place.device)
+        }
+    }
 }
 
 impl Values {

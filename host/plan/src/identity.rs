@@ -22,11 +22,13 @@ hexadecimal digits of the text's SHA-256.
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use host_hash::{Digest, Sha256, hexadecimal};
 use host_manifest::{Backend, Model};
 use host_record::{
-    CaseKey, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
+    Axis, CaseKey, Coordinate, InputSource, MeasureSettings, Pin, PlacementRule, Scenario,
+    SyntheticInput, WarmUp,
 };
 use serde_json::{Map, Value, json};
 
@@ -139,6 +141,13 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     part.to_string()
 }
 
+/// The axes by name, as the keys of a canonical object stand. The first has a value in every case.
+static BY_NAME: LazyLock<Vec<Axis>> = LazyLock::new(|| {
+    let mut axes = Axis::ALL.to_vec();
+    axes.sort_unstable_by_key(|axis| axis.name());
+    axes
+});
+
 /// Writes the canonical text of a case into `text`.
 ///
 /// A large plan needs a million of these, so the text is assembled from parts that are made once. A
@@ -153,23 +162,25 @@ pub(crate) fn write_canonical(
 ) {
     text.clear();
     // Writing to a `String` does not fail.
-    let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"backend":"#, model.inputs);
-    quote(text, &key.backend);
-    let _ = write!(text, r#","batch":{}"#, key.batch);
-    if let Some(clients) = key.clients {
-        let _ = write!(text, r#","clients":{clients}"#);
-    }
-    text.push_str(r#","device":"#);
-    quote(text, &key.device);
-    let _ = write!(text, r#","mode":"{}","model":"#, key.mode.name());
-    quote(text, &key.model);
-    let _ = write!(text, r#","precision":"{}""#, key.precision.name(),);
-    if let Some(rate) = key.rate {
-        let _ = write!(text, r#","rate":{}"#, json!(rate.get()));
-    }
-    let _ = write!(text, r#","scenario":"{}""#, key.scenario.name());
-    if let Some(length) = key.sequence_length {
-        let _ = write!(text, r#","sequence-length":{length}"#);
+    let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"#, model.inputs);
+    for (position, axis) in BY_NAME.iter().enumerate() {
+        let coordinate = axis.of(key);
+        if coordinate == Coordinate::None {
+            continue;
+        }
+        if position > 0 {
+            text.push(',');
+        }
+        let _ = write!(text, r#""{}":"#, axis.name());
+        let _ = match coordinate {
+            Coordinate::None => Ok(()),
+            Coordinate::Text(value) => {
+                quote(text, value);
+                Ok(())
+            }
+            Coordinate::Count(count) => write!(text, "{count}"),
+            Coordinate::Number(number) => write!(text, "{}", json!(number)),
+        };
     }
     let _ = write!(text, r#"}},"measure":{measure},"model":"#);
     match model.sha256.get(key.precision) {
@@ -203,7 +214,7 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
+    use host_record::{Find, LatencyLimit, RuleSet};
 
     use super::*;
     use crate::facts::ModelFile;
@@ -246,19 +257,8 @@ mod tests {
         }
     }
 
-    fn key(device: &str, scenario: Scenario, sequence_length: Option<u32>) -> CaseKey {
-        CaseKey {
-            model: "digits".to_owned(),
-            backend: "cpu".to_owned(),
-            device: device.to_owned(),
-            precision: Precision::Fp32,
-            batch: 8,
-            sequence_length,
-            mode: Mode::Inference,
-            scenario,
-            rate: None,
-            clients: None,
-        }
+    fn key(device: &str, scenario: Scenario) -> CaseKey {
+        CaseKey { batch: 8, scenario, ..CaseKey::new("digits", "cpu", device) }
     }
 
     fn text(key: &CaseKey, model: &Model, data: &BTreeMap<PathBuf, String>) -> String {
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn the_golden_case_keeps_its_id() {
         let data = [("images.npy".into(), "def".to_owned())].into();
-        let text = text(&key("cpu:0", Scenario::SingleStream, None), &model(), &data);
+        let text = text(&key("cpu:0", Scenario::SingleStream), &model(), &data);
         insta::assert_snapshot!(text, @r#"{"form":1,"inputs":{"files":{"inputs":{"image":{"sha256":"def"}},"labels":{"path":"labels.npy"}}},"key":{"backend":"cpu","batch":8,"device":"cpu:0","mode":"inference","model":"digits","precision":"fp32","scenario":"single-stream"},"measure":{"maximum-duration-ns":10000000000,"minimum-duration-ns":1000000000,"minimum-queries":100,"warm-up":{"nanoseconds":200000000}},"model":"abc","options":{"depth":"2"},"plugin":"cpu","seed":7,"threads":1}"#);
         insta::assert_snapshot!(id(&text), @"5197a08cc4481a9f");
     }
@@ -293,7 +293,8 @@ mod tests {
             for device in ["cpu:0", "odd \"device\" \\ \u{1f600}"] {
                 for scenario in Scenario::ALL {
                     for length in [None, Some(128)] {
-                        let mut key = key(device, *scenario, length);
+                        let mut key = key(device, *scenario);
+                        key.sequence_length = length;
                         key.rate = host_record::Rate::per_second(1e-7).ok();
                         key.clients = Some(3);
                         let text = text(&key, &model, &BTreeMap::new());

@@ -12,8 +12,7 @@ Rules:
 
 - The cells are the product of the axes, then those of each `include`, without those of `exclude`;
   a cell that is reached twice appears once, at its first place.
-- Cells have a fixed order: model, backend, device, precision, batch, sequence length, mode,
-  scenario, each in the manifest's order, the last one varying fastest.
+- Cells come in the order of the axes, each in the manifest's order, the last one varying fastest.
 - The device `auto` is the first device that the backend lists.
 - The module `identity` documents case ids.
 */
@@ -338,18 +337,7 @@ impl Plan {
     fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
         let model = &self.models[cell.model];
         let PlannedBackend { backend, identity } = &self.backends[cell.place.backend];
-        let key = CaseKey {
-            model: model.id.clone(),
-            backend: backend.id.clone(),
-            device: cell.place.device.clone(),
-            precision: cell.precision,
-            batch: cell.batch,
-            sequence_length: cell.sequence_length,
-            mode: cell.mode,
-            scenario: cell.load.scenario,
-            rate: cell.load.rate,
-            clients: cell.load.clients,
-        };
+        let key = cell.key(&model.id, &backend.id);
         let measure = self.measure_identity.iter().find(|(scenario, _)| *scenario == key.scenario);
         let measure = measure.map_or("", |(_, text)| text);
         identity::write_canonical(text, &key, &model.identity, identity, measure, self.seed);

@@ -1,7 +1,9 @@
 //! Reference for outputs: a backend on one of its devices, for all cases.
 
+use std::collections::BTreeMap;
+
 use host_manifest::{Backend, DeviceChoice, Experiment, OutputCheck};
-use host_record::{CaseKey, Check, Tolerance};
+use host_record::{Axis, AxisRole, CaseKey, Check, Tolerance};
 use serde_json::json;
 
 use crate::axes::{Found, find};
@@ -51,8 +53,14 @@ impl PlannedReference {
         let precision = check.precision;
         // Where the reference has no file of its own, it runs the case's.
         let file = model.get(precision).unwrap_or(own);
+        // Where and in which precision it is computed are the reference's own; a load computes nothing.
+        let own = [Axis::Model, Axis::Backend, Axis::Device, Axis::Precision];
+        let shared = Axis::ALL
+            .iter()
+            .filter(|axis| axis.role() != AxisRole::Load && !own.contains(axis))
+            .filter_map(|axis| Some((axis.name(), axis.value(key)?)));
         let text = json!({
-            "batch": key.batch,
+            "axes": shared.collect::<BTreeMap<_, _>>(),
             "device": found.device.id,
             "inputs": identity.inputs,
             "model": file.sha256,
@@ -60,7 +68,6 @@ impl PlannedReference {
             "plugin": found.plugin,
             "precision": precision,
             "seed": seed,
-            "sequence-length": key.sequence_length,
             "threads": backend.threads,
         });
         let tolerance = check.tolerances.get(&key.precision).copied();

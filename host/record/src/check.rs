@@ -1,6 +1,7 @@
 //! What the outputs of a case are compared with before it is timed, and what came of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,14 @@ pub struct Tolerance {
     pub relative: f64,
     /// The cosine of the angle between output and reference, each as one vector, is at least this.
     pub cosine: f64,
+}
+
+impl fmt::Display for Tolerance {
+    /// `1e-4 + 1e-3 of the value, cosine 0.9999`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { absolute, relative, cosine } = self;
+        write!(formatter, "{absolute:e} + {relative:e} of the value, cosine {cosine}")
+    }
 }
 
 impl Tolerance {

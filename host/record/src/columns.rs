@@ -41,43 +41,8 @@ pub mod column {
     pub const TOKEN_TIME: &str = "token-time";
     /// `s64`, 1: class label of each example of the data set.
     pub const LABEL: &str = "label";
-    /// `u64`, B, one row: the worker's highest resident memory; of several processes, the highest of
-    /// all. The other columns of one row are then the first process's.
-    pub const PEAK_MEMORY: &str = "peak-memory";
-    /// `u64`, B, one row: the worker's resident memory before the plugin was opened.
-    pub const BASELINE_MEMORY: &str = "baseline-memory";
-    /// `u64`, B, one row: the worker's mean resident memory while it measured.
-    pub const AVERAGE_MEMORY: &str = "average-memory";
-    /// `u64`, B, one row: the worker's resident memory just after measuring, shared pages divided.
-    pub const PROPORTIONAL_MEMORY: &str = "proportional-memory";
-    /// `u64`, B, one row: the most memory on the device that the backend says it held.
-    pub const DEVICE_MEMORY: &str = "device-memory";
-    /// `u64`, B, one row: the most memory on the device that its engine's own allocator counted.
-    pub const DEVICE_ALLOCATOR: &str = "device-allocator";
-    /// `f64`, J, one row: energy of the processors' packages over the measured part.
-    pub const PACKAGE_ENERGY: &str = "package-energy";
-    /// `f64`, J, one row: energy of the memory, where the processor counts it apart.
-    pub const MEMORY_ENERGY: &str = "memory-energy";
-    /// `f64`, J, one row: energy of the device, as the backend counts it.
-    pub const DEVICE_ENERGY: &str = "device-energy";
-    /// `f64`, s, one row: how long energy was counted for.
-    pub const ENERGY_TIME: &str = "energy-time";
-    /// `f64`, ns, one row: mean time of a query's copies to the device, measured apart.
-    pub const COPY_IN_TIME: &str = "copy-in-time";
-    /// `f64`, ns, one row: mean time of its computation, measured apart.
-    pub const COMPUTE_TIME: &str = "compute-time";
-    /// `f64`, ns, one row: mean time of its copies from the device, measured apart.
-    pub const COPY_OUT_TIME: &str = "copy-out-time";
-    /// `u64`, ns, one row: time to open the plugin's library.
-    pub const OPEN_TIME: &str = "open-time";
-    /// `u64`, ns, one row: time to load the model.
-    pub const LOAD_TIME: &str = "load-time";
-    /// `u64`, ns, one row: time to prepare it.
-    pub const PREPARE_TIME: &str = "prepare-time";
-    /// `u64`, ns, one row: time of the first run.
-    pub const FIRST_RUN_TIME: &str = "first-run-time";
-
-    /// All of the above.
+    /// All of the above. Besides these there is a column of one row for each of
+    /// [`QUANTITIES`](crate::QUANTITIES) of which [`is_column`](crate::Quantity::is_column) is true.
     pub const ALL: &[&str] = &[
         LATENCY,
         START,
@@ -95,23 +60,6 @@ pub mod column {
         TOKENS,
         TOKEN_TIME,
         LABEL,
-        PEAK_MEMORY,
-        BASELINE_MEMORY,
-        AVERAGE_MEMORY,
-        PROPORTIONAL_MEMORY,
-        DEVICE_MEMORY,
-        DEVICE_ALLOCATOR,
-        PACKAGE_ENERGY,
-        MEMORY_ENERGY,
-        DEVICE_ENERGY,
-        ENERGY_TIME,
-        COPY_IN_TIME,
-        COMPUTE_TIME,
-        COPY_OUT_TIME,
-        OPEN_TIME,
-        LOAD_TIME,
-        PREPARE_TIME,
-        FIRST_RUN_TIME,
     ];
 }
 
@@ -145,7 +93,7 @@ pub enum ColumnData {
 /// A named column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// One of [`column`]'s names.
+    /// One of [`column`]'s names, or a quantity's.
     pub name: String,
     /// Unit by its symbol.
     pub unit: String,
@@ -160,8 +108,7 @@ pub struct Column {
 pub struct CaseColumns {
     /// The case's id.
     pub case_id: String,
-    /// Coordinates of the case by name: `model`, `backend`, `device`, `precision`, `batch`,
-    /// `sequence-length`, `mode`, `scenario`, `rate`, `clients`. Under `missing.COLUMN` why a column that
+    /// Coordinates of the case by the names of their axes. Under `missing.COLUMN` why a column that
     /// was asked for does not exist, where that is known.
     pub attributes: BTreeMap<String, String>,
     /// The columns that were asked for and exist.

@@ -23,6 +23,8 @@ names! {
         NotMeasured = "not-measured",
         /// What the backend said cannot be, and is refused.
         Impossible = "impossible",
+        /// The metric plugin that was to say failed.
+        PluginFailed = "plugin-failed",
     }
 }
 

@@ -1,12 +1,9 @@
 //! The coordinates of a case in the matrix.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 use crate::number::Rate;
-use crate::table::Cell;
 
 names! {
     /// The number format in which a model computes.
@@ -93,19 +90,26 @@ pub struct CaseKey {
 }
 
 impl CaseKey {
-    /// Names of the coordinates where they are columns of a table.
-    pub const COLUMNS: [&'static str; 10] = [
-        "model",
-        "backend",
-        "device",
-        "precision",
-        "batch",
-        "sequence_length",
-        "mode",
-        "scenario",
-        "rate",
-        "clients",
-    ];
+    /// A key of inference in fp32, a sample at a time, one query after the other.
+    #[must_use]
+    pub fn new(
+        model: impl Into<String>,
+        backend: impl Into<String>,
+        device: impl Into<String>,
+    ) -> Self {
+        Self {
+            model: model.into(),
+            backend: backend.into(),
+            device: device.into(),
+            precision: Precision::Fp32,
+            batch: 1,
+            sequence_length: None,
+            mode: Mode::Inference,
+            scenario: Scenario::SingleStream,
+            rate: None,
+            clients: None,
+        }
+    }
 
     /// The scenario with what it is issued at or by: `server at 500/s`, `closed-loop of 4 clients`.
     #[must_use]
@@ -117,38 +121,5 @@ impl CaseKey {
             (None, Some(clients)) => format!("{scenario} of {clients} clients"),
             (None, None) => scenario.to_string(),
         }
-    }
-
-    /// The coordinates as cells, in the order of [`CaseKey::COLUMNS`].
-    #[must_use]
-    pub fn cells(&self) -> [Cell; 10] {
-        let text = |text: &str| Cell::Text(text.to_owned());
-        [
-            text(&self.model),
-            text(&self.backend),
-            text(&self.device),
-            text(self.precision.name()),
-            Cell::Integer(self.batch.into()),
-            self.sequence_length.map_or(Cell::Null, |length| Cell::Integer(length.into())),
-            text(self.mode.name()),
-            text(self.scenario.name()),
-            self.rate.map_or(Cell::Null, |rate| Cell::Real(rate.get())),
-            self.clients.map_or(Cell::Null, |clients| Cell::Integer(clients.into())),
-        ]
-    }
-}
-
-impl fmt::Display for CaseKey {
-    /// `digits · cpu · cpu:0 · fp32 · batch 8 · offline`
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, backend, device, precision, batch, .. } = self;
-        write!(formatter, "{model} · {backend} · {device} · {precision} · batch {batch}")?;
-        if let Some(length) = self.sequence_length {
-            write!(formatter, " · sequence {length}")?;
-        }
-        if self.mode != Mode::Inference {
-            write!(formatter, " · {}", self.mode)?;
-        }
-        write!(formatter, " · {}", self.load())
     }
 }

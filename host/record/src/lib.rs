@@ -11,6 +11,7 @@ to: [`RECORD_VERSION`] for what is written to disk, [`protocol::PROTOCOL_VERSION
 worker and the host say to each other.
 */
 
+mod axis;
 mod backend;
 mod case;
 mod check;
@@ -29,14 +30,18 @@ mod pin;
 mod placement;
 mod processes;
 pub mod protocol;
+mod quantity;
 mod recorder;
 mod results;
+mod rules;
 mod runtime;
 mod sample;
 mod settings;
+mod summary;
 mod table;
 mod warning;
 
+pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
 pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
@@ -60,15 +65,18 @@ pub use outcome::{CaseRecord, Failure, Outcome, Phase, Timings, WorkerReport};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
+pub use quantity::{Group, QUANTITIES, Quantity, QuantityValue, Shown, Source, Taken};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
+pub use rules::Requirement;
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
     Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes,
     ScheduledTimes, TensorData, TensorType,
 };
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
-pub use table::{Cell, Table, Views};
+pub use summary::{SummaryMetric, is_bundled, summary};
+pub use table::{Cell, CellKind, Table, Views};
 pub use warning::{Warning, WarningKind};
 
 /// Version of the records that are written to run folders: the journal, the plan and the results.

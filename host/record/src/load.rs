@@ -8,7 +8,7 @@ use crate::settings::RuleSet;
 
 /// How an open loop kept to its schedule. Rates are of *n* queries over the *n − 1* gaps from the
 /// first to the last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pace {
     /// The rate that was asked for. A Poisson schedule offers it only on average.

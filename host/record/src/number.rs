@@ -46,6 +46,9 @@ macro_rules! number {
 pub struct Rate(f64);
 
 impl Rate {
+    /// The highest rate: one query per nanosecond.
+    pub const HIGHEST: Self = Self(1e9);
+
     /// So many queries per second.
     ///
     /// # Errors
@@ -134,6 +137,13 @@ impl fmt::Display for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_positive_and_finite() {
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, 1.1e9] {
+            assert!(Rate::per_second(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn rates_are_written_as_a_person_would() {

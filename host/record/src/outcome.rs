@@ -1,17 +1,18 @@
 //! How a case ended.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, is_first, part};
+use crate::case::{CaseSpec, InputSource, is_first, part};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
 use crate::gap::Gap;
 use crate::key::CaseKey;
-use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
+use crate::load::{Lateness, Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::names::names;
 use crate::number::Rate;
 use crate::placement::ProfiledOperator;
@@ -286,6 +287,47 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The word for it in tables and files.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Finished(_) => "finished",
+            Self::Failed { .. } => "failed",
+            Self::Gap { .. } => "gap",
+        }
+    }
+}
+
+impl Failure {
+    /// The word for its kind, as in the journal.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ExitCode { .. } => "exit-code",
+            Self::Signal { .. } => "signal",
+            Self::TimedOut { .. } => "timed-out",
+            Self::OutOfMemory { .. } => "out-of-memory",
+            Self::RefusedVersion { .. } => "refused-version",
+            Self::MissingSymbol { .. } => "missing-symbol",
+            Self::NotAPlugin { .. } => "not-a-plugin",
+            Self::WrongArchitecture { .. } => "wrong-architecture",
+            Self::MissingLibrary { .. } => "missing-library",
+            Self::PluginChanged { .. } => "plugin-changed",
+            Self::Backend { .. } => "backend",
+            Self::Impossible { .. } => "impossible",
+            Self::Input { .. } => "input",
+            Self::Protocol { .. } => "protocol",
+            Self::NotPinned { .. } => "not-pinned",
+            Self::NotPrioritised { .. } => "not-prioritised",
+            Self::Differs { .. } => "differs",
+            Self::NoReference { .. } => "no-reference",
+            Self::Misplaced { .. } => "misplaced",
+            Self::NotStarted { .. } => "not-started",
+        }
+    }
+}
+
 /// A line of the journal: one finished case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -333,6 +375,94 @@ impl CaseRecord {
             .collect()
     }
 
+    /// The report of the case's first process; `None` unless it finished.
+    #[must_use]
+    pub fn report(&self) -> Option<&WorkerReport> {
+        match &self.outcome {
+            Outcome::Finished(report) => Some(report),
+            Outcome::Failed { .. } | Outcome::Gap { .. } => None,
+        }
+    }
+
+    /// The reports of all its processes, in their order.
+    pub fn reports(&self) -> impl Iterator<Item = &WorkerReport> {
+        self.report().into_iter().chain(&self.further)
+    }
+
+    /// The kind of the failure or gap that it ended with, and the reason in one sentence.
+    #[must_use]
+    pub fn reason(&self) -> Option<(&'static str, String)> {
+        match &self.outcome {
+            Outcome::Finished(_) => None,
+            Outcome::Failed { failure } => Some((failure.kind(), failure.to_string())),
+            Outcome::Gap { gap } => Some((gap.kind.name(), gap.reason.clone())),
+        }
+    }
+
+    /// The coordinates as they are shown: if the rate was searched, with the one that was found. Of
+    /// several processes, each of which found its own, that is the least, which all of them kept to.
+    #[must_use]
+    pub fn shown_key(&self) -> CaseKey {
+        let rate = self.key.rate.or_else(|| self.searched_rates().into_iter().min());
+        CaseKey { rate, ..self.key.clone() }
+    }
+
+    /// How the open loops of all its processes kept to their schedules: means of the rates, the sum of
+    /// the queries never begun, and the worst lateness. A rate that one of them lacks is missing.
+    #[must_use]
+    pub fn pace(&self) -> Option<Pace> {
+        let paces: Vec<&Pace> = self.reports().filter_map(|report| report.pace.as_ref()).collect();
+        let mean = |rate: &dyn Fn(&Pace) -> Option<f64>| {
+            let rates: Option<Vec<f64>> = paces.iter().map(|pace| rate(pace)).collect();
+            rates.map(|rates| rates.iter().sum::<f64>() / rates.len() as f64)
+        };
+        let late: Vec<&Lateness> = paces.iter().filter_map(|pace| pace.lateness.as_ref()).collect();
+        let worst = |time: fn(&Lateness) -> u64| late.iter().map(|late| time(late)).max();
+        let lateness = worst(|late| late.median_ns).map(|median_ns| Lateness {
+            median_ns,
+            p99_ns: worst(|late| late.p99_ns).unwrap_or_default(),
+            maximum_ns: worst(|late| late.maximum_ns).unwrap_or_default(),
+        });
+        Some(Pace {
+            asked: Rate::per_second(mean(&|pace| Some(pace.asked.get()))?).ok()?,
+            offered_per_second: mean(&|pace| pace.offered_per_second),
+            achieved_per_second: mean(&|pace| pace.achieved_per_second),
+            unserved: paces.iter().map(|pace| pace.unserved).sum(),
+            lateness,
+        })
+    }
+
+    /// The record as reports read it: without what is kept in files of its own, and with no more of a
+    /// path than the file's name.
+    #[must_use]
+    pub fn for_reports(mut self) -> Self {
+        fn shorten(path: &mut PathBuf) {
+            *path = path.file_name().map(PathBuf::from).unwrap_or_default();
+        }
+        if let Some(spec) = &mut self.spec {
+            shorten(&mut spec.model_path);
+            shorten(&mut spec.plugin_library);
+            if let InputSource::Files { inputs, labels } = &mut spec.inputs {
+                inputs.values_mut().chain(labels).for_each(shorten);
+            }
+            if let Some(check) = &mut spec.check {
+                shorten(&mut check.plugin_library);
+                shorten(&mut check.model_path);
+            }
+        }
+        let first = match &mut self.outcome {
+            Outcome::Finished(report) => Some(&mut **report),
+            Outcome::Failed { .. } | Outcome::Gap { .. } => None,
+        };
+        for report in first.into_iter().chain(&mut self.further) {
+            report.labels = Vec::new();
+            report.profile = Vec::new();
+            report.device_states = Vec::new();
+        }
+        self.standard_error = String::new();
+        self
+    }
+
     /// In how many processes the case is measured.
     #[must_use]
     pub fn processes(&self) -> u32 {
@@ -343,5 +473,60 @@ impl CaseRecord {
     #[must_use]
     pub fn part(&self) -> String {
         part(&self.case_id, self.process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_called_as_the_journal_has_them() {
+        let detail = String::new;
+        let failures = [
+            Failure::ExitCode { code: 1, phase: Phase::Load },
+            Failure::Signal { signal: 6, name: "SIGABRT".into(), phase: Phase::Load },
+            Failure::TimedOut { phase: Phase::Load, limit_ns: 1 },
+            Failure::NotAPlugin { detail: detail() },
+            Failure::NotPrioritised { detail: detail() },
+            Failure::NoReference { detail: detail() },
+            Failure::NotStarted { detail: detail() },
+        ];
+        for failure in failures {
+            let json = serde_json::to_value(&failure).expect("JSON");
+            assert_eq!(json["kind"], failure.kind());
+        }
+    }
+
+    #[test]
+    fn reports_get_no_path_and_no_long_list() {
+        let spec: CaseSpec = serde_json::from_value(serde_json::json!({
+            "id": "c", "index": 0,
+            "key": CaseKey::new("m", "b", "d"),
+            "model-path": "/home/me/m.onnx", "model-sha256": "", "plugin-library": "/opt/l.so",
+            "threads": null, "plugin": { "id": "b", "version": "1.0.0", "sha256": "" },
+            "device": { "id": "d", "kind": "cpu", "name": "", "memory-bytes": null, "precisions": [] },
+            "inputs": { "files": { "inputs": { "x": "/home/me/x.npy" }, "labels": "/home/me/y.npy" } },
+            "measure": crate::MeasureSettings::default(), "seed": 0
+        }))
+        .expect("a case");
+        let report = WorkerReport { labels: vec![1; 1000], ..WorkerReport::default() };
+        let record = CaseRecord {
+            record_version: crate::RECORD_VERSION,
+            case_id: "c".into(),
+            key: spec.key.clone(),
+            spec: Some(spec),
+            process: 0,
+            started_at: String::new(),
+            elapsed_ns: 1,
+            outcome: Outcome::Finished(Box::new(report)),
+            standard_error: "/home/me".into(),
+            environment: None,
+            further: Vec::new(),
+        };
+        let text = serde_json::to_string(&record.for_reports()).expect("JSON");
+        assert!(!text.contains("/home") && !text.contains("/opt"), "{text}");
+        assert!(text.contains("x.npy") && !text.contains("labels\":[1"), "{text}");
+        assert!(serde_json::from_str::<CaseRecord>(&text).is_ok(), "{text}");
     }
 }

@@ -15,6 +15,19 @@ pub enum Cell {
     Text(String),
 }
 
+/// The kind of the cells of a column, as far as they are not NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellKind {
+    /// True or false.
+    Boolean,
+    /// Whole numbers.
+    Integer,
+    /// Floating-point numbers.
+    Real,
+    /// Text.
+    Text,
+}
+
 /// A table, by rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {

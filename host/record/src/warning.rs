@@ -54,6 +54,8 @@ names! {
         PageFaults = "page-faults",
         /// The backend used something else than it was asked for.
         NotAsAsked = "not-as-asked",
+        /// A file of the finished case is no longer there.
+        FileLost = "file-lost",
     }
 }
 

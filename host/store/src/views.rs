@@ -12,20 +12,21 @@ use std::path::Path;
 use std::time::Instant;
 
 use duckdb::{Appender, Connection, params};
-use host_record::{Outcome, Table, Views};
+use host_record::{Table, Views};
 
 use crate::database::{
-    COLUMNS_OF_MARKS, MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory,
-    migrate, operators_view, pattern_literal, samples_view, table, user_query,
+    COLUMNS_OF_MARKS, MIGRATIONS, cases_view, complete, confine, device_states_view, has_parquet,
+    import, in_memory, migrate, operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
 use crate::run::{CaseFile, LostFile, RunFolder, SampleColumn, without_samples};
 
 /// Names of the views, in the order of the reference page.
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 10] = [
     "run",
     "cases",
+    "records",
     "results",
     "warnings",
     "hardware",
@@ -43,6 +44,8 @@ pub struct RunViews {
     lost: Vec<LostFile>,
     /// The latencies' distributions take reading all samples, so they wait until someone asks.
     distributions: Flag<bool>,
+    /// Whole records are long, so they wait as well.
+    records: Flag<bool>,
 }
 
 impl RunViews {
@@ -66,6 +69,7 @@ impl RunViews {
         let folder = RunFolder::open(&path)?;
         let mut connection = in_memory()?;
         migrate(&mut connection, &path, MIGRATIONS)?;
+        complete(&mut connection, &path)?;
         let inspection = folder.inspect()?;
         import(&mut connection, &folder, &inspection)?;
         let lost = inspection.lost;
@@ -93,12 +97,14 @@ impl RunViews {
         connection
             .execute_batch(&format!(
                 "CREATE VIEW raw_benchmark_data AS {samples}; CREATE VIEW outputs AS {outputs}; \
-                 CREATE VIEW operators AS {operators}; CREATE VIEW device_states AS {device_states}; {}",
-                include_str!("views.sql")
+                 CREATE VIEW operators AS {operators}; CREATE VIEW device_states AS {device_states}; {}{}",
+                include_str!("views.sql"),
+                cases_view()
             ))
             .map_err(StoreError::database("make the views"))?;
         tracing::debug!(run = folder.run_id(), elapsed = ?started.elapsed(), "views opened");
-        Ok(Self { connection, folder, lost, distributions: Flag::new(false) })
+        let (distributions, records) = (Flag::new(false), Flag::new(false));
+        Ok(Self { connection, folder, lost, distributions, records })
     }
 
     /// The run that they show.
@@ -118,8 +124,9 @@ impl RunViews {
     ///
     /// Where it is not a query that reads, or DuckDB refuses it.
     pub fn query(&self, sql: &str) -> Result<Table, StoreError> {
-        if sql.to_ascii_lowercase().contains("latency_") {
-            self.fill_distributions()?;
+        let lower = sql.to_ascii_lowercase();
+        for name in NAMES.iter().filter(|name| lower.contains(**name)) {
+            self.fill(name)?;
         }
         user_query(&self.connection, sql).map(|answer| answer.table)
     }
@@ -132,9 +139,7 @@ impl RunViews {
         file: &str,
         options: &str,
     ) -> Result<(), StoreError> {
-        if name.starts_with("latency_") {
-            self.fill_distributions()?;
-        }
+        self.fill(name)?;
         self.connection
             .execute_batch(&format!(
                 "COPY (SELECT {columns} FROM \"{name}\") TO {file} ({options})"
@@ -148,47 +153,75 @@ impl RunViews {
             .map_err(StoreError::database("make the views"))
     }
 
-    /// Computes the latencies' distributions, a case at a time, so that memory holds the samples
-    /// of one case at most.
-    fn fill_distributions(&self) -> Result<(), StoreError> {
-        if self.distributions.get() {
+    /// Fills a view that waits until someone asks for it.
+    fn fill(&self, name: &str) -> Result<(), StoreError> {
+        match name {
+            "latency_quantiles" | "latency_histogram" => {
+                self.once(&self.distributions, || self.fill_distributions())
+            }
+            "records" => self.once(&self.records, || self.fill_records()),
+            _ => Ok(()),
+        }
+    }
+
+    /// All or nothing: a second try must not find half of it.
+    fn once(
+        &self,
+        is_done: &Flag<bool>,
+        fill: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if is_done.get() {
             return Ok(());
         }
         let failed = || StoreError::database("make the views");
-        let without_samples = without_samples(&self.lost);
-        let fill = || {
-            let mut quantiles = self.appender("latency_quantiles")?;
-            let mut histogram = self.appender("latency_histogram")?;
-            for record in self.folder.records()? {
-                let record = record?;
-                let Outcome::Finished(_) = &record.outcome else { continue };
-                if without_samples.contains(&*record.case_id) {
-                    continue;
-                }
-                let mut latencies = Vec::new();
-                for samples in self.folder.samples(&record)? {
-                    latencies.extend(samples.read(SampleColumn::Latency)?);
-                }
-                for (quantile, latency) in distribution::quantiles(&latencies) {
-                    quantiles
-                        .append_row(params![record.case_id, quantile, latency])
-                        .map_err(failed())?;
-                }
-                for bin in distribution::histogram(&latencies) {
-                    histogram
-                        .append_row(params![record.case_id, bin.low_ns, bin.high_ns, bin.queries])
-                        .map_err(failed())?;
-                }
-            }
-            quantiles.flush().and_then(|()| histogram.flush()).map_err(failed())
-        };
-        // All or nothing: a second try must not find half of it.
         self.connection.execute_batch("BEGIN").map_err(failed())?;
         let filled = fill();
         let end = if filled.is_ok() { "COMMIT" } else { "ROLLBACK" };
         self.connection.execute_batch(end).map_err(failed())?;
-        self.distributions.set(filled.is_ok());
+        is_done.set(filled.is_ok());
         filled
+    }
+
+    fn fill_records(&self) -> Result<(), StoreError> {
+        let failed = || StoreError::database("make the views");
+        let mut records = self.appender("records")?;
+        for record in self.folder.records()? {
+            let record = record?.for_reports();
+            let text = serde_json::to_string(&record)
+                .map_err(|error| StoreError::io("write", self.folder.path())(error.into()))?;
+            records.append_row(params![record.case_id, text]).map_err(failed())?;
+        }
+        records.flush().map_err(failed())
+    }
+
+    /// Computes the latencies' distributions, a case at a time, so that memory holds the samples
+    /// of one case at most.
+    fn fill_distributions(&self) -> Result<(), StoreError> {
+        let failed = || StoreError::database("make the views");
+        let without_samples = without_samples(&self.lost);
+        let mut quantiles = self.appender("latency_quantiles")?;
+        let mut histogram = self.appender("latency_histogram")?;
+        for record in self.folder.records()? {
+            let record = record?;
+            if record.report().is_none() || without_samples.contains(&*record.case_id) {
+                continue;
+            }
+            let mut latencies = Vec::new();
+            for samples in self.folder.samples(&record)? {
+                latencies.extend(samples.read(SampleColumn::Latency)?);
+            }
+            for (quantile, latency) in distribution::quantiles(&latencies) {
+                quantiles
+                    .append_row(params![record.case_id, quantile, latency])
+                    .map_err(failed())?;
+            }
+            for bin in distribution::histogram(&latencies) {
+                histogram
+                    .append_row(params![record.case_id, bin.low_ns, bin.high_ns, bin.queries])
+                    .map_err(failed())?;
+            }
+        }
+        quantiles.flush().and_then(|()| histogram.flush()).map_err(failed())
     }
 }
 
@@ -227,9 +260,7 @@ impl Views for RunViews {
         if !NAMES.contains(&name) {
             return Err(format!("there is no view `{name}`; there are: {}", NAMES.join(", ")));
         }
-        if name.starts_with("latency_") {
-            self.fill_distributions().map_err(|error| error.to_string())?;
-        }
+        self.fill(name).map_err(|error| error.to_string())?;
         table(&self.connection, &format!("SELECT * FROM views.{name}"))
             .map_err(|error| crate::error::duckdb_message(&error))
     }

@@ -1,5 +1,6 @@
 -- The fixed views over the one run in this database. docs/reference/views.md describes them. They
--- have a schema of their own, since one of them is called like the table below it.
+-- have a schema of their own, since one of them is called like the table below it. The view `cases` is made from
+-- the table of its columns.
 
 CREATE SCHEMA views;
 USE views;
@@ -10,17 +11,6 @@ SELECT run_id, experiment, description,
        strftime(finished_at, '%Y-%m-%dT%H:%M:%S.%gZ') AS finished_at,
        host_version, git_commit, cases, finished, failed, gaps, git_dirty
 FROM main.benchmark_runs;
-
-CREATE VIEW cases AS
-SELECT case_id, case_index, model, backend, device, precision, batch, sequence_length, mode,
-       scenario, outcome, reason_kind, reason, plugin_id, plugin_version, plugin_sha256,
-       model_sha256, device_name, threads, queries, elapsed_ns, peak_memory_bytes, clock_read_ns,
-       loop_ns, open_ns, load_ns, prepare_ns, first_run_ns, baseline_memory_bytes, clock_source,
-       clock_resolution_ns, used, measure, rate, clients, valid, verdict, asked_rate, offered_rate,
-       achieved_rate, unserved, lateness_p50_ns, lateness_p99_ns, lateness_max_ns, search, warm_up,
-       processes, conditions
-FROM main.benchmark_cases
-ORDER BY case_index NULLS LAST, case_id;
 
 CREATE VIEW results AS
 SELECT case_id, metric, value, unit, direction, interval_low, interval_high, gap_kind, gap_reason,
@@ -40,6 +30,8 @@ SELECT role, plugin_id, plugin_version, plugin_sha256 FROM main.benchmark_plugin
 CREATE VIEW recommendations AS
 SELECT plugin_id AS plugin, title, explanation, cases, plugin_version, attributes
 FROM main.recommendations ORDER BY rowid;
+
+CREATE TABLE records (case_id VARCHAR, record VARCHAR);
 
 CREATE TABLE latency_quantiles (case_id VARCHAR, quantile DOUBLE, latency_ns BIGINT);
 

@@ -15,7 +15,8 @@ use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use host_measure::{Block, Clock, Meter, Rate, Scenario, StopRule, SystemClock, Times};
+use host_measure::{Block, Clock, Meter, Pattern, StopRule, SystemClock, Times};
+use host_record::Rate;
 use host_record::protocol::{Message, write_message};
 use host_record::{SampleBlock, SamplePhase, SampleTimes};
 use host_statistics::median;
@@ -71,7 +72,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             };
             write_message(&mut nowhere, &Message::Samples(block))
         };
-        let summary = meter.run(&mut target, Scenario::SingleStream, &rule, &mut sink)?;
+        let summary = meter.run(&mut target, Pattern::SingleStream, &rule, &mut sink)?;
         query.push(summary.timed_ns as f64 / summary.queries as f64);
         iteration.push(summary.elapsed_ns as f64 / summary.queries as f64);
     }
@@ -81,9 +82,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let second = StopRule { minimum_ns: 1_000_000_000, minimum_queries: 0, maximum_ns: u64::MAX };
     let mut server = Vec::new();
     for seed in 0..u64::from(seconds) {
-        let scenario = Scenario::Server { rate: Rate::per_second(rate)?, seed };
+        let pattern = Pattern::Server { rate: Rate::per_second(rate)?, seed };
         let before = taken_away();
-        let summary = meter.run(&mut target, scenario, &second, &mut |block: Block<'_>| {
+        let summary = meter.run(&mut target, pattern, &second, &mut |block: Block<'_>| {
             black_box(block);
             Ok::<_, Infallible>(())
         })?;

@@ -134,7 +134,7 @@ mod tests {
 
     use host_record::{
         CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PlacementRule,
-        PluginIdentity, Precision, Scenario, WarmUp,
+        PluginIdentity, Precision, WarmUp,
     };
 
     use super::*;
@@ -144,18 +144,7 @@ mod tests {
         CaseSpec {
             id: "0".into(),
             index: 0,
-            key: CaseKey {
-                model: "digits".into(),
-                backend: "cpu".into(),
-                device: "cpu:0".into(),
-                precision: Precision::Fp32,
-                batch: 1,
-                sequence_length: None,
-                mode: Mode::Inference,
-                scenario: Scenario::SingleStream,
-                rate: None,
-                clients: None,
-            },
+            key: CaseKey::new("digits", "cpu", "cpu:0"),
             model_path: "model.onnx".into(),
             model_sha256: String::new(),
             plugin: PluginIdentity {

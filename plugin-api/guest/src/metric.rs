@@ -33,8 +33,7 @@ pub trait Metric {
     ) -> Result<Vec<Measurement>, Error>;
 }
 
-/// A case, by its id and its coordinates: `model`, `backend`, `device`, `precision`, `batch`,
-/// `sequence-length`, `mode`, `scenario`.
+/// A case, by its id and its coordinates on the axes of the matrix, such as `model` and `batch`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Case {
     /// The case's id.

@@ -758,18 +758,7 @@ mod tests {
     }
 
     fn key() -> CaseKey {
-        CaseKey {
-            model: "m".into(),
-            backend: "b".into(),
-            device: "d:0".into(),
-            precision: host_record::Precision::Fp32,
-            batch: 1,
-            sequence_length: None,
-            mode: host_record::Mode::Inference,
-            scenario: host_record::Scenario::SingleStream,
-            rate: None,
-            clients: None,
-        }
+        CaseKey::new("m", "b", "d:0")
     }
 
     /// Five processes whose levels differ by more than the runs do, and five that are all slower.

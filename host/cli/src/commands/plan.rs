@@ -1,7 +1,7 @@
 //! `host plan`: what a run would do.
 
 use host_plan::{Plan, PlannedCase};
-use host_record::{CaseKey, Cell, Table};
+use host_record::{Axis, Cell, Table};
 use host_run::Interrupt;
 use serde_json::{Value, json};
 
@@ -126,12 +126,12 @@ fn document_of(item: &PlannedCase) -> Value {
 
 fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
     let mut columns = vec!["index", "case_id"];
-    columns.extend(CaseKey::COLUMNS);
+    columns.extend(Axis::ALL.iter().map(|axis| axis.column()));
     columns.push("gap");
     let row = |item: &PlannedCase| {
         let index = Cell::Integer(i64::try_from(item.index()).unwrap_or(i64::MAX));
         let mut row = vec![index, Cell::Text(item.id().into())];
-        row.extend(item.key().cells());
+        row.extend(Axis::ALL.iter().map(|axis| Cell::from(axis.of(item.key()))));
         row.push(item.gap().map_or(Cell::Null, |gap| Cell::Text(gap.reason.clone())));
         row
     };

@@ -8,8 +8,7 @@ use std::time::Duration;
 use host_plan::PlannedCase;
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, InputSource, MeasureSettings, Mode,
-    Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock,
-    Scenario, WarmUp,
+    Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock, WarmUp,
 };
 use host_run::{Interrupt, RunSummary, Runner, Silent};
 
@@ -21,18 +20,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
     CaseSpec {
         id: id.into(),
         index: 0,
-        key: CaseKey {
-            model: "model".into(),
-            backend: "backend".into(),
-            device: "fault:0".into(),
-            precision: Precision::Fp32,
-            batch: 2,
-            sequence_length: None,
-            mode: Mode::Inference,
-            scenario: Scenario::SingleStream,
-            rate: None,
-            clients: None,
-        },
+        key: CaseKey { batch: 2, ..CaseKey::new("model", "backend", "fault:0") },
         model_path: model.into(),
         model_sha256: String::new(),
         plugin: PluginIdentity {

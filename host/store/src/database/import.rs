@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use duckdb::types::{TimeUnit, ToSql, Value};
+use duckdb::types::Value;
 use duckdb::{Appender, Connection, params};
-use host_record::{
-    CaseRecord, Environment, Lateness, Outcome, Pace, PluginIdentity, Rate, RuntimeIdentity,
-    Verdict,
-};
+use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, RuntimeIdentity, WarningKind};
 
+use super::cases::{self, CaseRow, timestamp};
 use crate::error::StoreError;
 use crate::run::{
     Counts, Inspection, PluginRole, Program, ResultRecord, RunFolder, RunPlugin, without_samples,
@@ -23,9 +21,6 @@ const TABLES: [&str; 7] = [
     "hardware_info",
     "recommendations",
 ];
-
-/// The kind of the warning about a file that a finished case no longer has.
-const FILE_LOST: &str = "file-lost";
 
 const RUN: &[&str] = &[
     "run_id",
@@ -44,60 +39,6 @@ const RUN: &[&str] = &[
     "gaps",
     "record_version",
     "fingerprint",
-];
-
-const CASE: &[&str] = &[
-    "run_id",
-    "case_id",
-    "case_index",
-    "model",
-    "backend",
-    "device",
-    "precision",
-    "batch",
-    "sequence_length",
-    "mode",
-    "scenario",
-    "outcome",
-    "reason_kind",
-    "reason",
-    "plugin_id",
-    "plugin_version",
-    "plugin_sha256",
-    "model_sha256",
-    "device_name",
-    "threads",
-    "seed",
-    "queries",
-    "started_at",
-    "elapsed_ns",
-    "open_ns",
-    "load_ns",
-    "prepare_ns",
-    "first_run_ns",
-    "peak_memory_bytes",
-    "baseline_memory_bytes",
-    "clock_source",
-    "clock_resolution_ns",
-    "clock_read_ns",
-    "loop_ns",
-    "used",
-    "measure",
-    "rate",
-    "clients",
-    "valid",
-    "verdict",
-    "asked_rate",
-    "offered_rate",
-    "achieved_rate",
-    "unserved",
-    "lateness_p50_ns",
-    "lateness_p99_ns",
-    "lateness_max_ns",
-    "search",
-    "warm_up",
-    "processes",
-    "conditions",
 ];
 
 const RESULT: &[&str] = &[
@@ -150,13 +91,18 @@ pub(crate) fn import(
     delete(&transaction, run_id).map_err(failed())?;
     let Inspection { lost, fingerprint } = inspection;
     let without_samples = without_samples(lost);
-    let appender =
-        |table, columns| transaction.appender_with_columns(table, columns).map_err(failed());
+    let appender = |table: &str, columns: &[&str]| {
+        transaction.appender_with_columns(table, columns).map_err(failed())
+    };
 
     let mut hardware = facts(folder.header().environment.clone());
     let mut counts = Counts::default();
     {
-        let mut cases = appender("benchmark_cases", CASE)?;
+        let mut rows = {
+            let names = cases::names();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            appender(cases::TABLE, &names)?
+        };
         let mut warnings = appender("benchmark_warnings", WARNING)?;
         let mut gap_indices: Option<HashMap<String, u64>> = None;
         for record in folder.records()? {
@@ -180,7 +126,8 @@ pub(crate) fn import(
             };
             let measured = samples.iter().map(|samples| samples.len() as u64).sum();
             let queries = (!samples.is_empty()).then_some(measured);
-            append_case(&mut cases, run_id, &record, index, queries).map_err(failed())?;
+            let row = CaseRow { run_id, record: &record, index, queries };
+            cases::append(&mut rows, &row).map_err(failed())?;
             if let Outcome::Finished(report) = &record.outcome {
                 for warning in &report.warnings {
                     let kind = warning.kind.name();
@@ -197,10 +144,15 @@ pub(crate) fn import(
         }
         for lost in lost {
             warnings
-                .append_row(params![run_id, lost.case_id, FILE_LOST, lost.to_string()])
+                .append_row(params![
+                    run_id,
+                    lost.case_id,
+                    WarningKind::FileLost.name(),
+                    lost.to_string()
+                ])
                 .map_err(failed())?;
         }
-        cases.flush().map_err(failed())?;
+        rows.flush().map_err(failed())?;
         warnings.flush().map_err(failed())?;
     }
     let results = folder.results()?;
@@ -299,107 +251,6 @@ fn planned_gaps(folder: &RunFolder) -> Result<HashMap<String, u64>, StoreError> 
         }
     }
     Ok(gaps)
-}
-
-fn append_case(
-    cases: &mut Appender<'_>,
-    run_id: &str,
-    record: &CaseRecord,
-    index: Option<u64>,
-    queries: Option<u64>,
-) -> duckdb::Result<()> {
-    let CaseRecord { key, spec, .. } = record;
-    let (mut reason_kind, mut reason, mut report) = (None, None, None);
-    let outcome = match &record.outcome {
-        Outcome::Finished(finished) => {
-            report = Some(finished);
-            "finished"
-        }
-        Outcome::Failed { failure } => {
-            let json = serde_json::to_value(failure).unwrap_or_default();
-            reason_kind = json.get("kind").and_then(|kind| kind.as_str()).map(str::to_owned);
-            reason = Some(failure.to_string());
-            "failed"
-        }
-        Outcome::Gap { gap } => {
-            reason_kind = Some(gap.kind.name().to_owned());
-            reason = Some(gap.reason.clone());
-            "gap"
-        }
-    };
-    let spec = spec.as_ref();
-    let timings = report.map(|report| &report.timings);
-    let clock = report.map(|report| &report.clock);
-    let verdict = report.and_then(|report| report.verdict.as_ref());
-    let pace = report.and_then(|report| report.pace.as_ref());
-    // Of several processes: the mean of rates, the sum of what was never begun, the worst lateness.
-    let paces: Vec<_> = report
-        .map(|report| &**report)
-        .into_iter()
-        .chain(&record.further)
-        .filter_map(|report| report.pace.as_ref())
-        .collect();
-    let mean = |rate: &dyn Fn(&Pace) -> Option<f64>| {
-        let rates: Option<Vec<f64>> = paces.iter().map(|pace| rate(pace)).collect();
-        rates.filter(|rates| !rates.is_empty()).map(|it| it.iter().sum::<f64>() / it.len() as f64)
-    };
-    let worst = |time: &dyn Fn(&Lateness) -> u64| {
-        paces.iter().filter_map(|pace| pace.lateness.as_ref()).map(time).max()
-    };
-    let values: &[&dyn ToSql] = &[
-        &run_id,
-        &record.case_id,
-        &index,
-        &key.model,
-        &key.backend,
-        &key.device,
-        &key.precision.name(),
-        &key.batch,
-        &key.sequence_length,
-        &key.mode.name(),
-        &key.scenario.name(),
-        &outcome,
-        &reason_kind,
-        &reason,
-        &spec.map(|spec| &spec.plugin.id),
-        &spec.map(|spec| &spec.plugin.version),
-        &spec.map(|spec| &spec.plugin.sha256),
-        &spec.map(|spec| &spec.model_sha256),
-        &spec.map(|spec| &spec.device.name),
-        &spec.and_then(|spec| spec.threads),
-        &spec.map(|spec| spec.seed),
-        &queries,
-        &timestamp(&record.started_at),
-        &record.elapsed_ns,
-        &timings.and_then(|timings| timings.open_ns),
-        &timings.and_then(|timings| timings.load_ns),
-        &timings.and_then(|timings| timings.prepare_ns),
-        &timings.and_then(|timings| timings.first_run_ns),
-        &report.and_then(|report| report.peak_memory_bytes),
-        &report.and_then(|report| report.baseline_memory_bytes),
-        &clock.map(|clock| &clock.source),
-        &clock.map(|clock| clock.resolution_ns),
-        &clock.map(|clock| clock.read_ns),
-        &clock.map(|clock| clock.loop_ns),
-        &report.map(|report| json_text(&report.used)),
-        &spec.map(|spec| json_text(&spec.measure)),
-        &key.rate.map(Rate::get),
-        &key.clients,
-        &verdict.map(Verdict::is_valid),
-        &verdict.map(json_text),
-        &mean(&|pace| Some(pace.asked.get())),
-        &mean(&|pace| pace.offered_per_second),
-        &mean(&|pace| pace.achieved_per_second),
-        &pace.map(|_| paces.iter().map(|pace| pace.unserved).sum::<u64>()),
-        &worst(&|late| late.median_ns),
-        &worst(&|late| late.p99_ns),
-        &worst(&|late| late.maximum_ns),
-        &report.and_then(|report| report.search.as_ref()).map(json_text),
-        &report.and_then(|report| report.warm_up.as_ref()).map(json_text),
-        &record.processes(),
-        &report.map(|report| json_text(&report.conditions)),
-    ];
-    cases.append_row(values)
 }
 
 fn import_results(
@@ -519,12 +370,4 @@ fn flatten(prefix: &str, value: &serde_json::Value, into: &mut BTreeMap<String, 
 
 fn json_text(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".into())
-}
-
-/// An RFC 3339 time for a TIMESTAMP column, which is in UTC; nothing where the text is no time.
-fn timestamp(text: &str) -> Value {
-    match text.parse::<jiff::Timestamp>() {
-        Ok(time) => Value::Timestamp(TimeUnit::Microsecond, time.as_microsecond()),
-        Err(_) => Value::Null,
-    }
 }

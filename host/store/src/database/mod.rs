@@ -8,14 +8,17 @@ held of the run and inserts it anew in one transaction, so that it can be repeat
 at will.
 */
 
+mod cases;
 mod connection;
 mod import;
 mod schema;
 
+pub use cases::reference;
+pub(crate) use cases::view as cases_view;
 pub use connection::Answer;
 pub(crate) use connection::{confine, in_memory, path_literal, pattern_literal, table, user_query};
 pub(crate) use import::import;
-pub(crate) use schema::{MIGRATIONS, migrate};
+pub(crate) use schema::{MIGRATIONS, complete, migrate};
 
 use connection::{connect, failed, located};
 
@@ -87,6 +90,7 @@ impl Database {
     ) -> Result<Self, StoreError> {
         let mut connection = connect(&path, AccessMode::ReadWrite, patience)?;
         migrate(&mut connection, &path, MIGRATIONS)?;
+        complete(&mut connection, &path)?;
         // Relative names in views are looked up here.
         let search = path_literal(results.path());
         connection
@@ -210,7 +214,8 @@ impl Database {
         if found > known {
             return Err(StoreError::NewerDatabase { path, found, known });
         }
-        if found < known {
+        let lacking = || cases::lacking(&connection).map_err(failed(&path, "read the database"));
+        if found < known || !lacking()?.is_empty() {
             drop(connection);
             Self::open(&results, patience)?.close()?;
             connection = connect(&path, AccessMode::ReadOnly, patience)?;

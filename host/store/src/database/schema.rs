@@ -17,6 +17,7 @@ pub(crate) struct Migration {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("v1.sql") },
     Migration { version: 2, sql: include_str!("v2.sql") },
+    Migration { version: 3, sql: include_str!("v3.sql") },
 ];
 
 /// The version that migrations lead to.
@@ -69,4 +70,10 @@ pub(crate) fn migrate(
         .map_err(failed(path, action))?;
     }
     Ok(())
+}
+
+/// Adds the columns of cases that a database lacks.
+pub(crate) fn complete(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    super::cases::complete(connection)
+        .map_err(failed(path, "bring the database's schema up to date"))
 }

@@ -25,6 +25,7 @@ fn released_migrations_are_as_they_were() {
     insta::assert_snapshot!(hashes.join("\n"), @r#"
     1 7ad65273b9fc3e8f0183ae07e4ebc1cf70037a548583cc64ce5358e24fa27046
     2 f235e0d4a90a6ba0a780732192c4fe4494378371900972e96642b28892a57b43
+    3 0439f0c2741987cc16bc496febc4d68c7b14fbc1fc52c6cd3e8d0983b9fc0262
     "#);
     let versions: Vec<u32> = MIGRATIONS.iter().map(|migration| migration.version).collect();
     assert_eq!(versions, (1..=newest(MIGRATIONS)).collect::<Vec<_>>());
@@ -71,6 +72,29 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
         assert_eq!((found, known), (version + 1, version));
         assert!(error.hint().expect("a hint").contains("update this host"));
     }
+}
+
+/// A host that knows another axis or quantity adds its column, and reads the runs anew.
+#[test]
+fn a_column_that_a_database_lacks_is_added_and_its_runs_are_read_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    Database::open(&results, Duration::ZERO).expect("a database").close().expect("closed");
+    let connection = client(&results.database_path());
+    connection
+        .execute_batch(
+            "ALTER TABLE benchmark_cases DROP COLUMN peak_memory_bytes; \
+             INSERT INTO benchmark_runs (run_id, experiment, description, started_at, host_version, \
+             manifest_path, manifest_sha256, cases, finished, failed, gaps, record_version, fingerprint) \
+             VALUES ('r', '', '', now()::TIMESTAMP, '', '', '', 0, 0, 0, 0, 1, 'known')",
+        )
+        .expect("a database of an older host");
+    connection.close().map_err(|(_, error)| error).expect("a closed database");
+    let sql = "SELECT fingerprint, (SELECT count(peak_memory_bytes) FROM benchmark_cases) \
+               FROM benchmark_runs";
+    let answer = Database::query(&results, sql, Duration::ZERO).expect("an answer").table;
+    let none = host_record::Cell::Integer(0);
+    assert_eq!(answer.rows, [[host_record::Cell::Text(String::new()), none]]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
 use host_record::{
-    CaseColumns, CaseRecord, Column, ColumnData, Outcome, OutputValues, Pace, Processes,
-    WorkerReport, column, part,
+    Axis, CaseColumns, CaseRecord, Column, ColumnData, Outcome, OutputValues, Pace, Processes,
+    Quantity, WorkerReport, column, part,
 };
 use serde::de::DeserializeOwned;
 
@@ -180,9 +180,7 @@ impl RunFolder {
             }
         }
         let mut attributes = attributes(record);
-        if let Outcome::Finished(report) = &record.outcome {
-            attributes.extend(conditions::missing(&report.conditions, names));
-        }
+        attributes.extend(conditions::missing(record, names));
         Ok(CaseColumns { case_id, attributes, columns })
     }
 
@@ -227,12 +225,6 @@ impl RunFolder {
             let values = first.map(|samples| samples.read_warm_up(column)).transpose()?;
             Ok::<_, StoreError>(values.map(|values| (1, ColumnData::U64(values))))
         };
-        let single = |value: Option<u64>| value.map(|value| (1, ColumnData::U64(vec![value])));
-        let real = |value: Option<f64>| value.map(|value| (1, ColumnData::F64(vec![value])));
-        let conditions = &report.conditions;
-        let memory = conditions.memory.as_ref();
-        let stages = conditions.stages.as_ref().and_then(|stages| stages.as_ref().ok());
-        let timings = &report.timings;
         let (unit, found) = match name {
             column::LATENCY => ("ns", sampled(SampleColumn::Latency)?),
             column::START => ("ns", sampled(SampleColumn::Start)?),
@@ -252,29 +244,12 @@ impl RunFolder {
                 let labels = outputs::read_labels(&self.layout.labels(case_id))?;
                 ("1", labels.map(|labels| (1, ColumnData::S64(labels))))
             }
-            column::PEAK_MEMORY => ("B", single(report.peak_memory_bytes)),
-            column::AVERAGE_MEMORY => ("B", single(memory.and_then(|it| it.average_bytes))),
-            column::PROPORTIONAL_MEMORY => {
-                ("B", single(memory.and_then(|it| it.proportional_bytes)))
-            }
-            column::DEVICE_MEMORY => {
-                let peak = memory.and_then(|it| it.device_peak_bytes.as_ref()?.as_ref().ok());
-                ("B", single(peak.copied()))
-            }
-            column::DEVICE_ALLOCATOR => ("B", single(conditions::allocator_peak(conditions).ok())),
-            column::PACKAGE_ENERGY | column::MEMORY_ENERGY | column::DEVICE_ENERGY => {
-                ("J", real(conditions::energy(conditions, name).ok()))
-            }
-            column::ENERGY_TIME => ("s", real(conditions::energy_time(conditions))),
-            column::COPY_IN_TIME => ("ns", real(stages.map(|it| it.copy_in_ns))),
-            column::COMPUTE_TIME => ("ns", real(stages.map(|it| it.compute_ns))),
-            column::COPY_OUT_TIME => ("ns", real(stages.map(|it| it.copy_out_ns))),
-            column::BASELINE_MEMORY => ("B", single(report.baseline_memory_bytes)),
-            column::OPEN_TIME => ("ns", single(timings.open_ns)),
-            column::LOAD_TIME => ("ns", single(timings.load_ns)),
-            column::PREPARE_TIME => ("ns", single(timings.prepare_ns)),
-            column::FIRST_RUN_TIME => ("ns", single(timings.first_run_ns)),
-            _ => return Ok(None),
+            _ => match Quantity::named(name).filter(|quantity| quantity.is_column()) {
+                Some(quantity) => {
+                    (quantity.unit, conditions::column(quantity, record).map(|data| (1, data)))
+                }
+                None => return Ok(None),
+            },
         };
         Ok(found.map(|(width, data)| Column { name: name.into(), unit: unit.into(), width, data }))
     }
@@ -343,27 +318,9 @@ fn mark_columns(samples: &[SampleReader], asked: &str) -> Result<Vec<Column>, St
 
 /// Coordinates of a case by name, and the confidence that the manifest asks for.
 fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
-    let key = &record.key;
-    let mut attributes: BTreeMap<String, String> = [
-        ("model", key.model.clone()),
-        ("backend", key.backend.clone()),
-        ("device", key.device.clone()),
-        ("precision", key.precision.to_string()),
-        ("batch", key.batch.to_string()),
-        ("mode", key.mode.to_string()),
-        ("scenario", key.scenario.to_string()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    if let Some(length) = key.sequence_length {
-        attributes.insert("sequence-length".into(), length.to_string());
-    }
-    if let Some(rate) = key.rate {
-        attributes.insert("rate".into(), rate.to_string());
-    }
-    if let Some(clients) = key.clients {
-        attributes.insert("clients".into(), clients.to_string());
-    }
+    let coordinate = |axis: &Axis| Some((axis.name().to_owned(), axis.value(&record.key)?));
+    let mut attributes: BTreeMap<String, String> =
+        Axis::ALL.iter().filter_map(coordinate).collect();
     if let Some(confidence) = record.spec.as_ref().and_then(|spec| spec.measure.confidence) {
         attributes.insert("confidence".into(), confidence.level.get().to_string());
     }

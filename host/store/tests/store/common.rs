@@ -54,16 +54,9 @@ pub(crate) fn new_run() -> NewRun {
 
 pub(crate) fn key(index: u64) -> CaseKey {
     CaseKey {
-        model: "digits".into(),
-        backend: "cpu".into(),
-        device: "cpu:0".into(),
-        precision: Precision::Fp32,
         batch: 1 << (index % 7),
-        sequence_length: None,
-        mode: Mode::Inference,
         scenario: if index.is_multiple_of(2) { Scenario::SingleStream } else { Scenario::Offline },
-        rate: None,
-        clients: None,
+        ..CaseKey::new("digits", "cpu", "cpu:0")
     }
 }
 

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use crate::common::*;
 use host_record::{
     CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Marks, Outcome,
-    OutputBlock, OutputValues, Phase, Recorder, SampleBlock, SamplePhase, SampleTimes,
-    ScheduledTimes, column,
+    OutputBlock, OutputValues, Phase, QUANTITIES, Quantity, Recorder, SampleBlock, SamplePhase,
+    SampleTimes, ScheduledTimes, column,
 };
 use host_store::{
     CaseFile, Counts, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState,
@@ -48,7 +48,10 @@ fn a_case_is_read_as_it_was_written() {
     expected.device_states.clear();
     assert_eq!(records, [record(&spec(0), Outcome::Finished(Box::new(expected)))]);
 
-    let columns = folder.columns(&records[0], column::ALL).expect("columns");
+    let quantities = QUANTITIES.iter().filter(|quantity| quantity.is_column());
+    let all: Vec<&str> =
+        column::ALL.iter().copied().chain(quantities.map(|quantity| quantity.id)).collect();
+    let columns = folder.columns(&records[0], &all).expect("columns");
     assert_eq!(columns.case_id, spec(0).id);
     assert_eq!(columns.attributes["batch"], "1");
     assert_eq!(columns.attributes["scenario"], "single-stream");
@@ -60,14 +63,21 @@ fn a_case_is_read_as_it_was_written() {
         column::PHASES,
         column::TOKENS,
         column::TOKEN_TIME,
-        column::PREPARE_TIME,
         column::SCHEDULED,
         column::PROCESS,
         column::ACHIEVED_RATE,
         column::OFFERED_RATE,
     ];
-    let there = column::ALL.iter().copied().filter(|name| !absent.contains(name));
-    let have: Vec<_> = there
+    let is_there = |name: &&str| match Quantity::named(name) {
+        _ if absent.contains(name) => false,
+        Some(quantity) => quantity.of(&records[0]).is_some_and(|found| found.is_ok()),
+        None => true,
+    };
+    assert!(!is_there(&"prepare-time") && is_there(&"open-time"));
+    let have: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(is_there)
         .flat_map(|name| match name {
             column::OUTPUTS => vec!["output.logits", "output.embedding"],
             name => vec![name],
@@ -85,11 +95,11 @@ fn a_case_is_read_as_it_was_written() {
     let infinity = f32::INFINITY;
     let values = vec![0.0, -0.5, infinity, 1.0, -0.5, infinity, 2.0, -0.5, infinity];
     assert_eq!(output.data, ColumnData::F32(values));
-    assert_eq!(*column(&columns, column::OPEN_TIME), ColumnData::U64(vec![1]));
-    assert_eq!(*column(&columns, column::PEAK_MEMORY), ColumnData::U64(vec![50 << 20]));
-    assert_eq!(*column(&columns, column::PACKAGE_ENERGY), ColumnData::F64(vec![30.0]));
-    assert_eq!(*column(&columns, column::DEVICE_MEMORY), ColumnData::U64(vec![1 << 30]));
-    assert_eq!(*column(&columns, column::COMPUTE_TIME), ColumnData::F64(vec![80.0]));
+    assert_eq!(*column(&columns, "open-time"), ColumnData::U64(vec![1]));
+    assert_eq!(*column(&columns, "peak-memory"), ColumnData::U64(vec![50 << 20]));
+    assert_eq!(*column(&columns, "package-energy"), ColumnData::F64(vec![30.0]));
+    assert_eq!(*column(&columns, "device-memory"), ColumnData::U64(vec![1 << 30]));
+    assert_eq!(*column(&columns, "compute-time"), ColumnData::F64(vec![80.0]));
     assert!(!columns.attributes.keys().any(|name| name.starts_with("missing.")));
 }
 
@@ -196,10 +206,10 @@ fn a_column_that_is_missing_says_why() {
     let device = Err(gap.clone());
     report.conditions.energy = Some(Energy { processor: Err(gap), device });
     let record = record(&spec(0), Outcome::Finished(Box::new(report)));
-    let asked = [column::PACKAGE_ENERGY, column::BASELINE_MEMORY];
+    let asked = ["package-energy", "baseline-memory"];
     let columns = writer.folder().columns(&record, &asked).expect("columns");
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
-    assert_eq!(names, [column::BASELINE_MEMORY]);
+    assert_eq!(names, ["baseline-memory"]);
     assert_eq!(columns.attributes["missing.package-energy"], reason);
     assert!(!columns.attributes.contains_key("missing.device-energy"), "it was not asked for");
 }

@@ -4,8 +4,8 @@
 use std::io;
 
 use host_measure::{
-    self as measure, Block, Crew, MeasureError, Meter, Observer, StopRule, Summary, SystemClock,
-    Target, Times,
+    Block, Crew, MeasureError, Meter, Observer, Pattern, StopRule, Summary, SystemClock, Target,
+    Times,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -44,7 +44,7 @@ pub(crate) trait Runner {
     /// Runs it, as [`Meter::run`] and [`Crew::run`] do.
     fn run<O: Observer>(
         &mut self,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>>;
@@ -59,11 +59,11 @@ pub(crate) struct Alone<'a, 'clock, T> {
 impl<T: Target<Error = Error>> Runner for Alone<'_, '_, T> {
     fn run<O: Observer>(
         &mut self,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>> {
-        self.meter.run(self.target, scenario, rule, observer)
+        self.meter.run(self.target, pattern, rule, observer)
     }
 }
 
@@ -71,11 +71,11 @@ impl<T: Target<Error = Error>> Runner for Alone<'_, '_, T> {
 impl Runner for &mut Crew<'_, SystemClock, Error> {
     fn run<O: Observer>(
         &mut self,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>> {
-        Crew::run(self, scenario, rule, observer)
+        Crew::run(self, pattern, rule, observer)
     }
 }
 
@@ -124,7 +124,7 @@ impl Sink {
     pub(super) fn run(
         &mut self,
         bench: &mut Bench<'_, impl Runner>,
-        scenario: measure::Scenario,
+        pattern: Pattern,
         rule: &StopRule,
         between: &mut dyn FnMut(),
     ) -> Result<Summary, Stop> {
@@ -137,7 +137,7 @@ impl Sink {
         // Marks of runs that no loop made are no block's.
         marks.iter().for_each(MarkLog::clear);
         let mut sending = Sending { sink: self, connection, between, marks };
-        runner.run(scenario, rule, &mut sending).map_err(|error| match error {
+        runner.run(pattern, rule, &mut sending).map_err(|error| match error {
             MeasureError::Target(error) => failure::backend(phase)(error).into(),
             MeasureError::Sink(error) => error.into(),
             MeasureError::ClockWentBack { before_ns, after_ns } => {

@@ -3,14 +3,13 @@
 
 mod driver;
 mod query;
-mod recorded;
 mod search;
 mod verdict;
 mod words;
 
 use std::time::Duration;
 
-use host_measure::{self as measure, StopRule, Summary};
+use host_measure::{Pattern, StopRule, Summary};
 use host_record::{
     Conditions, Gap, Phase, RateSearch, RuleSet, SamplePhase, Scenario, Verdict, WarmUp,
     WarmUpFacts, Warning,
@@ -25,7 +24,6 @@ use crate::thinned::Thinned;
 
 pub(crate) use driver::{Alone, Bench, Runner, Watched};
 pub(crate) use query::Load;
-pub(crate) use recorded::pace;
 
 use driver::{Judge, Sink};
 use query::{open, seed};
@@ -95,13 +93,13 @@ impl Load<'_> {
         };
         // Other arrivals than those of the measurement; where the rate is still to be found, one
         // query after the other.
-        let scenario = match (self.case.key.rate, self.scenario) {
-            (Some(rate), Some(_)) => open(self.case, rate, seed(self.case) ^ 1)?,
-            (_, Some(scenario)) => scenario,
-            (_, None) => measure::Scenario::SingleStream,
+        let pattern = match (self.case.key.rate, self.pattern) {
+            (Some(rate), Some(_)) => open(self.case, rate, seed(self.case) ^ 1),
+            (_, Some(pattern)) => pattern,
+            (_, None) => Pattern::SingleStream,
         };
         let mut sink = Sink::new(self, SamplePhase::WarmUp, judge, Thinned::CAPACITY);
-        let summary = sink.run(bench, scenario, &rule, &mut || {})?;
+        let summary = sink.run(bench, pattern, &rule, &mut || {})?;
         let facts = match sink.judge {
             Judge::Steady { class, steady } => Some(WarmUpFacts {
                 class,
@@ -132,7 +130,7 @@ impl Load<'_> {
             },
             maximum_ns: settings.maximum_duration_ns,
         };
-        let scenario = self.scenario.ok_or_else(|| failure::input("the case has no rate"))?;
+        let pattern = self.pattern.ok_or_else(|| failure::input("the case has no rate"))?;
         let judge = settings.confidence.map_or(Judge::None, Judge::Narrow);
         let capacity = match (settings.confidence, settings.rules) {
             (None, None) => Thinned::CAPACITY,
@@ -148,7 +146,7 @@ impl Load<'_> {
                 device_state::start(scope, clock, backend, device, period)
             });
             let mut surroundings = Surroundings::start(clock, backend, device, before);
-            let summary = sink.run(bench, scenario, &rule, &mut || surroundings.look())?;
+            let summary = sink.run(bench, pattern, &rule, &mut || surroundings.look())?;
             let after = platform::activity();
             let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
             Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))

@@ -1,8 +1,8 @@
-//! One query of a case: how much work it is, and by which scenario queries are issued.
+//! One query of a case: how much work it is, and by which pattern queries are issued.
 
 use std::num::NonZeroU32;
 
-use host_measure as measure;
+use host_measure::Pattern;
 use host_record::{CaseSpec, Failure, Rate, Scenario};
 
 use crate::examples::Examples;
@@ -13,7 +13,7 @@ use crate::failure;
 pub(crate) struct Load<'a> {
     pub(super) case: &'a CaseSpec,
     /// `None` where the rate is searched.
-    pub(super) scenario: Option<measure::Scenario>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) items_per_query: u64,
 }
 
@@ -26,12 +26,12 @@ impl<'a> Load<'a> {
     pub(crate) fn new(case: &'a CaseSpec, examples: &Examples) -> Result<Self, Failure> {
         let batch = u64::from(case.key.batch);
         let batches = |samples: u64| samples.div_ceil(batch).max(1);
-        let (scenario, items_per_query) = match case.key.scenario {
-            Scenario::SingleStream => (Some(measure::Scenario::SingleStream), batch),
+        let (pattern, items_per_query) = match case.key.scenario {
+            Scenario::SingleStream => (Some(Pattern::SingleStream), batch),
             Scenario::MultiStream => {
-                let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
+                let usual = Scenario::MULTI_STREAM_SAMPLES;
                 let batches = batches(case.measure.multi_stream_samples.unwrap_or(usual));
-                (Some(measure::Scenario::MultiStream { batches }), batches.saturating_mul(batch))
+                (Some(Pattern::MultiStream { batches }), batches.saturating_mul(batch))
             }
             Scenario::Offline => {
                 let batches = examples.offline_batches(case.measure.offline_samples);
@@ -41,19 +41,18 @@ impl<'a> Load<'a> {
                     Some(_) => whole,
                     None => examples.count.unwrap_or(whole),
                 };
-                (Some(measure::Scenario::Offline { batches }), items_per_query)
+                (Some(Pattern::Offline { batches }), items_per_query)
             }
             Scenario::Server | Scenario::ConstantRate => {
-                let scenario =
-                    case.key.rate.map(|rate| open(case, rate, seed(case))).transpose()?;
-                if scenario.is_none() && case.measure.find.is_none() {
+                let pattern = case.key.rate.map(|rate| open(case, rate, seed(case)));
+                if pattern.is_none() && case.measure.find.is_none() {
                     return Err(failure::input("the case has no rate, and none is to be found"));
                 }
-                (scenario, batch)
+                (pattern, batch)
             }
-            Scenario::ClosedLoop => (Some(measure::Scenario::ClosedLoop), batch),
+            Scenario::ClosedLoop => (Some(Pattern::ClosedLoop), batch),
         };
-        Ok(Self { case, scenario, items_per_query })
+        Ok(Self { case, pattern, items_per_query })
     }
 
     /// How many threads ask at once.
@@ -68,14 +67,13 @@ pub(super) fn seed(case: &CaseSpec) -> u64 {
 }
 
 /// The open loop of a case at a rate.
-pub(super) fn open(case: &CaseSpec, at: Rate, seed: u64) -> Result<measure::Scenario, Failure> {
-    let rate = rate(at.get())?;
-    Ok(match case.key.scenario {
-        Scenario::ConstantRate => measure::Scenario::ConstantRate { rate },
-        _ => measure::Scenario::Server { rate, seed },
-    })
+pub(super) fn open(case: &CaseSpec, rate: Rate, seed: u64) -> Pattern {
+    match case.key.scenario {
+        Scenario::ConstantRate => Pattern::ConstantRate { rate },
+        _ => Pattern::Server { rate, seed },
+    }
 }
 
-pub(super) fn rate(queries_per_second: f64) -> Result<measure::Rate, Failure> {
-    measure::Rate::per_second(queries_per_second).map_err(|error| failure::input(error.to_string()))
+pub(super) fn rate(queries_per_second: f64) -> Result<Rate, Failure> {
+    Rate::per_second(queries_per_second).map_err(failure::input)
 }

@@ -1,14 +1,11 @@
 //! Searches the highest rate that a target can take within a limit on its latency.
 
-use host_measure::{
-    self as measure, Bracket, KeepUp, MaxRate, Probing, Search, Seen, find_max_rate, hold,
-};
-use host_record::{Find, Phase, Probe, RateSearch, SamplePhase, SearchEnd};
+use host_measure::{Bracket, KeepUp, MaxRate, Probing, Search, Seen, find_max_rate, hold};
+use host_record::{Find, Phase, Probe, Rate, RateSearch, SamplePhase, SearchEnd};
 use host_statistics::{Quantile, median, order_statistics};
 
 use super::driver::{Bench, Judge, Runner, Sink};
 use super::query::{Load, open, rate, seed};
-use super::recorded;
 use super::verdict::{grows, stops_early_enough};
 use crate::failure::Stop;
 use crate::thinned::Thinned;
@@ -45,7 +42,7 @@ impl Load<'_> {
     ) -> Result<Option<RateSearch>, Stop> {
         let settings = &self.case.measure;
         let (None, Some(Find::MaxRate), Some(limit)) =
-            (self.scenario, settings.find, settings.latency_limit)
+            (self.pattern, settings.find, settings.latency_limit)
         else {
             return Ok(None);
         };
@@ -102,12 +99,12 @@ impl Load<'_> {
         };
         // What is reported is measured anew: at the highest rate that was fine, and where none was
         // at the lowest, as evidence.
-        let chosen = recorded::rate(bracket.fine.unwrap_or(search.lowest))?;
-        self.scenario = Some(open(self.case, chosen, seed(self.case))?);
+        let chosen = bracket.fine.unwrap_or(search.lowest);
+        self.pattern = Some(open(self.case, chosen, seed(self.case)));
         Ok(Some(RateSearch {
             end,
-            fine: bracket.fine.map(recorded::rate).transpose()?,
-            too_much: bracket.too_much.map(recorded::rate).transpose()?,
+            fine: bracket.fine,
+            too_much: bracket.too_much,
             probes,
             rates: vec![chosen],
         }))
@@ -127,16 +124,15 @@ struct Prober<'a, 'case, 'bench, L> {
 }
 
 impl<L: Runner> Prober<'_, '_, '_, L> {
-    fn measure(&mut self, at: measure::Rate, length: Length) -> Result<Seen, Stop> {
+    fn measure(&mut self, rate: Rate, length: Length) -> Result<Seen, Stop> {
         let load = self.load;
         self.seed = self.seed.wrapping_add(1);
         let rule = match length {
-            Length::Short => self.probing.short(at),
-            Length::Whole => self.probing.whole(at, load.case.measure.minimum_queries),
+            Length::Short => self.probing.short(rate),
+            Length::Whole => self.probing.whole(rate, load.case.measure.minimum_queries),
         };
-        let rate = recorded::rate(at)?;
         let mut sink = Sink::new(load, SamplePhase::Search, Judge::None, Sink::MANY);
-        let summary = sink.run(self.bench, open(load.case, rate, self.seed)?, &rule, &mut || {})?;
+        let summary = sink.run(self.bench, open(load.case, rate, self.seed), &rule, &mut || {})?;
         let kept_up = summary.pace.is_some_and(|pace| match length {
             Length::Short => {
                 KeepUp { achieved: PROBE_KEEPS_UP, ..KeepUp::default() }.is_kept_up(&pace, || true)
@@ -162,7 +158,7 @@ impl<L: Runner> Prober<'_, '_, '_, L> {
             queries: summary.queries,
             latency_ns,
             achieved_per_second: summary.pace.and_then(|pace| pace.achieved_per_second),
-            lateness: summary.pace.and_then(|pace| pace.lateness).map(recorded::lateness),
+            lateness: summary.pace.and_then(|pace| pace.lateness),
         });
         Ok(seen)
     }

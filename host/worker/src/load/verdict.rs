@@ -1,7 +1,7 @@
 //! Whether the result of a case is valid: by rules such as MLPerf's, or by the user's own limit.
 
-use host_measure::{self as measure, Requirement, Rules, Summary};
-use host_record::{EarlyStopping, RateSearch, RuleSet, Scenario, Verdict};
+use host_measure::{Evidence, Reason, Rules, Summary};
+use host_record::{EarlyStopping, RateSearch, Requirement, Scenario, Verdict};
 use host_statistics::{Quantile, median, order_statistics, over_limit_allowed, queries_needed};
 
 use super::driver::Sink;
@@ -12,17 +12,7 @@ use crate::percentile::{USUAL_PERCENTILE, limited_percentile, quantile};
 impl Load<'_> {
     /// The rules, where they know the scenario.
     pub(super) fn rules(&self) -> Option<Rules> {
-        let scenario = self.scenario.unwrap_or(measure::Scenario::SingleStream);
-        match self.case.measure.rules? {
-            RuleSet::MlPerf => match self.case.key.scenario {
-                // Searched rates are those of servers.
-                Scenario::Server if self.scenario.is_none() => {
-                    let rate = measure::Rate::per_second(1.0).ok()?;
-                    Rules::mlperf(measure::Scenario::Server { rate, seed: 0 })
-                }
-                _ => Rules::mlperf(scenario),
-            },
-        }
+        Rules::of(self.case.measure.rules?, self.case.key.scenario)
     }
 
     /// The percentile that a limit on the latency is about.
@@ -42,7 +32,7 @@ impl Load<'_> {
         if single && key.batch != 1 {
             against.push(format!("a query of {} has one sample, not {}", key.scenario, key.batch));
         }
-        let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
+        let usual = Scenario::MULTI_STREAM_SAMPLES;
         if key.scenario == Scenario::MultiStream && self.items_per_query != usual {
             let samples = self.items_per_query;
             against.push(format!("a query of multi-stream has {usual} samples, not {samples}"));
@@ -90,7 +80,7 @@ impl Load<'_> {
                 Rules { requirement, ..Rules::default() }
             }
         };
-        let evidence = measure::Evidence {
+        let evidence = Evidence {
             timed_ns: summary.timed_ns,
             queries: summary.queries,
             samples: summary.queries.saturating_mul(self.items_per_query),
@@ -101,24 +91,18 @@ impl Load<'_> {
         };
         let needed =
             |percentile, confidence, over| queries_needed(quantile(percentile), over, confidence);
-        let mut early_stopping = None;
-        match rules.judge(&evidence, needed) {
-            measure::Verdict::Valid(measure::Basis::Count) => {}
-            measure::Verdict::Valid(measure::Basis::EarlyStopping) => {
-                let confidence = match rules.requirement {
-                    Requirement::Percentile { confidence, .. } => confidence,
-                    _ => USUAL_PERCENTILE,
-                };
-                early_stopping = Some(early(summary, sink, percentile, confidence, limited));
-            }
-            measure::Verdict::Invalid(found) => {
-                let grows = grows(sink.latencies.kept());
-                let holds = |found: &&measure::Reason| {
-                    grows || !matches!(found, measure::Reason::TooSlow { .. })
-                };
-                reasons.extend(found.iter().filter(holds).map(reason));
-            }
-        }
+        let judgement = rules.judge(&evidence, needed);
+        let early_stopping = judgement.stopped_early.then(|| {
+            let confidence = match rules.requirement {
+                Requirement::Percentile { confidence, .. } => confidence,
+                _ => USUAL_PERCENTILE,
+            };
+            early(summary, sink, percentile, confidence, limited)
+        });
+        let holds = |found: &&Reason| {
+            !matches!(found, Reason::TooSlow { .. }) || grows(sink.latencies.kept())
+        };
+        reasons.extend(judgement.reasons.iter().filter(holds).map(reason));
         reasons.extend(search.and_then(|search| unfinished(search, settings.maximum_duration_ns)));
         Verdict { rules: settings.rules, reasons, early_stopping }
     }
@@ -165,6 +149,8 @@ fn early(
 
 #[cfg(test)]
 mod tests {
+    use host_record::RuleSet;
+
     use super::*;
 
     #[test]
@@ -179,11 +165,7 @@ mod tests {
     /// MLPerf's numbers: 662 queries are enough for the 99th percentile where one is over the limit.
     #[test]
     fn a_rate_holds_where_so_few_queries_are_enough_for_the_rules() {
-        let server = measure::Scenario::Server {
-            rate: measure::Rate::per_second(1.0).expect("a rate"),
-            seed: 0,
-        };
-        let requirement = Rules::mlperf(server).expect("rules").requirement;
+        let requirement = RuleSet::MlPerf.requirement(Scenario::Server).expect("rules");
         assert!(stops_early_enough(requirement, 662, 1));
         assert!(!stops_early_enough(requirement, 661, 1), "a lower rate has none over");
         assert!(stops_early_enough(requirement, 661, 0));

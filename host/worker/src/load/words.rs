@@ -1,6 +1,6 @@
 //! Sentences on why a result is invalid.
 
-use host_measure as measure;
+use host_measure::Reason;
 use host_record::{InvalidKind, InvalidReason, Rate, RateSearch, RuleSet, Scenario, SearchEnd};
 
 use crate::words::time;
@@ -50,8 +50,7 @@ pub(super) fn unfinished(search: &RateSearch, maximum_ns: u64) -> Option<Invalid
 }
 
 /// Says why the rules call a measurement invalid.
-pub(super) fn reason(found: &measure::Reason) -> InvalidReason {
-    use measure::Reason;
+pub(super) fn reason(found: &Reason) -> InvalidReason {
     let shown = |nanoseconds: u64| time(nanoseconds as f64);
     let (kind, evidence) = match *found {
         Reason::CutShort => {

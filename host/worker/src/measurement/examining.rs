@@ -18,7 +18,7 @@ use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
-use crate::{clock, device_state, device_time, early, load, profile, stages};
+use crate::{clock, device_state, device_time, early, profile, stages};
 
 /// A measurement with all that is to be said of it, but for its outputs.
 pub(super) struct Examined {
@@ -122,7 +122,7 @@ pub(super) fn examine(
         device_samples,
         clock,
         timings,
-        pace: load::pace(&figures.summary),
+        pace: figures.summary.pace,
         search: figures.search,
         warm_up: figures.warm_up,
         peak_memory_bytes: measured.peak_memory_bytes,

@@ -14,18 +14,22 @@ With several processes these are figures of the first one: the host keeps no oth
 The attribute `process` says so.
 */
 
+use std::sync::LazyLock;
+
+use host_record::Quantity;
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
 };
 
-/// The columns that are read.
 const PEAK: &str = "peak-memory";
 const BASELINE: &str = "baseline-memory";
-const AVERAGE: &str = "average-memory";
-const PROPORTIONAL: &str = "proportional-memory";
-const DEVICE: &str = "device-memory";
-const ALLOCATOR: &str = "device-allocator";
 const PROCESS: &str = "process";
+
+/// The columns that are read: those of the quantities that this metric states, and one more.
+static COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let stated = Quantity::stated_by("memory").map(|(_, quantity)| quantity.id);
+    stated.chain([PROCESS]).collect()
+});
 
 /// The metric.
 pub struct Memory;
@@ -38,46 +42,44 @@ impl Metric for Memory {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[PEAK, BASELINE, AVERAGE, PROPORTIONAL, DEVICE, ALLOCATOR, PROCESS]
+        &COLUMNS
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
         let one = |name| one(columns, name).map_err(|gap| case.explain(name, gap));
-        let peak = one(PEAK);
-        let baseline = one(BASELINE);
-        let increase = match (&peak, &baseline) {
-            (Ok(peak), Ok(baseline)) => Ok(peak.checked_sub(*baseline).ok_or_else(|| {
+        let increase = match (one(PEAK), one(BASELINE)) {
+            (Ok(peak), Ok(baseline)) => Ok(peak.checked_sub(baseline).ok_or_else(|| {
                 Error::Other(format!(
                     "the peak of {peak} B is below the baseline of {baseline} B, which is impossible"
                 ))
             })?),
-            (Err(gap), _) | (_, Err(gap)) => Err(gap.clone()),
+            (Err(gap), _) | (_, Err(gap)) => Err(gap),
         };
-        let measurement_of = |of: &str, name: &str, value: Result<u64, Gap>, direction| {
-            let value = value.map(|bytes| bytes as f64);
-            let found = Measurement::new(format!("memory.{name}"), value, "B", direction)
-                .with_attribute("of", of);
-            match columns.first_process() {
-                Some(first) => first.mark(found),
-                None => found,
-            }
-        };
-        let measurement = |name: &str, value, direction| {
-            measurement_of("resident memory of the worker process", name, value, direction)
-        };
-        let proportional =
-            "resident memory of the worker process, shared pages divided among processes";
-        let device = "memory that the worker process on the device, as the backend reports it";
-        let allocator = "memory on the device that the engine's own allocator gave out";
-        Ok(vec![
-            measurement("peak", peak, Direction::Lower),
-            measurement("baseline", baseline, Direction::Neutral),
-            measurement("increase", increase, Direction::Lower),
-            measurement("average", one(AVERAGE), Direction::Lower),
-            measurement_of(proportional, "proportional", one(PROPORTIONAL), Direction::Lower),
-            measurement_of(device, "device-peak", one(DEVICE), Direction::Lower),
-            measurement_of(allocator, "allocator-peak", one(ALLOCATOR), Direction::Lower),
-        ])
+        let mut measured: Vec<_> = Quantity::stated_by("memory")
+            .map(|(metric, quantity)| {
+                let direction = direction(quantity.direction);
+                let value = one(quantity.id).map(|bytes| bytes as f64);
+                Measurement::new(metric, value, quantity.unit, direction)
+                    .with_attribute("of", quantity.definition)
+            })
+            .collect();
+        let increase = increase.map(|bytes| bytes as f64);
+        measured.push(
+            Measurement::new("memory.increase", increase, "B", Direction::Lower)
+                .with_attribute("of", "peak over baseline of the worker's resident memory"),
+        );
+        if let Some(first) = columns.first_process() {
+            measured = measured.into_iter().map(|one| first.mark(one)).collect();
+        }
+        Ok(measured)
+    }
+}
+
+fn direction(direction: host_record::Direction) -> Direction {
+    match direction {
+        host_record::Direction::Lower => Direction::Lower,
+        host_record::Direction::Higher => Direction::Higher,
+        host_record::Direction::Neutral => Direction::Neutral,
     }
 }
 
@@ -114,10 +116,11 @@ mod tests {
 
     /// Returns peak, baseline and increase.
     fn values(columns: &[(&str, &[u64])]) -> Vec<(String, Result<f64, String>)> {
+        let wanted = ["memory.peak", "memory.baseline", "memory.increase"];
         compute(columns)
             .expect("columns that can be")
             .into_iter()
-            .take(3)
+            .filter(|one| wanted.contains(&&*one.metric))
             .map(|one| (one.metric, one.value.map_err(|gap| gap.reason)))
             .collect()
     }
@@ -137,24 +140,23 @@ mod tests {
     #[test]
     fn average_and_device_are_beside_the_peak() {
         let found = compute(&[
-            (AVERAGE, &[4000]),
-            (PROPORTIONAL, &[3500]),
-            (DEVICE, &[9000]),
-            (ALLOCATOR, &[8000]),
+            ("average-memory", &[4000]),
+            ("proportional-memory", &[3500]),
+            ("device-memory", &[9000]),
+            ("device-allocator", &[8000]),
         ]);
         let found: Vec<_> = found
             .expect("columns that can be")
             .into_iter()
-            .skip(3)
-            .map(|one| (one.metric, one.value))
+            .filter_map(|one| Some((one.metric, one.value.ok()?)))
             .collect();
         assert_eq!(
             found,
             [
-                ("memory.average".into(), Ok(4000.0)),
-                ("memory.proportional".into(), Ok(3500.0)),
-                ("memory.device-peak".into(), Ok(9000.0)),
-                ("memory.allocator-peak".into(), Ok(8000.0)),
+                ("memory.average".to_owned(), 4000.0),
+                ("memory.proportional".to_owned(), 3500.0),
+                ("memory.device-peak".to_owned(), 9000.0),
+                ("memory.allocator-peak".to_owned(), 8000.0),
             ]
         );
     }

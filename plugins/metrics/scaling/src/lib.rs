@@ -106,7 +106,6 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
         throughputs.insert(row.text("case_id")?.to_owned(), rate(&row)?);
     }
     let view = View::read(views, "cases")?;
-    let has_clients = view.has_column("clients");
     let mut cases = Vec::new();
     for row in view.rows() {
         if row.text("outcome")? != "finished" {
@@ -116,17 +115,19 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             Ok(row.optional_integer(column)?.and_then(|value| u64::try_from(value).ok()))
         };
         let id = row.text("case_id")?.to_owned();
-        let text = |column: &str| Ok(row.optional_text(column)?.unwrap_or_default().to_owned());
-        let others =
-            ["model", "device", "precision", "mode", "scenario", "plugin_id", "plugin_sha256"]
-                .into_iter()
-                .map(text)
-                .chain([Ok(format!("{:?}", row.optional_integer("sequence_length")?))]);
-        let clients = if has_clients { number("clients")? } else { None };
+        // What scales is compared, and backends with each other; all else is the same.
+        let compared =
+            [host_record::Axis::Batch, host_record::Axis::Clients, host_record::Axis::Backend];
+        let others = host_record::Axis::ALL
+            .iter()
+            .filter(|axis| !compared.contains(axis))
+            .map(|axis| axis.column())
+            .chain(["plugin_id", "plugin_sha256"])
+            .map(|column| Ok(format!("{:?}", row.cell(column)?)));
         cases.push(Case {
             backend: row.text("backend")?.to_owned(),
             scenario: row.text("scenario")?.to_owned(),
-            axes: [number("batch")?, number("threads")?, clients],
+            axes: [number("batch")?, number("threads")?, number("clients")?],
             others: others.collect::<Result<_, Error>>()?,
             throughput: throughputs.remove(&id).unwrap_or_else(|| {
                 Err(Gap::not_measured(format!(
@@ -234,6 +235,7 @@ fn against_baseline<'a>(
 
 #[cfg(test)]
 mod tests {
+    use host_record::{CaseKey, Coordinate};
     use plugin_guest::{Cell, Table};
 
     use super::*;
@@ -243,40 +245,27 @@ mod tests {
 
     fn views(scenario: &str, made: &[Made]) -> BTreeMap<String, Table> {
         let columns = |names: &str| names.split(' ').map(str::to_owned).collect();
-        let cases = made.iter().map(|&(id, backend, batch, threads, _)| {
-            let plugin: [Cell; 2] = ["cpu".into(), "c0de".into()];
-            let [plugin_id, sha256] = plugin;
-            vec![
-                id.into(),
-                "finished".into(),
-                "digits".into(),
-                backend.into(),
-                "cpu:0".into(),
-                "fp32".into(),
-                batch.into(),
-                Cell::Null,
-                "inference".into(),
-                scenario.into(),
-                plugin_id,
-                sha256,
-                threads.into(),
-            ]
-        });
-        let failed = vec![
-            "failed".into(),
-            "failed".into(),
-            "digits".into(),
-            "cpu".into(),
-            "cpu:0".into(),
-            "fp32".into(),
-            1.into(),
-            Cell::Null,
-            "inference".into(),
-            scenario.into(),
-            "cpu".into(),
-            "c0de".into(),
-            Cell::Null,
-        ];
+        let row = |id: &str, outcome: &str, backend: &str, batch: i64, threads: Option<i64>| {
+            let key = CaseKey {
+                batch: u32::try_from(batch).expect("a batch"),
+                scenario: scenario.parse().expect("a scenario"),
+                ..CaseKey::new("digits", backend, "cpu:0")
+            };
+            let mut row: Vec<Cell> = vec![id.into(), outcome.into()];
+            row.extend(host_record::Axis::ALL.iter().map(|axis| match axis.of(&key) {
+                Coordinate::None => Cell::Null,
+                Coordinate::Text(text) => text.into(),
+                Coordinate::Count(count) => i64::from(count).into(),
+                Coordinate::Number(number) => number.into(),
+            }));
+            row.extend(["cpu".into(), "c0de".into(), threads.into()]);
+            row
+        };
+        let cases = made
+            .iter()
+            .map(|&(id, backend, batch, threads, _)| row(id, "finished", backend, batch, threads));
+        let failed = row("failed", "failed", "cpu", 1, None);
+        let axes: Vec<_> = host_record::Axis::ALL.iter().map(|axis| axis.column()).collect();
         let results = made.iter().filter_map(|&(id, .., throughput)| {
             Some(vec![
                 id.into(),
@@ -288,14 +277,23 @@ mod tests {
             ])
         });
         [
-            ("cases", Table {
-                columns: columns("case_id outcome model backend device precision batch sequence_length mode scenario plugin_id plugin_sha256 threads"),
-                rows: cases.chain([failed]).collect(),
-            }),
-            ("results", Table {
-                columns: columns("case_id metric value interval_low interval_high gap_reason"),
-                rows: results.collect(),
-            }),
+            (
+                "cases",
+                Table {
+                    columns: columns(&format!(
+                        "case_id outcome {} plugin_id plugin_sha256 threads",
+                        axes.join(" ")
+                    )),
+                    rows: cases.chain([failed]).collect(),
+                },
+            ),
+            (
+                "results",
+                Table {
+                    columns: columns("case_id metric value interval_low interval_high gap_reason"),
+                    rows: results.collect(),
+                },
+            ),
         ]
         .map(|(name, table)| (name.to_owned(), table))
         .into()

@@ -15,20 +15,23 @@ query is one inference that runs alone, in `single-stream` and in `closed-loop` 
 latencies have become steady. Both are the first process's.
 */
 
+use std::sync::LazyLock;
+
+use host_record::Quantity;
 use host_statistics::{STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, median, steady_state, thinned};
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
 };
 
-/// The columns that are read, with the names of their values.
-const STAGES: [(&str, &str); 4] = [
-    ("open", "open-time"),
-    ("load", "load-time"),
-    ("prepare", "prepare-time"),
-    ("first-inference", "first-run-time"),
-];
+const FIRST: &str = "first-run-time";
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
+
+/// The columns that are read: those of the quantities that this metric states, and two more.
+static COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let stated = Quantity::stated_by("startup").map(|(_, quantity)| quantity.id);
+    stated.chain([LATENCY, PROCESS]).collect()
+});
 
 /// Number of latencies of a longer series that are examined.
 const MOST: usize = 1 << 18;
@@ -44,22 +47,23 @@ impl Metric for Startup {
     }
 
     fn columns() -> &'static [&'static str] {
-        &["open-time", "load-time", "prepare-time", "first-run-time", LATENCY, PROCESS]
+        &COLUMNS
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let stages = STAGES.map(|(name, column)| (name, one(columns, column)));
+        let stages: Vec<_> = Quantity::stated_by("startup")
+            .map(|(metric, quantity)| (metric, one(columns, quantity.id)))
+            .collect();
         let total = stages.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
-        let first = stages[3].1.clone();
-        let ratio = first.and_then(|first| Ok(first / steady_median(case, columns)?));
+        let ratio = one(columns, FIRST).and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
             stages.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
         all.push(
-            measurement("total", total, "ns")
+            measurement("startup.total", total, "ns")
                 .with_attribute("definition", "open + load + prepare + first inference"),
         );
         all.push(
-            measurement("first-to-steady", ratio, "1")
+            measurement("startup.first-to-steady", ratio, "1")
                 .with_attribute("definition", "first inference / median of the steady latencies"),
         );
         if let Some(first) = columns.first_process() {
@@ -72,7 +76,7 @@ impl Metric for Startup {
 plugin_guest::export_metric!(Startup);
 
 fn measurement(name: &str, value: Result<f64, Gap>, unit: &str) -> Measurement {
-    Measurement::new(format!("startup.{name}"), value, unit, Direction::Lower)
+    Measurement::new(name, value, unit, Direction::Lower)
 }
 
 fn one(columns: &Columns, name: &str) -> Result<f64, Gap> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_guest::{Error, Recommendation};
 use report_common::{
-    Case, Configuration, Gap, Labels, OFFLINE, Outcome, Run, SINGLE_STREAM, configurations,
+    Axis, AxisRole, Case, Configuration, Labels, Outcome, Run, Scenario, configurations,
     humanise_metric,
 };
 
@@ -57,38 +57,40 @@ pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>
     Ok(advice)
 }
 
-/// What is given and not chosen: model, mode and sequence length.
+/// What is given and not chosen: the coordinates on axes of the task, such as model and mode.
 #[derive(Debug, Clone, PartialEq)]
-struct Workload<'a> {
-    model: &'a str,
-    mode: &'a str,
-    sequence_length: Option<i64>,
-}
+struct Workload<'a>(&'a Case);
 
 impl Workload<'_> {
     fn contains(&self, case: &Case) -> bool {
-        (self.model, self.mode, self.sequence_length)
-            == (&*case.model, &*case.mode, case.sequence_length)
+        is_alike(self.0, case, AxisRole::Task)
     }
 
+    /// The model, and whatever else of the task is a number: `bert at sequence length 128`.
     fn name(&self) -> String {
-        match self.sequence_length {
-            Some(length) => format!("{} at sequence length {length}", self.model),
-            None => self.model.to_owned(),
-        }
+        let key = &self.0.key;
+        let numbers = Axis::ALL
+            .iter()
+            .filter(|axis| axis.role() == AxisRole::Task && axis.is_number())
+            .filter_map(|axis| Some((axis.name().replace('-', " "), axis.value(key)?)));
+        numbers.fold(key.model.clone(), |name, (axis, value)| format!("{name} at {axis} {value}"))
     }
 }
 
 fn workloads(run: &Run) -> Vec<Workload<'_>> {
     let mut workloads: Vec<Workload<'_>> = Vec::new();
     for case in &run.cases {
-        let Case { model, mode, sequence_length, .. } = case;
-        let workload = Workload { model, mode, sequence_length: *sequence_length };
-        if !workloads.contains(&workload) {
-            workloads.push(workload);
+        if !workloads.iter().any(|workload| workload.contains(case)) {
+            workloads.push(Workload(case));
         }
     }
     workloads
+}
+
+/// Returns whether two cases have the same coordinates on the axes of a role.
+fn is_alike(one: &Case, other: &Case, role: AxisRole) -> bool {
+    let mut axes = Axis::ALL.iter().filter(|axis| axis.role() == role);
+    axes.all(|axis| axis.of(&one.key) == axis.of(&other.key))
 }
 
 /// One workload, and what can be said about its configurations.
@@ -96,7 +98,7 @@ struct Group<'a, 'o> {
     name: String,
     candidates: Vec<Candidate<'a>>,
     /// Cases that did not finish, with their names.
-    unfinished: Vec<(String, &'a Case, &'a Gap)>,
+    unfinished: Vec<(String, &'a Case)>,
     limits: &'o [Limit],
     objectives: Vec<Objective>,
     considered: &'o [Objective],
@@ -116,12 +118,10 @@ impl<'a, 'o> Group<'a, 'o> {
         let cases = || run.cases.iter().filter(|case| workload.contains(case));
         let labels = Labels::new(cases());
         let unfinished = cases()
-            .filter_map(|case| match &case.outcome {
-                Outcome::Finished => None,
-                Outcome::Failed(gap) | Outcome::Gap(gap) => Some((labels.label(case), case, gap)),
-            })
+            .filter(|case| !case.is_finished())
+            .map(|case| (labels.label(case), case))
             .collect();
-        let labels = labels.without_scenario();
+        let labels = labels.without(Axis::Scenario);
         let rated_in = rated_in(&configurations, limits);
         let has_value = |objective: &Objective| {
             let read = |it| Reading::new(it, &objective.metric, rated_in).is_ok();
@@ -133,22 +133,25 @@ impl<'a, 'o> Group<'a, 'o> {
             .map(|mut configuration| {
                 let first = configuration.first();
                 let label = name(first, &labels);
-                let failed = cases().find_map(|case| match &case.outcome {
-                    Outcome::Failed(gap) if is_same(case, first) => {
-                        Some(format!("it failed in {}: {}", case.scenario, gap.reason))
+                let failed = cases().find_map(|case| match &case.record.outcome {
+                    Outcome::Failed { failure } if is_alike(case, first, AxisRole::Choice) => {
+                        Some(format!("it failed in {}: {failure}", case.key.scenario))
                     }
                     _ => None,
                 });
-                let simulated = first.used.get("simulated");
+                let simulated = first.report().and_then(|report| report.used.get("simulated"));
                 let simulated = simulated.map(|how| format!("its figures are simulated: {how}"));
                 // A rate that was too much says nothing against what was measured at others; but
                 // the two scenarios that advice rests on have to be sound.
-                let compared = |case: &&&Case| [SINGLE_STREAM, OFFLINE].contains(&&*case.scenario);
+                let compared = |case: &&&Case| {
+                    [Scenario::SingleStream, Scenario::Offline].contains(&case.key.scenario)
+                };
                 let cases = &mut configuration.cases;
-                let invalid = cases.iter().filter(compared).find(|case| case.valid == Some(false));
-                let invalid = invalid.map(|case| format!("{} is invalid", case.load()));
-                if invalid.is_none() && cases.iter().any(|case| case.valid != Some(false)) {
-                    cases.retain(|case| case.valid != Some(false));
+                let invalid =
+                    cases.iter().filter(compared).find(|case| case.valid() == Some(false));
+                let invalid = invalid.map(|case| format!("{} is invalid", case.key.load()));
+                if invalid.is_none() && cases.iter().any(|case| case.valid() != Some(false)) {
+                    cases.retain(|case| case.valid() != Some(false));
                 }
                 let ruled_out = failed.or(simulated).or(invalid);
                 Candidate::new(
@@ -613,15 +616,18 @@ impl<'a, 'o> Group<'a, 'o> {
             reasons.entry(reason).or_default().push(candidate.label.clone());
             rests_on.candidate(candidate);
         }
-        for (label, case, gap) in &self.unfinished {
+        for (label, case) in &self.unfinished {
             rests_on.add(case);
             // A failure has ruled out its whole configuration, which is counted above.
-            let failed = matches!(case.outcome, Outcome::Failed(_));
-            if failed && self.candidates.iter().any(|it| is_same(case, it.configuration.first())) {
+            let failed = matches!(case.record.outcome, Outcome::Failed { .. });
+            let is_of =
+                |it: &Candidate<'_>| is_alike(case, it.configuration.first(), AxisRole::Choice);
+            if failed && self.candidates.iter().any(is_of) {
                 continue;
             }
             count += 1;
-            reasons.entry(gap.reason.clone()).or_default().push(label.clone());
+            let reason = case.reason().map(|(_, reason)| reason).unwrap_or_default();
+            reasons.entry(reason).or_default().push(label.clone());
         }
         if count == 0 {
             return None;
@@ -660,22 +666,14 @@ fn best(candidates: &[&Candidate<'_>], position: usize, objective: &Objective) -
     ties.map(|(index, _)| *index).collect()
 }
 
-/// Whether two cases of one workload differ in nothing but the scenario.
-fn is_same(one: &Case, other: &Case) -> bool {
-    let key = |case: &'_ Case| {
-        (case.backend.clone(), case.device.clone(), case.precision.clone(), case.batch)
-    };
-    key(one) == key(other)
-}
-
 /// The name of a configuration among those of its workload; where nothing differs, all of it.
 fn name(case: &Case, labels: &Labels) -> String {
     let label = labels.label(case);
-    if label != case.model {
+    if label != case.key.model {
         return label;
     }
-    let Case { backend, device, precision, batch, .. } = case;
-    format!("{backend} · {device} · {precision} · batch {batch}")
+    let axes = Axis::ALL.iter().filter(|axis| axis.role() == AxisRole::Choice);
+    axes.filter_map(|axis| axis.labelled(&case.key)).collect::<Vec<_>>().join(" · ")
 }
 
 /// What its cases warn of, in one sentence.
@@ -686,7 +684,7 @@ fn doubtful(candidate: &Candidate<'_>) -> Option<String> {
     let mut found: Vec<(&str, &str, &str, usize)> = Vec::new();
     for case in cases.filter(|case| seen.insert(&case.id)) {
         for warning in &case.warnings {
-            let (kind, scenario) = (warning.kind.as_str(), case.scenario.as_str());
+            let (kind, scenario) = (warning.kind.name(), case.key.scenario.name());
             match found.iter_mut().find(|(of, at, ..)| (*of, *at) == (kind, scenario)) {
                 Some((.., further)) => *further += 1,
                 None => found.push((kind, scenario, warning.evidence.trim_end_matches('.'), 0)),

@@ -1,7 +1,7 @@
 //! What the figures say, and how surely.
 
 use report_common::{
-    Case, Configuration, OFFLINE, SINGLE_STREAM, humanise_interval, humanise_metric,
+    Axis, AxisRole, Case, Configuration, Scenario, WarningKind, humanise_interval, humanise_metric,
 };
 
 use crate::options::{Limit, Objective, Side, is_of_device, metric_name, said_better_by};
@@ -27,7 +27,7 @@ impl<'a> Reading<'a> {
     pub(crate) fn new(
         configuration: &Configuration<'a>,
         metric: &str,
-        rated_in: &str,
+        rated_in: Scenario,
     ) -> Result<Self, String> {
         let is_rate = metric.starts_with("throughput.");
         let found = match is_rate {
@@ -38,7 +38,7 @@ impl<'a> Reading<'a> {
             let any = configuration.cases.iter().any(|case| case.result(metric).is_some());
             let why = match any {
                 true if is_rate => format!("was not measured in the {rated_in} scenario"),
-                true => format!("was not measured in the {SINGLE_STREAM} scenario"),
+                true => format!("was not measured in the {} scenario", Scenario::SingleStream),
                 false => "was not measured".to_owned(),
             };
             return Err(format!("{} {why}", metric_name(metric)));
@@ -47,7 +47,8 @@ impl<'a> Reading<'a> {
             .value
             .as_ref()
             .map_err(|gap| format!("{} is a gap: {}", metric_name(metric), gap.reason))?;
-        let mut others = configuration.cases.iter().filter(|other| other.scenario != case.scenario);
+        let mut others =
+            configuration.cases.iter().filter(|other| other.key.scenario != case.key.scenario);
         let elsewhere = others.find_map(|other| Some((*other, other.value(metric)?)));
         Ok(Self {
             metric: metric.to_owned(),
@@ -73,7 +74,7 @@ impl<'a> Reading<'a> {
             text.push_str(&format!(" ({interval})"));
         }
         if let Some((case, other)) = self.elsewhere {
-            let (here, there) = (&self.case.scenario, &case.scenario);
+            let (here, there) = (self.case.key.scenario, case.key.scenario);
             text.push_str(&format!(" {here}, {} {there}", written(other)));
         }
         text
@@ -83,15 +84,17 @@ impl<'a> Reading<'a> {
 /// The scenario whose throughput counts for all configurations, since throughputs of different
 /// scenarios answer different questions. Where a latency is limited somebody waits: single-stream.
 /// Otherwise offline, unless more configurations were measured in single-stream.
-pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -> &'static str {
+pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -> Scenario {
     if limits.iter().any(|limit| limit.metric.starts_with("latency.")) {
-        return SINGLE_STREAM;
+        return Scenario::SingleStream;
     }
-    let measured = |scenario: &str| {
-        let has = |it: &&Configuration<'_>| it.cases.iter().any(|case| case.scenario == scenario);
+    let measured = |scenario: Scenario| {
+        let has =
+            |it: &&Configuration<'_>| it.cases.iter().any(|case| case.key.scenario == scenario);
         configurations.iter().filter(has).count()
     };
-    if measured(OFFLINE) >= measured(SINGLE_STREAM) { OFFLINE } else { SINGLE_STREAM }
+    let (offline, single) = (Scenario::Offline, Scenario::SingleStream);
+    if measured(offline) >= measured(single) { offline } else { single }
 }
 
 /// Whether two values differ by more than noise: their intervals are apart; or where either has
@@ -200,7 +203,7 @@ impl<'a> Candidate<'a> {
         limits: &[Limit],
         objectives: &[Objective],
         considered: &[Objective],
-        rated_in: &str,
+        rated_in: Scenario,
         ruled_out: Option<String>,
     ) -> Self {
         let read = |metric: &str| Reading::new(&configuration, metric, rated_in);
@@ -276,7 +279,8 @@ impl<'a> Candidate<'a> {
         let limits = self.limits.iter().map(|(_, reading)| reading);
         let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
         let mut warnings = compared.flat_map(|reading| &reading.case.warnings);
-        warnings.any(|warning| ["drift", "machine-busy"].contains(&&*warning.kind))
+        warnings
+            .any(|warning| [WarningKind::Drift, WarningKind::MachineBusy].contains(&warning.kind))
     }
 
     /// Every reading, each metric once.
@@ -295,16 +299,9 @@ impl<'a> Candidate<'a> {
 
     /// In how many coordinates two are the same.
     pub(crate) fn alike(&self, other: &Self) -> usize {
-        let (this, that) = (self.configuration.first(), other.configuration.first());
-        [
-            this.backend == that.backend,
-            this.device == that.device,
-            this.precision == that.precision,
-            this.batch == that.batch,
-        ]
-        .into_iter()
-        .filter(|same| *same)
-        .count()
+        let (this, that) = (&self.configuration.first().key, &other.configuration.first().key);
+        let choices = Axis::ALL.iter().filter(|axis| axis.role() == AxisRole::Choice);
+        choices.filter(|axis| axis.of(this) == axis.of(that)).count()
     }
 
     /// All figures in one line.

@@ -4,7 +4,7 @@ Which backend, device, batch and precision to use, from what was measured.
 # What is compared
 
 What a person chooses is a *configuration*: backend, device, precision and batch size, for one
-model, mode and sequence length. The same configuration is measured in several scenarios, each a
+task: model, mode and input shape. The same configuration is measured in several scenarios, each a
 case, and each metric is taken from the scenario that answers for it:
 
 - A **latency** is that of `single-stream`, one batch after another. A latency of `offline` is that

@@ -1,6 +1,7 @@
 //! What the recommender is asked.
 
 use plugin_guest::Error;
+use report_common::host_record::summary;
 use report_common::{Direction, Run, humanise_metric, parse_quantity};
 use serde::Deserialize;
 
@@ -29,7 +30,8 @@ const PACKAGE_ENERGY: &str = "energy.package-per-sample";
 /// of its own, or no counter, is then no worse than one that has: the metric is compared between
 /// those that have it.
 pub(crate) fn is_of_device(metric: &str) -> bool {
-    [DEVICE_MEMORY, ALLOCATOR_MEMORY, DEVICE_ENERGY, PACKAGE_ENERGY].contains(&metric)
+    let mut summary = summary().into_iter();
+    summary.any(|known| known.metric == metric && known.shown.only_if_measured)
 }
 
 /// The metric that says better what this one says. Of the device's memory its driver knows more than an
@@ -141,14 +143,10 @@ impl Objective {
 pub(crate) fn metric_name(metric: &str) -> String {
     match metric.split_once('.') {
         Some(("latency", statistic)) => format!("{statistic} latency"),
-        Some(("throughput", "samples")) => "throughput".to_owned(),
-        Some(("memory", "peak")) => "peak memory".to_owned(),
-        Some(("memory", "device-peak")) => "device memory".to_owned(),
-        Some(("memory", "allocator-peak")) => "allocator's memory".to_owned(),
-        Some(("energy", "device-per-sample")) => "device energy per sample".to_owned(),
-        Some(("energy", "package-per-sample")) => "processor energy per sample".to_owned(),
-        Some(("accuracy", "top1")) => "accuracy".to_owned(),
-        _ => metric.to_owned(),
+        _ => {
+            let known = summary().into_iter().find(|known| known.metric == metric);
+            known.map_or(metric, |known| known.heading).to_owned()
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
+use report_common::Scenario;
+use report_common::host_record::{InvalidKind, InvalidReason, Phase, Precision, Verdict};
 use report_common::made_up::{self, COMPARISON, QUICKSTART, SINGLE, Shape, Tables};
 
 use crate::{Hardware, LimitOption, Options, Quantity};
@@ -241,9 +243,7 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
         (1.0, (0.9, 1.1), 11_000.0),
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
-    let case = &mut tables.get_mut("cases").expect("a view").rows[5];
-    case[10] = "failed".into();
-    case[12] = "the worker was ended by signal 11 (SIGSEGV) while in phase measure".into();
+    made_up::crash(&mut tables, 5, Phase::Measure);
     let advice = advice(&tables, at_most("memory.peak", "1GiB"));
     insta::assert_snapshot!(advice[1].title, @"digits: batch 8 has the highest throughput with peak memory at most 1 GiB, of the 2 that could be compared");
     insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r#"
@@ -259,11 +259,13 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
 
 #[test]
 fn what_is_invalid_is_not_recommended() {
-    let valid = |tables: &mut made_up::Tables, row: usize, scenario: &str| {
-        let cases = tables.get_mut("cases").expect("a view");
-        let column = cases.columns.iter().position(|name| name == "valid").expect("a column");
-        cases.rows[row][9] = scenario.into();
-        cases.rows[row][column] = false.into();
+    let valid = |tables: &mut made_up::Tables, case_index: u64, scenario: Scenario| {
+        made_up::change_case(tables, case_index, |record| record.key.scenario = scenario);
+        made_up::change_report(tables, case_index, |report| {
+            let reason = InvalidReason { kind: InvalidKind::OverLimit, evidence: String::new() };
+            let reasons = vec![reason];
+            report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None });
+        });
     };
     let tables = three([
         (0.12, (0.11, 0.13), 8_000.0),
@@ -271,7 +273,7 @@ fn what_is_invalid_is_not_recommended() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     let mut of_single_stream = tables.clone();
-    valid(&mut of_single_stream, 2, "single-stream");
+    valid(&mut of_single_stream, 2, Scenario::SingleStream);
     let said = advice(&of_single_stream, at_most("latency.p99", "5ms"));
     insta::assert_snapshot!(text(&said[said.len() - 1..]), @r#"
     # digits: 1 could not be judged
@@ -280,7 +282,7 @@ fn what_is_invalid_is_not_recommended() {
     "#);
     // A rate that was too much says nothing against the others.
     let mut of_server = tables;
-    valid(&mut of_server, 3, "server");
+    valid(&mut of_server, 3, Scenario::Server);
     let said = advice(&of_server, at_most("latency.p99", "5ms"));
     assert!(said[0].title.contains("batch 8"), "{}", said[0].title);
 }
@@ -322,7 +324,7 @@ fn one_case_is_not_crowned() {
 
 #[test]
 fn without_single_stream_there_is_no_latency_to_judge() {
-    let shape = Shape { scenarios: &["offline"], ..QUICKSTART };
+    let shape = Shape { scenarios: &[Scenario::Offline], ..QUICKSTART };
     insta::assert_snapshot!(text(&advice(&made_up::tables(&shape), Options::default())[..1]), @r"
     # digits: batch 8 has the highest throughput
     Batch 8: throughput 11 040/s, peak memory 37.8 MiB, accuracy 97.66 % (97.23 to 98.05 %).
@@ -343,9 +345,7 @@ fn where_nothing_finished_the_reasons_are_given() {
     for view in ["results", "latency_quantiles", "latency_histogram"] {
         tables.get_mut(view).expect("a view").rows.clear();
     }
-    let case = &mut tables.get_mut("cases").expect("a view").rows[0];
-    case[10] = "failed".into();
-    case[12] = "the worker was ended by signal 11 (SIGSEGV) while in phase load".into();
+    made_up::crash(&mut tables, 0, Phase::Load);
     let advice = advice(&tables, at_most("latency.p99", "5ms"));
     insta::assert_snapshot!(text(&advice), @r"
     # digits: nothing could be measured
@@ -376,13 +376,16 @@ fn runs() -> impl Strategy<Value = Vec<(Option<u8>, u8, Option<u8>)>> {
     prop::collection::vec(figures, 1..12)
 }
 
-const BATCHES: [i64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+const BATCHES: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
 /// The tables of such a run: latency, throughput and, where given, the width of the latency's
 /// interval, all in arbitrary steps.
 fn arbitrary(figures: &[(Option<u8>, u8, Option<u8>)]) -> Tables {
-    let shape =
-        Shape { batches: &BATCHES[..figures.len()], scenarios: &["single-stream"], ..QUICKSTART };
+    let shape = Shape {
+        batches: &BATCHES[..figures.len()],
+        scenarios: &[Scenario::SingleStream],
+        ..QUICKSTART
+    };
     let mut tables = made_up::tables(&shape);
     // Nothing that is asked about, and most of what there is to read.
     for view in ["latency_quantiles", "latency_histogram"] {
@@ -513,17 +516,17 @@ fn empty_tables_are_an_error_that_says_so() {
     let error = Hardware::recommend(&tables, Options::default()).expect_err("no run").to_string();
     insta::assert_snapshot!(error, @"the view `run` is empty: there is no run to speak of");
     let mut tables = made_up::tables(&SINGLE);
-    tables.get_mut("cases").expect("a view").rows[0][6] = Cell::Null;
-    let error = Hardware::recommend(&tables, Options::default()).expect_err("no batch").to_string();
-    insta::assert_snapshot!(error, @"view `cases`, row 1, column `batch`: expected an integer, found nothing");
+    tables.get_mut("cases").expect("a view").rows[0][0] = Cell::Null;
+    let error = Hardware::recommend(&tables, Options::default()).expect_err("no id").to_string();
+    insta::assert_snapshot!(error, @"view `cases`, row 1, column `case_id`: expected text, found nothing");
 }
 
 /// Two backends, and what their devices count.
 fn devices() -> Tables {
     let shape = Shape {
-        precisions: &["fp32"],
+        precisions: &[Precision::Fp32],
         batches: &[1],
-        scenarios: &["single-stream"],
+        scenarios: &[Scenario::SingleStream],
         troubled: false,
         ..COMPARISON
     };
@@ -559,9 +562,9 @@ fn memory_and_energy_of_devices_are_considered_where_there_are_any() {
 fn worse_by_objectives() -> Tables {
     let shape = Shape {
         backends: &["cpu", "gpu"],
-        precisions: &["fp32"],
+        precisions: &[Precision::Fp32],
         batches: &[1, 4],
-        scenarios: &["single-stream"],
+        scenarios: &[Scenario::SingleStream],
         troubled: false,
         ..COMPARISON
     };

@@ -1,12 +1,8 @@
 //! Configurations: what a person can choose. A case is a configuration under one scenario.
 
-use crate::{Case, Labels, MetricResult, Run};
+use host_record::{Axis, AxisRole, Direction, MetricValue, Scenario};
 
-/// The scenario in which a latency is that of one query after another.
-pub const SINGLE_STREAM: &str = "single-stream";
-
-/// The scenario in which throughput is all that counts.
-pub const OFFLINE: &str = "offline";
+use crate::{Case, Labels, Run};
 
 /// Cases that differ in nothing but the scenario.
 #[derive(Debug, Clone)]
@@ -20,11 +16,9 @@ pub struct Configuration<'a> {
 pub fn configurations(run: &Run) -> Vec<Configuration<'_>> {
     let mut configurations: Vec<Configuration<'_>> = Vec::new();
     let mut positions = std::collections::BTreeMap::new();
-    for case in run.cases.iter().filter(|case| case.outcome == crate::Outcome::Finished) {
-        let key = (
-            (&case.model, &case.backend, &case.device, &case.precision),
-            (case.batch, case.sequence_length, &case.mode),
-        );
+    for case in run.cases.iter().filter(|case| case.is_finished()) {
+        let axes = Axis::ALL.iter().filter(|axis| axis.role() != AxisRole::Load);
+        let key: Vec<_> = axes.map(|axis| axis.value(&case.key)).collect();
         let position = *positions.entry(key).or_insert(configurations.len());
         match configurations.get_mut(position) {
             Some(configuration) => configuration.cases.push(case),
@@ -50,14 +44,16 @@ impl<'a> Configuration<'a> {
     /// - Anything else is whichever scenario shows the worse value, since it must hold in both; a
     ///   metric without a direction is the first's.
     #[must_use]
-    pub fn result(&self, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
-        let of = |scenario: &str| self.result_in(scenario, metric);
+    pub fn result(&self, metric: &str) -> Option<(&'a Case, &'a MetricValue)> {
+        let of = |scenario| self.result_in(scenario, metric);
         if metric.starts_with("latency.") {
-            return of(SINGLE_STREAM);
+            return of(Scenario::SingleStream);
         }
         if metric.starts_with("throughput.") {
-            let offline = of(OFFLINE).filter(|(_, result)| result.value.is_ok());
-            return offline.or_else(|| of(SINGLE_STREAM)).or_else(|| of(OFFLINE));
+            let offline = of(Scenario::Offline).filter(|(_, result)| result.value.is_ok());
+            return offline
+                .or_else(|| of(Scenario::SingleStream))
+                .or_else(|| of(Scenario::Offline));
         }
         let entries = self.cases.iter().filter_map(|case| Some((*case, case.result(metric)?)));
         entries.reduce(|worst, other| {
@@ -65,9 +61,9 @@ impl<'a> Configuration<'a> {
                 return if worst.1.value.is_ok() { worst } else { other };
             };
             let other_is_worse = match worst.1.direction {
-                crate::Direction::Lower => that > this,
-                crate::Direction::Higher => that < this,
-                crate::Direction::Neutral => false,
+                Direction::Lower => that > this,
+                Direction::Higher => that < this,
+                Direction::Neutral => false,
             };
             if other_is_worse { other } else { worst }
         })
@@ -77,8 +73,12 @@ impl<'a> Configuration<'a> {
     /// single-stream for a throughput too: the throughput of an offline case was had without anyone
     /// waiting.
     #[must_use]
-    pub fn result_in(&self, scenario: &str, metric: &str) -> Option<(&'a Case, &'a MetricResult)> {
-        let case = self.cases.iter().find(|case| case.scenario == scenario)?;
+    pub fn result_in(
+        &self,
+        scenario: Scenario,
+        metric: &str,
+    ) -> Option<(&'a Case, &'a MetricValue)> {
+        let case = self.cases.iter().find(|case| case.key.scenario == scenario)?;
         Some((*case, case.result(metric)?))
     }
 
@@ -92,7 +92,8 @@ impl<'a> Configuration<'a> {
     #[must_use]
     pub fn labels(configurations: &[Self]) -> Labels {
         // The first cases only: that scenarios differ does not tell configurations apart.
-        let first = configurations.iter().map(|configuration| configuration.first());
-        Labels::new(first).without_scenario()
+        let first: Vec<_> =
+            configurations.iter().map(|configuration| configuration.first()).collect();
+        Labels::new(first).without(Axis::Scenario)
     }
 }

@@ -13,23 +13,22 @@ mod label;
 #[cfg(feature = "made-up")]
 pub mod made_up;
 mod number;
-mod ran;
 mod run;
 mod summary;
-mod surroundings;
 mod visible;
+mod words;
 
-pub use configuration::{Configuration, OFFLINE, SINGLE_STREAM, configurations};
+pub use configuration::{Configuration, configurations};
+pub use host_record;
+pub use host_record::{
+    Axis, AxisRole, CaseKey, Coordinate, Direction, Gap, Group, MetricValue, Outcome, QUANTITIES,
+    Quantity, Scenario, Warning, WarningKind,
+};
 pub use label::{Labels, case_label};
 pub use number::{
     Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,
 };
-pub use ran::{OutputParity, Parity, Tolerance};
-pub use run::{
-    Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
-};
+pub use run::{Advice, Bin, Case, HardwareFact, PluginUse, Run, class};
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
-pub use surroundings::{
-    Disturbance, Lateness, OpenLoop, Probe, QueryStages, RateSearch, Scheduling, Surroundings,
-};
 pub use visible::{REASON, excerpt, visible};
+pub use words::{PARITY_HEADINGS, parity_figures, quantity};

@@ -8,6 +8,13 @@ plugin: the feature `made-up` is asked for by tests and examples only.
 
 use std::collections::BTreeMap;
 
+use host_record::{
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Failure, Gap,
+    GapKind, InputSource, InsideRun, Lateness, MeasureSettings, Outcome, OutputParity, Pace,
+    Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate,
+    RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp,
+    WorkerReport,
+};
 use plugin_guest::{Cell, Recommendation, Table};
 
 /// Tables by name of their view.
@@ -21,34 +28,77 @@ pub struct Shape<'a> {
     /// Backend names; a device each.
     pub backends: &'a [&'a str],
     /// Precisions.
-    pub precisions: &'a [&'a str],
+    pub precisions: &'a [Precision],
     /// Batch sizes.
-    pub batches: &'a [i64],
+    pub batches: &'a [u32],
     /// Scenarios.
-    pub scenarios: &'a [&'a str],
+    pub scenarios: &'a [Scenario],
     /// Whether some cases fail, are gaps or carry warnings.
     pub troubled: bool,
 }
 
-/// Gives every case that has a reason for its end another one.
-pub fn give_reason(tables: &mut Tables, reason: &str) {
-    for table in tables.values_mut() {
-        let Some(column) = table.columns.iter().position(|name| name == "reason") else { continue };
-        for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(column)) {
-            if let Cell::Text(text) = cell {
-                reason.clone_into(text);
-            }
-        }
+/// Changes the records of the cases of a run.
+fn change(tables: &mut Tables, mut change: impl FnMut(&mut CaseRecord)) {
+    let Some(table) = tables.get_mut("records") else { return };
+    for row in &mut table.rows {
+        let Cell::Text(text) = &mut row[1] else { continue };
+        let Ok(mut record) = serde_json::from_str(text) else { continue };
+        change(&mut record);
+        *text = written(&record);
     }
+}
+
+fn written(record: &CaseRecord) -> String {
+    serde_json::to_string(record).unwrap_or_default()
+}
+
+/// Changes the record of a case, given by its place in the plan.
+pub fn change_case(tables: &mut Tables, case_index: u64, mut change: impl FnMut(&mut CaseRecord)) {
+    let id = case_id(case_index);
+    self::change(tables, |record| {
+        if record.case_id == id {
+            change(record);
+        }
+    });
+}
+
+/// Changes the report of a case that finished, given by its place in the plan.
+pub fn change_report(
+    tables: &mut Tables,
+    case_index: u64,
+    mut change: impl FnMut(&mut WorkerReport),
+) {
+    change_case(tables, case_index, |record| {
+        if let Outcome::Finished(report) = &mut record.outcome {
+            change(report);
+        }
+    });
+}
+
+/// Makes a case, given by its place in the plan, fail by a signal.
+pub fn crash(tables: &mut Tables, case_index: u64, phase: Phase) {
+    change_case(tables, case_index, |record| {
+        let failure = Failure::Signal { signal: 11, name: "SIGSEGV".to_owned(), phase };
+        record.outcome = Outcome::Failed { failure };
+    });
+}
+
+/// Gives every gap another reason.
+pub fn give_reason(tables: &mut Tables, reason: &str) {
+    change(tables, |record| {
+        if let Outcome::Gap { gap } = &mut record.outcome {
+            reason.clone_into(&mut gap.reason);
+        }
+    });
 }
 
 /// Like the quickstart.
 pub const QUICKSTART: Shape<'static> = Shape {
     models: &["digits"],
     backends: &["cpu"],
-    precisions: &["fp32"],
+    precisions: &[Precision::Fp32],
     batches: &[1, 8, 64],
-    scenarios: &["single-stream", "offline"],
+    scenarios: &[Scenario::SingleStream, Scenario::Offline],
     troubled: false,
 };
 
@@ -56,9 +106,9 @@ pub const QUICKSTART: Shape<'static> = Shape {
 pub const COMPARISON: Shape<'static> = Shape {
     models: &["resnet-50"],
     backends: &["cpu", "gpu"],
-    precisions: &["fp32", "int8"],
+    precisions: &[Precision::Fp32, Precision::Int8],
     batches: &[1, 4, 16, 64],
-    scenarios: &["single-stream", "offline"],
+    scenarios: &[Scenario::SingleStream, Scenario::Offline],
     troubled: true,
 };
 
@@ -66,9 +116,9 @@ pub const COMPARISON: Shape<'static> = Shape {
 pub const LARGE: Shape<'static> = Shape {
     models: &["resnet-50", "bert-base", "whisper-tiny"],
     backends: &["cpu", "gpu"],
-    precisions: &["fp32", "int8"],
+    precisions: &[Precision::Fp32, Precision::Int8],
     batches: &[1, 2, 4, 8, 16, 32, 64, 128],
-    scenarios: &["single-stream", "offline"],
+    scenarios: &[Scenario::SingleStream, Scenario::Offline],
     troubled: true,
 };
 
@@ -76,9 +126,9 @@ pub const LARGE: Shape<'static> = Shape {
 pub const SINGLE: Shape<'static> = Shape {
     models: &["digits"],
     backends: &["cpu"],
-    precisions: &["fp32"],
+    precisions: &[Precision::Fp32],
     batches: &[1],
-    scenarios: &["single-stream"],
+    scenarios: &[Scenario::SingleStream],
     troubled: false,
 };
 
@@ -112,15 +162,18 @@ pub fn tables(shape: &Shape<'_>) -> Tables {
             for precision in shape.precisions {
                 for batch in shape.batches {
                     for scenario in shape.scenarios {
+                        let gpu = backend_number > 0;
+                        let device = if gpu { "gpu:0" } else { "cpu:0" };
                         let key = Key {
                             index,
-                            model,
                             model_number,
-                            backend,
-                            backend_number,
-                            precision,
-                            batch: *batch,
-                            scenario,
+                            gpu,
+                            key: CaseKey {
+                                precision: *precision,
+                                batch: *batch,
+                                scenario: *scenario,
+                                ..CaseKey::new(*model, *backend, device)
+                            },
                         };
                         maker.case(&key);
                         index += 1;
@@ -132,21 +185,18 @@ pub fn tables(shape: &Shape<'_>) -> Tables {
     maker.finish(index)
 }
 
-struct Key<'a> {
-    index: i64,
-    model: &'a str,
+struct Key {
+    index: u64,
     model_number: usize,
-    backend: &'a str,
-    backend_number: usize,
-    precision: &'a str,
-    batch: i64,
-    scenario: &'a str,
+    gpu: bool,
+    key: CaseKey,
 }
 
 struct Maker<'a> {
     shape: &'a Shape<'a>,
     noise: Noise,
     cases: Vec<Vec<Cell>>,
+    records: Vec<Vec<Cell>>,
     results: Vec<Vec<Cell>>,
     warnings: Vec<Vec<Cell>>,
     quantiles: Vec<Vec<Cell>>,
@@ -160,6 +210,7 @@ impl<'a> Maker<'a> {
             shape,
             noise: Noise(7),
             cases: Vec::new(),
+            records: Vec::new(),
             results: Vec::new(),
             warnings: Vec::new(),
             quantiles: Vec::new(),
@@ -168,86 +219,60 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn case(&mut self, key: &Key<'_>) {
-        let id = case_id(key.index.unsigned_abs());
-        let gpu = key.backend_number > 0;
-        let (outcome, reason_kind, reason) = match (self.shape.troubled, key.precision, key.batch) {
-            (true, "int8", 64) if gpu => (
-                "failed",
-                text("out-of-memory"),
-                text("out of memory in phase prepare: the worker used 8.0 GiB of 8.0 GiB"),
-            ),
-            (true, "int8", 1) if gpu => (
-                "gap",
-                text("precision-unsupported"),
-                text("gpu:0 computes in fp32 and fp16, not in int8"),
-            ),
-            _ => ("finished", Cell::Null, Cell::Null),
-        };
-        let finished = outcome == "finished";
-        self.counts
-            [["finished", "failed", "gap"].iter().position(|it| *it == outcome).unwrap_or(0)] += 1;
-
-        let batch = key.batch as f64;
+    fn case(&mut self, place: &Key) {
+        let Key { index, model_number, gpu, key } = place;
+        let id = case_id(*index);
+        let batch = f64::from(key.batch);
         // A fixed cost and a cost per sample, in nanoseconds.
-        let (fixed, each) = if gpu { (310_000.0, 14_000.0) } else { (21_000.0, 92_000.0) };
-        let model_cost = 1.0 + key.model_number as f64 * 2.7;
-        let precision_cost = if key.precision == "int8" { 0.55 } else { 1.0 };
+        let (fixed, each) = if *gpu { (310_000.0, 14_000.0) } else { (21_000.0, 92_000.0) };
+        let model_cost = 1.0 + *model_number as f64 * 2.7;
+        let precision_cost = if key.precision == Precision::Int8 { 0.55 } else { 1.0 };
         let median = (fixed + each * batch) * model_cost * precision_cost;
-        let offline = key.scenario == "offline";
+        let offline = key.scenario == Scenario::Offline;
         let per_query = if offline { 450.0_f64.max(batch) } else { batch };
         let median = if offline { median * 0.93 * (per_query / batch).ceil() } else { median };
         let queries = (1.2e9 / median).floor().max(if offline { 3.0 } else { 100.0 });
         let memory = 38.0e6 * model_cost + 210_000.0 * batch * model_cost;
-        let device = if gpu { "gpu:0" } else { "cpu:0" };
-        let device_name = if gpu { "Example GPU 8 GB" } else { "Example CPU 8-Core Processor" };
-        let when = |value: f64| if finished { Cell::Real(value) } else { Cell::Null };
-        let whole = |value: f64| if finished { Cell::Integer(value as i64) } else { Cell::Null };
-        let named = |value: &str| if outcome == "gap" { Cell::Null } else { text(value) };
-        self.cases.push(vec![
-            text(&id),
-            key.index.into(),
-            text(key.model),
-            text(key.backend),
-            text(device),
-            text(key.precision),
-            key.batch.into(),
-            Cell::Null,
-            text("inference"),
-            text(key.scenario),
-            text(outcome),
-            reason_kind,
-            reason,
-            named(key.backend),
-            named("0.1.0"),
-            named("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
-            text("60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"),
-            named(device_name),
-            if gpu { Cell::Null } else { 1.into() },
-            whole(queries),
-            Cell::Integer(1_402_000_000),
-            whole(memory),
-            when(24.0),
-            when(31.5),
-            whole(1_800_000.0),
-            whole(6_400_000.0 * model_cost),
-            whole(2_100_000.0 * model_cost),
-            whole(median * 3.1),
-            whole(12.1e6),
-            if finished { text("CLOCK_MONOTONIC") } else { Cell::Null },
-            whole(1.0),
-            if finished { text(r#"{"engine":"made-up 1.0","threads":"1"}"#) } else { Cell::Null },
-            text(
-                r#"{"warm-up":{"nanoseconds":200000000},"minimum-duration-ns":1000000000,"maximum-duration-ns":60000000000,"minimum-queries":100,"offline-samples":null,"timeout-ns":60000000000}"#,
-            ),
-            Cell::Null,
-            Cell::Null,
-            if finished { true.into() } else { Cell::Null },
-        ]);
-        if let Some(case) = self.cases.last_mut() {
-            case.extend(std::iter::repeat_n(Cell::Null, 8));
-            case.push(if finished { conditions(median) } else { Cell::Null });
-        }
+        let outcome = match (self.shape.troubled && *gpu, key.precision, key.batch) {
+            (true, Precision::Int8, 64) => Outcome::Failed {
+                failure: Failure::OutOfMemory {
+                    phase: Phase::Prepare,
+                    limit_bytes: None,
+                    peak_bytes: None,
+                    detail: "the worker used 8.0 GiB of 8.0 GiB".to_owned(),
+                },
+            },
+            (true, Precision::Int8, 1) => Outcome::Gap {
+                gap: Gap {
+                    kind: GapKind::PrecisionUnsupported,
+                    reason: "gpu:0 computes in fp32 and fp16, not in int8".to_owned(),
+                },
+            },
+            _ => Outcome::Finished(Box::new(report(median, model_cost, memory))),
+        };
+        let finished = matches!(outcome, Outcome::Finished(_));
+        self.counts[match outcome {
+            Outcome::Finished(_) => 0,
+            Outcome::Failed { .. } => 1,
+            Outcome::Gap { .. } => 2,
+        }] += 1;
+        let spec = (!matches!(outcome, Outcome::Gap { .. })).then(|| spec(&id, *index, key, *gpu));
+        let record = CaseRecord {
+            record_version: RECORD_VERSION,
+            case_id: id.clone(),
+            key: key.clone(),
+            spec,
+            process: 0,
+            started_at: "2026-07-28T10:15:00.000Z".to_owned(),
+            elapsed_ns: 1_402_000_000,
+            outcome,
+            standard_error: String::new(),
+            environment: None,
+            further: Vec::new(),
+        };
+        self.records.push(vec![text(&id), written(&record).into()]);
+        let measured = if finished { Cell::Integer(queries as i64) } else { Cell::Null };
+        self.cases.push(vec![text(&id), measured]);
         if !finished {
             return;
         }
@@ -310,7 +335,7 @@ impl<'a> Maker<'a> {
 
     fn results(
         &mut self,
-        key: &Key<'_>,
+        key: &CaseKey,
         id: &str,
         curve: &[(f64, f64)],
         queries: f64,
@@ -344,7 +369,7 @@ impl<'a> Maker<'a> {
             let reason = "the data set has no labels";
             self.result(id, "accuracy.top1", Err(reason), None, "1", "higher");
         } else {
-            let accuracy = if key.precision == "int8" { 0.9648 } else { 0.9766 };
+            let accuracy = if key.precision == Precision::Int8 { 0.9648 } else { 0.9766 };
             let interval = Some((accuracy - 0.0043, accuracy + 0.0039));
             self.result(id, "accuracy.top1", Ok(accuracy), interval, "1", "higher");
         }
@@ -375,7 +400,7 @@ impl<'a> Maker<'a> {
         ]);
     }
 
-    fn finish(self, cases: i64) -> Tables {
+    fn finish(self, cases: u64) -> Tables {
         let [finished, failed, gaps] = self.counts;
         let facts = [
             ("load-average", Some("0.31")),
@@ -401,7 +426,7 @@ impl<'a> Maker<'a> {
             text("2026-07-28T10:15:21.400Z"),
             text("0.1.0"),
             text("3f2c9a1d0b7e"),
-            cases.into(),
+            (cases as i64).into(),
             finished.into(),
             failed.into(),
             gaps.into(),
@@ -431,19 +456,8 @@ impl<'a> Maker<'a> {
                     vec![run],
                 ),
             ),
-            (
-                "cases".to_owned(),
-                table(
-                    "case_id case_index model backend device precision batch sequence_length mode \
-                     scenario outcome reason_kind reason plugin_id plugin_version plugin_sha256 \
-                     model_sha256 device_name threads queries elapsed_ns peak_memory_bytes \
-                     clock_read_ns loop_ns open_ns load_ns prepare_ns first_run_ns \
-                     baseline_memory_bytes clock_source clock_resolution_ns used measure rate clients \
-                     valid asked_rate offered_rate achieved_rate unserved lateness_p50_ns \
-                     lateness_p99_ns lateness_max_ns search conditions",
-                    self.cases,
-                ),
-            ),
+            ("cases".to_owned(), table("case_id queries", self.cases)),
+            ("records".to_owned(), table("case_id record", self.records)),
             (
                 "results".to_owned(),
                 table(
@@ -489,64 +503,171 @@ pub fn advise(tables: &mut Tables, advice: &Recommendation) {
     }
 }
 
-/// What a case was measured under, as the host writes it.
-fn conditions(median: f64) -> Cell {
-    Cell::Text(format!(
-        r#"{{"worker-version":"0.1.0","scheduling":{{"processors":"0-15","pinned":false,"policy":"other","nice":0}},
-        "disturbance":{{"elapsed-ns":1200000000,"voluntary-switches":12,"involuntary-switches":31,"minor-faults":140,
-        "major-faults":0,"stolen-ns":0,"thermal-throttles":null,"frequency-start-hertz":3400000000,
-        "frequency-end-hertz":3395000000}},
-        "stages":{{"Ok":{{"queries":10,"copy-in-ns":{:.1},"compute-ns":{median:.1},"copy-out-ns":{:.1},
-        "inside-run":{{"Err":{{"kind":"not-measured","reason":"no such extension"}}}}}}}}}}"#,
-        median * 0.02,
-        median * 0.01
-    ))
+/// A case as it was planned.
+fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    let name = if gpu { "Example GPU 8 GB" } else { "Example CPU 8-Core Processor" };
+    CaseSpec {
+        id: id.to_owned(),
+        index,
+        key: key.clone(),
+        model_path: "model.onnx".into(),
+        model_sha256: "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752".to_owned(),
+        plugin: PluginIdentity {
+            id: key.backend.clone(),
+            version: "0.1.0".to_owned(),
+            sha256: hash.to_owned(),
+        },
+        plugin_library: "libbackend.so".into(),
+        device: DeviceInfo {
+            id: key.device.clone(),
+            kind: if gpu { "gpu" } else { "cpu" }.to_owned(),
+            name: name.to_owned(),
+            memory_bytes: None,
+            precisions: vec![key.precision],
+            modes: vec![key.mode],
+            attributes: BTreeMap::new(),
+        },
+        threads: (!gpu).then_some(1),
+        options: BTreeMap::new(),
+        placement: PlacementRule::Any,
+        check: None,
+        inputs: InputSource::Synthetic(BTreeMap::new()),
+        measure: MeasureSettings {
+            warm_up: WarmUp::Nanoseconds(200_000_000),
+            minimum_duration_ns: 1_000_000_000,
+            maximum_duration_ns: 60_000_000_000,
+            minimum_queries: 100,
+            ..MeasureSettings::default()
+        },
+        seed: 0,
+        process: 0,
+    }
+}
+
+/// A report of a case with this median latency.
+fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
+    let time = |nanoseconds: f64| Some(nanoseconds as u64);
+    let stages = StageTimes {
+        queries: 10,
+        copy_in_ns: median * 0.02,
+        compute_ns: median,
+        copy_out_ns: median * 0.01,
+        inside_run: Err::<InsideRun, _>(Gap {
+            kind: GapKind::NotMeasured,
+            reason: "no such extension".to_owned(),
+        }),
+    };
+    WorkerReport {
+        timings: Timings {
+            open_ns: time(1_800_000.0),
+            load_ns: time(6_400_000.0 * model_cost),
+            prepare_ns: time(2_100_000.0 * model_cost),
+            first_run_ns: time(median * 3.1),
+        },
+        peak_memory_bytes: Some(memory as u64),
+        baseline_memory_bytes: Some(12_100_000),
+        clock: ClockFacts {
+            source: "CLOCK_MONOTONIC".to_owned(),
+            resolution_ns: 1,
+            read_ns: 24.0,
+            loop_ns: 31.5,
+            ..ClockFacts::default()
+        },
+        used: [("engine", "made-up 1.0"), ("threads", "1")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        verdict: Some(Verdict { rules: None, reasons: Vec::new(), early_stopping: None }),
+        conditions: Conditions {
+            worker_version: Some("0.1.0".to_owned()),
+            scheduling: Some(Scheduling {
+                processors: Some("0-15".to_owned()),
+                policy: Some("other".to_owned()),
+                nice: Some(0),
+                ..Scheduling::default()
+            }),
+            disturbance: Some(Disturbance {
+                elapsed_ns: 1_200_000_000,
+                voluntary_switches: Some(12),
+                involuntary_switches: Some(31),
+                minor_faults: Some(140),
+                major_faults: Some(0),
+                stolen_ns: Some(0),
+                frequency_start_hertz: Some(3_400_000_000),
+                frequency_end_hertz: Some(3_395_000_000),
+                ..Disturbance::default()
+            }),
+            stages: Some(Ok(stages)),
+            ..Conditions::default()
+        },
+        ..WorkerReport::default()
+    }
 }
 
 /// Makes an open loop of a case, given by its place in the plan, whose rate two processes searched.
 pub fn open_loop(tables: &mut Tables, case_index: u64) {
-    let id = text(&case_id(case_index));
-    let Some(table) = tables.get_mut("cases") else { return };
-    let search = r#"{"end":"found","fine":400.0,"too-much":410.0,"probes":[
-        {"rate":410.0,"queries":500,"latency-ns":9000000,"achieved-per-second":409.5,
-         "lateness":{"median-ns":100,"p99-ns":5200,"maximum-ns":9000}},
-        {"rate":800.0,"queries":90,"latency-ns":null}],"rates":[400.0,395.0]}"#;
-    let cells = [
-        ("scenario", text("server")),
-        ("asked_rate", 397.5.into()),
-        ("offered_rate", 401.5.into()),
-        ("achieved_rate", 399.25.into()),
-        ("unserved", 0.into()),
-        ("lateness_p50_ns", 120.into()),
-        ("lateness_p99_ns", 5300.into()),
-        ("lateness_max_ns", 41_000.into()),
-        ("search", text(search)),
-    ];
-    let places: Vec<_> = cells
-        .into_iter()
-        .filter_map(|(name, cell)| {
-            Some((table.columns.iter().position(|column| column == name)?, cell))
+    let (Ok(fine), Ok(least), Ok(too_much), Ok(far)) = (
+        Rate::per_second(400.0),
+        Rate::per_second(395.0),
+        Rate::per_second(410.0),
+        Rate::per_second(800.0),
+    ) else {
+        return;
+    };
+    let lateness = |median_ns, p99_ns, maximum_ns| Some(Lateness { median_ns, p99_ns, maximum_ns });
+    let probe = Probe {
+        rate: too_much,
+        queries: 500,
+        latency_ns: Some(9_000_000),
+        achieved_per_second: Some(409.5),
+        lateness: lateness(100, 5200, 9000),
+    };
+    let failed = Probe {
+        rate: far,
+        queries: 90,
+        latency_ns: None,
+        achieved_per_second: None,
+        lateness: None,
+    };
+    let search = RateSearch {
+        end: SearchEnd::Found,
+        fine: Some(fine),
+        too_much: Some(too_much),
+        probes: vec![probe, failed],
+        rates: vec![fine, least],
+    };
+    let pace = |asked, offered, achieved| {
+        Some(Pace {
+            asked,
+            offered_per_second: Some(offered),
+            achieved_per_second: Some(achieved),
+            unserved: 0,
+            lateness: lateness(120, 5300, 41_000),
         })
-        .collect();
-    for row in table.rows.iter_mut().filter(|row| row[0] == id) {
-        for (place, cell) in &places {
-            row[*place] = cell.clone();
+    };
+    change_case(tables, case_index, |record| {
+        record.key.scenario = Scenario::Server;
+        if let Outcome::Finished(report) = &mut record.outcome {
+            report.search = Some(search.clone());
+            report.pace = pace(fine, 402.5, 400.5);
+            record.further = vec![WorkerReport {
+                pace: pace(least, 400.5, 398.0),
+                search: Some(search.clone()),
+                ..WorkerReport::default()
+            }];
         }
-    }
+    });
 }
 
 /// Gives cases of a run what only some machines can tell: to those on a device of its own, its memory and
 /// energy, and to the others the energy of the processor. Where there is none, there is a gap.
 pub fn count_devices(tables: &mut Tables) {
-    let Some(cases) = tables.get("cases") else { return };
-    let device = cases.columns.iter().position(|column| column == "device").unwrap_or(0);
-    let outcome = cases.columns.iter().position(|column| column == "outcome").unwrap_or(0);
-    let finished: Vec<_> = cases
-        .rows
-        .iter()
-        .filter(|row| row[outcome] == text("finished"))
-        .map(|row| (row[0].clone(), row[device] == text("gpu:0")))
-        .collect();
+    let mut finished = Vec::new();
+    change(tables, |record| {
+        if record.report().is_some() {
+            finished.push((text(&record.case_id), record.key.device == "gpu:0"));
+        }
+    });
     let Some(results) = tables.get_mut("results") else { return };
     for (id, gpu) in finished {
         for (metric, unit, value) in [
@@ -575,18 +696,47 @@ pub fn count_devices(tables: &mut Tables) {
 
 /// Makes the outputs of a case, given by its place in the plan, compared with those of a reference.
 pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
-    let id = text(&case_id(case_index));
-    let Some(table) = tables.get_mut("cases") else { return };
-    let Some(column) = table.columns.iter().position(|column| column == "conditions") else {
-        return;
+    let parity = Parity {
+        reference: "cpu 0.1.0 on cpu:0 in fp32".to_owned(),
+        tolerance: Tolerance { absolute: 0.01, relative: 0.02, cosine: 0.999 },
+        batches: 4,
+        outputs: vec![OutputParity {
+            name: "logits".to_owned(),
+            values: 40,
+            beyond: 0,
+            max_absolute_error: Some(0.0034),
+            max_relative_error: Some(0.0056),
+            cosine: Some(0.999_987),
+            top1: Some(0.975),
+        }],
     };
-    let parity = r#"{"parity":{"reference":"cpu 0.1.0 on cpu:0 in fp32","batches":4,
-        "tolerance":{"absolute":0.01,"relative":0.02,"cosine":0.999},
-        "outputs":[{"name":"logits","values":40,"beyond":0,"max-absolute-error":0.0034,
-        "max-relative-error":0.0056,"cosine":0.999987,"top1":0.975}]}}"#;
-    for row in table.rows.iter_mut().filter(|row| row[0] == id) {
-        row[column] = text(parity);
+    change_report(tables, case_index, |report| {
+        report.conditions.parity = Some(parity.clone());
+    });
+}
+
+/// Gives every reason, name and remark in the records another end, for tests of what names may hold.
+pub fn append_to_texts(tables: &mut Tables, end: &str) {
+    fn append(value: &mut serde_json::Value, end: &str) {
+        match value {
+            // What is not one word is nobody's identifier.
+            serde_json::Value::String(text) if text.contains(' ') => text.push_str(end),
+            serde_json::Value::Array(values) => {
+                values.iter_mut().for_each(|value| append(value, end));
+            }
+            serde_json::Value::Object(fields) => {
+                fields.values_mut().for_each(|value| append(value, end));
+            }
+            _ => {}
+        }
     }
+    change(tables, |record| {
+        let mut value = serde_json::to_value(&*record).unwrap_or_default();
+        append(&mut value, end);
+        if let Ok(changed) = serde_json::from_value(value) {
+            *record = changed;
+        }
+    });
 }
 
 /// Replaces a metric's value for a case, given by its place in the plan. No value makes it a gap.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use plugin_guest::Direction;
+use host_record::{
+    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, GapKind, Group, MeasureSettings,
+    MetricValue, QUANTITIES, Quantity, RateSearch, Recommendation, WarmUp, Warning, WorkerReport,
+};
 use plugin_guest::{Error, Row, View, Views};
-use serde::Deserialize;
-
-use crate::surroundings::{OpenLoop, RateSearch, Surroundings, parsed};
 
 /// A run, with all that the views say of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,71 +35,19 @@ pub struct Run {
     pub plugins: Vec<PluginUse>,
 }
 
-/// A case.
+/// A case: its record, with what was computed from its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Its id.
     pub id: String,
-    /// The model's name in the manifest.
-    pub model: String,
-    /// The backend's name in the manifest.
-    pub backend: String,
-    /// The device, such as `cpu:0`.
-    pub device: String,
-    /// The precision.
-    pub precision: String,
-    /// Samples per batch.
-    pub batch: i64,
-    /// Length of the sequence axis, where there is one.
-    pub sequence_length: Option<i64>,
-    /// What is done with the model.
-    pub mode: String,
-    /// How queries are issued.
-    pub scenario: String,
-    /// Queries per second that were asked for, in an open loop.
-    pub rate: Option<f64>,
-    /// Clients of a closed loop.
-    pub clients: Option<i64>,
-    /// Whether the result is valid, where the host judged it.
-    pub valid: Option<bool>,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// SHA-256 of the model file.
-    pub model_sha256: Option<String>,
-    /// The device's full name.
-    pub device_name: Option<String>,
-    /// Threads that the backend was allowed.
-    pub threads: Option<i64>,
+    /// Its coordinates, with the rate that was found if the rate was searched.
+    pub key: CaseKey,
+    /// Its line of the journal, all processes together.
+    pub record: CaseRecord,
     /// Measured queries.
     pub queries: Option<i64>,
-    /// How long the case took in all, in nanoseconds.
-    pub elapsed_ns: Option<i64>,
-    /// The worker's highest resident memory in bytes.
-    pub peak_memory_bytes: Option<i64>,
-    /// Cost of one clock reading, in nanoseconds.
-    pub clock_read_ns: Option<f64>,
-    /// Cost of one iteration of the measuring loop with an empty target, in nanoseconds.
-    pub loop_ns: Option<f64>,
-    /// The clock, with its smallest step in nanoseconds.
-    pub clock: Option<(String, Option<i64>)>,
-    /// One-off times in nanoseconds: opening the plugin, loading, preparing, the first run.
-    pub stages: Vec<(&'static str, i64)>,
-    /// How it was measured, where the host says: names and values.
-    pub settings: BTreeMap<String, String>,
-    /// How the load of an open loop was kept up.
-    pub open_loop: OpenLoop,
-    /// What the search for the highest rate came to, where there was one.
-    pub search: Option<RateSearch>,
-    /// What it was measured under, as far as the host says.
-    pub surroundings: Surroundings,
-    /// Where a case ran: names and values.
-    pub ran: Vec<(&'static str, String)>,
-    /// How its outputs compared with those of a reference, where the manifest asked for that.
-    pub parity: Option<crate::Parity>,
-    /// What the backend says that it used.
-    pub used: BTreeMap<String, String>,
     /// Values of metrics, in the host's order.
-    pub results: Vec<MetricResult>,
+    pub results: Vec<MetricValue>,
     /// What is doubtful about it.
     pub warnings: Vec<Warning>,
     /// Quantiles (0 to 1, rising) and their latencies in nanoseconds.
@@ -109,44 +57,86 @@ pub struct Case {
 }
 
 impl Case {
-    /// The scenario with what it is issued at or by: `server at 500/s`, `closed-loop of 4 clients`.
+    /// The report of its first process; `None` unless it finished.
     #[must_use]
-    pub fn load(&self) -> String {
-        match (self.rate, self.clients) {
-            (Some(rate), _) => format!("{} at {}", self.scenario, crate::humanise(rate, "1/s")),
-            (None, Some(1)) => format!("{} of 1 client", self.scenario),
-            (None, Some(clients)) => format!("{} of {clients} clients", self.scenario),
-            (None, None) => self.scenario.clone(),
-        }
+    pub fn report(&self) -> Option<&WorkerReport> {
+        self.record.report()
     }
 
-    /// What it was measured under: the settings, the clock, and what the backend says it used.
+    /// The case as it was planned; `None` for a gap.
     #[must_use]
-    pub fn conditions(&self) -> BTreeMap<String, String> {
-        let mut conditions = self.settings.clone();
-        if let Some((source, step)) = &self.clock {
-            let step = step.map(|step| format!(", step {}", crate::humanise(step as f64, "ns")));
-            conditions.insert("clock".to_owned(), format!("{source}{}", step.unwrap_or_default()));
+    pub fn spec(&self) -> Option<&CaseSpec> {
+        self.record.spec.as_ref()
+    }
+
+    /// The conditions of its first process.
+    #[must_use]
+    pub fn conditions(&self) -> Option<&Conditions> {
+        self.report().map(|report| &report.conditions)
+    }
+
+    /// The search for its rate, if there was one.
+    #[must_use]
+    pub fn search(&self) -> Option<&RateSearch> {
+        self.report()?.search.as_ref()
+    }
+
+    /// Returns whether it finished.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.report().is_some()
+    }
+
+    /// Whether the result is valid; `None` if it was not judged.
+    #[must_use]
+    pub fn valid(&self) -> Option<bool> {
+        Some(self.report()?.verdict.as_ref()?.is_valid())
+    }
+
+    /// The kind of the failure or gap that it ended with, and the reason.
+    #[must_use]
+    pub fn reason(&self) -> Option<(&'static str, String)> {
+        self.record.reason()
+    }
+
+    /// How it was measured, for people: the settings, the clock, where it ran, and what the backend says
+    /// it used.
+    #[must_use]
+    pub fn method(&self) -> BTreeMap<String, String> {
+        let mut method = self.spec().map(|spec| settings(&spec.measure)).unwrap_or_default();
+        let Some(report) = self.report() else { return method };
+        let clock = &report.clock;
+        if !clock.source.is_empty() {
+            let step = crate::humanise(clock.resolution_ns as f64, "ns");
+            method.insert("clock".to_owned(), format!("{}, step {step}", clock.source));
         }
-        if let Some(search) = &self.search {
-            conditions.insert("search".to_owned(), search.written());
+        if let Some(search) = &report.search {
+            method.insert("search".to_owned(), crate::words::search(search));
         }
-        if let Some(processors) = self.surroundings.scheduling.as_ref().and_then(|it| it.written())
-        {
-            conditions.insert("processors".to_owned(), processors);
+        for (name, value) in crate::words::conditions(&report.conditions) {
+            method.insert(name.to_owned(), value);
         }
-        for (name, value) in self.open_loop.written().into_iter().chain(self.ran.iter().cloned()) {
-            conditions.insert(name.to_owned(), value);
+        let groups = [Group::Load, Group::Device];
+        for quantity in QUANTITIES.iter().filter(|quantity| groups.contains(&quantity.group)) {
+            if let Some(value) = self.quantity(quantity) {
+                method.insert(quantity.heading.to_owned(), crate::quantity(quantity, value));
+            }
         }
-        for (name, value) in &self.used {
-            conditions.insert(format!("backend's {}", name.replace('-', " ")), value.clone());
+        for (name, value) in &report.used {
+            method.insert(format!("backend's {}", name.replace('-', " ")), value.clone());
         }
-        conditions
+        method
+    }
+
+    /// A measured quantity's value, if it has one.
+    #[must_use]
+    pub fn quantity(&self, quantity: &Quantity) -> Option<f64> {
+        quantity.of(&self.record)?.ok()
     }
 
     /// A metric's entry.
     #[must_use]
-    pub fn result(&self, metric: &str) -> Option<&MetricResult> {
+    pub fn result(&self, metric: &str) -> Option<&MetricValue> {
         self.results.iter().find(|result| result.metric == metric)
     }
 
@@ -157,58 +147,10 @@ impl Case {
     }
 }
 
-/// How a case ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Measured to the end.
-    Finished,
-    /// Started and did not finish.
-    Failed(Gap),
-    /// Could not be started, for want of something.
-    Gap(Gap),
-}
-
-/// What is missing, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Gap {
-    /// A word for the kind of reason.
-    pub kind: String,
-    /// The reason, in one sentence.
-    pub reason: String,
-}
-
-/// A value of a metric for a case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MetricResult {
-    /// Dotted name.
-    pub metric: String,
-    /// The value, or why there is none.
-    pub value: Result<f64, Gap>,
-    /// Bounds of an interval around the value.
-    pub interval: Option<(f64, f64)>,
-    /// Unit by its symbol; empty where the metric failed as a whole.
-    pub unit: String,
-    /// Which way is better.
-    pub direction: Direction,
-    /// How it is defined, and whatever else the metric says.
-    pub attributes: BTreeMap<String, String>,
-}
-
-impl MetricResult {
-    /// The class that the value stands for, where the metric says one in a word.
-    #[must_use]
-    pub fn class(&self) -> Option<&str> {
-        self.attributes.get("class").map(String::as_str)
-    }
-}
-
-/// What is doubtful about a case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// A word for the kind of doubt.
-    pub kind: String,
-    /// The figures that say so.
-    pub evidence: String,
+/// The class that a value stands for, if the metric says one in a word.
+#[must_use]
+pub fn class(result: &MetricValue) -> Option<&str> {
+    result.attributes.get("class").map(String::as_str)
 }
 
 /// A bin of a histogram of latencies.
@@ -231,19 +173,13 @@ pub struct HardwareFact {
     pub value: Option<String>,
 }
 
-/// Advice of a recommender.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Advice, with the recommender that gives it.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
     /// The plugin that gives it.
     pub plugin: String,
-    /// In one line.
-    pub title: String,
-    /// Why, with the figures.
-    pub explanation: String,
-    /// Ids of the cases that it rests on.
-    pub cases: Vec<String>,
-    /// Whatever else the recommender says.
-    pub attributes: BTreeMap<String, String>,
+    /// What it says.
+    pub said: Recommendation,
 }
 
 /// A plugin that took part.
@@ -269,7 +205,7 @@ impl Run {
         let view = View::read(views, "run")?;
         let row =
             view.rows().next().ok_or("the view `run` is empty: there is no run to speak of")?;
-        let mut run = Self {
+        Ok(Self {
             id: row.text("run_id")?.to_owned(),
             experiment: row.text("experiment")?.to_owned(),
             description: owned(row.optional_text("description")?).unwrap_or_default(),
@@ -280,10 +216,8 @@ impl Run {
             cases: cases(views)?,
             hardware: hardware(views)?,
             advice: advice(views)?,
-            plugins: Vec::new(),
-        };
-        run.plugins = plugins(views)?;
-        Ok(run)
+            plugins: plugins(views)?,
+        })
     }
 
     /// A case by its id.
@@ -310,15 +244,15 @@ impl Run {
         levels.all(|level| level == first).then(|| format!("{} %", percent(level)))
     }
 
-    /// The conditions that all finished cases share, and names of those in which they differ.
+    /// What all finished cases share of how they were measured, and names of what differs among them.
     #[must_use]
-    pub fn conditions(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
-        let finished = self.cases.iter().filter(|case| case.outcome == Outcome::Finished);
-        let all: Vec<_> = finished.map(Case::conditions).collect();
+    pub fn method(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
+        let finished = self.cases.iter().filter(|case| case.is_finished());
+        let all: Vec<_> = finished.map(Case::method).collect();
         let mut shared = BTreeMap::new();
         let mut differing = BTreeSet::new();
         for (name, value) in all.iter().flatten() {
-            if all.iter().all(|conditions| conditions.get(name) == Some(value)) {
+            if all.iter().all(|method| method.get(name) == Some(value)) {
                 shared.insert(name.clone(), value.clone());
             } else {
                 differing.insert(name.clone());
@@ -373,19 +307,9 @@ fn owned(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A cell of a column that an older host may not offer.
-fn optional<T>(
-    view: &View,
-    column: &str,
-    read: impl FnOnce(&str) -> Result<Option<T>, Error>,
-) -> Result<Option<T>, Error> {
-    if view.has_column(column) { read(column) } else { Ok(None) }
-}
-
-/// A JSON object as names and values; empty where it is none.
-fn object(text: Option<&str>) -> BTreeMap<String, String> {
-    let parsed: Option<BTreeMap<String, serde_json::Value>> =
-        text.and_then(|text| serde_json::from_str(text).ok());
+/// The fields of a JSON object as text; none of anything else.
+fn object(value: serde_json::Value) -> BTreeMap<String, String> {
+    let parsed: Option<BTreeMap<String, serde_json::Value>> = serde_json::from_value(value).ok();
     let plain = |value| match value {
         serde_json::Value::String(text) => text,
         other => other.to_string(),
@@ -393,36 +317,46 @@ fn object(text: Option<&str>) -> BTreeMap<String, String> {
     parsed.unwrap_or_default().into_iter().map(|(name, value)| (name, plain(value))).collect()
 }
 
-/// Settings for people, from the host's JSON: `minimum-duration-ns` 1000000000 is the minimum
-/// duration, 1.00 s. What is null was left to a default and is not listed.
-fn settings(text: Option<&str>) -> BTreeMap<String, String> {
-    let written = |name: String, value: String| {
-        let number = value.parse::<f64>();
-        let (name, unit) = match name.strip_suffix("-ns") {
-            Some(name) => (name.to_owned(), Some("ns")),
-            None => match name.strip_suffix("-bytes") {
-                Some(name) => (name.to_owned(), Some("B")),
-                None => (name, None),
-            },
-        };
-        let value = match (number, unit, serde_json::from_str(&value)) {
-            (Ok(number), Some(unit), _) => crate::humanise(number, unit),
-            (_, _, Ok(Quantity { iterations: Some(count), .. })) => format!("{count} queries"),
-            (_, _, Ok(Quantity { nanoseconds: Some(time), .. })) => crate::humanise(time, "ns"),
-            (_, _, Ok(Quantity { at_most_ns: Some(time), percentile, .. })) => {
-                let of = percentile.map(|share| format!(" at p{}", percent(share)));
-                format!("{}{}", crate::humanise(time, "ns"), of.unwrap_or_default())
-            }
-            (_, _, Ok(Quantity { half_width: Some(half), level: Some(level), percentile, .. })) => {
-                let percentile = percent(percentile.unwrap_or(0.5));
-                format!("± {} % of p{percentile} at {} %", percent(half), percent(level))
-            }
-            _ => value,
-        };
-        (name.replace('-', " "), value)
+/// Settings for people: `minimum-duration-ns` 1000000000 is the minimum duration, 1.00 s. What is null
+/// was left to a default and is not listed.
+fn settings(measure: &MeasureSettings) -> BTreeMap<String, String> {
+    let percentile = |share: f64| format!("p{}", percent(share));
+    let written = |name: &str, value: &str| match name {
+        "warm-up" => match measure.warm_up {
+            WarmUp::Iterations(count) => format!("{count} queries"),
+            WarmUp::Nanoseconds(time) => crate::humanise(time as f64, "ns"),
+            WarmUp::Auto => value.to_owned(),
+        },
+        "latency-limit" => measure.latency_limit.map_or(String::new(), |limit| {
+            let of = limit.percentile.map(|share| format!(" at {}", percentile(share.get())));
+            let time = crate::humanise(limit.at_most_ns as f64, "ns");
+            format!("{time}{}", of.unwrap_or_default())
+        }),
+        "confidence" => measure.confidence.map_or(String::new(), |confidence| {
+            let of = percentile(confidence.percentile.get());
+            let [half, level] =
+                [confidence.half_width, confidence.level].map(|it| percent(it.get()));
+            format!("± {half} % of {of} at {level} %")
+        }),
+        _ => match (value.parse(), unit(name)) {
+            (Ok(number), Some((_, unit))) => crate::humanise(number, unit),
+            _ => value.to_owned(),
+        },
     };
-    let settings = object(text).into_iter().filter(|(_, value)| value != "null");
-    settings.map(|(name, value)| written(name, value)).collect()
+    let fields = object(serde_json::to_value(measure).unwrap_or_default());
+    let settings = fields.into_iter().filter(|(_, value)| value != "null");
+    settings
+        .map(|(name, value)| {
+            let plain = unit(&name).map_or(&*name, |(plain, _)| plain).replace('-', " ");
+            (plain, written(&name, &value))
+        })
+        .collect()
+}
+
+/// The unit that a setting's name ends in, with what stands before it.
+fn unit(name: &str) -> Option<(&str, &'static str)> {
+    let bytes = || name.strip_suffix("-bytes").map(|name| (name, "B"));
+    name.strip_suffix("-ns").map(|name| (name, "ns")).or_else(bytes)
 }
 
 /// A share in per cent, without the digits that binary fractions leave behind.
@@ -430,35 +364,33 @@ fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
-/// A number of queries or a time, whichever the manifest gave; a limit; or how narrow an interval has to
-/// be.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Quantity {
-    iterations: Option<u64>,
-    nanoseconds: Option<f64>,
-    at_most_ns: Option<f64>,
-    percentile: Option<f64>,
-    half_width: Option<f64>,
-    level: Option<f64>,
+/// A JSON object of text, such as attributes.
+fn attributes(text: Option<&str>) -> BTreeMap<String, String> {
+    object(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
 }
 
 fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
+    let view = View::read(views, "records")?;
+    let mut records: BTreeMap<&str, &str> = BTreeMap::new();
+    let rows: Vec<_> = view.rows().collect();
+    for row in &rows {
+        records.insert(row.text("case_id")?, row.text("record")?);
+    }
     let view = View::read(views, "cases")?;
-    let mut cases: Vec<_> = view.rows().map(|row| case(&view, &row)).collect::<Result<_, _>>()?;
+    let mut cases: Vec<_> =
+        view.rows().map(|row| case(&row, &records)).collect::<Result<_, _>>()?;
     let mut by_id: BTreeMap<String, &mut Case> =
         cases.iter_mut().map(|case| (case.id.clone(), case)).collect();
 
-    let view = View::read(views, "results")?;
-    for row in view.rows() {
+    for row in View::read(views, "results")?.rows() {
         if let Some(case) = by_id.get_mut(row.text("case_id")?) {
-            case.results.push(result(&view, &row)?);
+            case.results.push(result(&row)?);
         }
     }
     for row in View::read(views, "warnings")?.rows() {
         if let Some(case) = by_id.get_mut(row.text("case_id")?) {
             case.warnings.push(Warning {
-                kind: row.text("kind")?.to_owned(),
+                kind: row.text("kind")?.parse()?,
                 evidence: row.text("evidence")?.to_owned(),
             });
         }
@@ -484,80 +416,16 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     Ok(cases)
 }
 
-fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
-    let gap = || {
-        Ok::<_, Error>(Gap {
-            kind: row.optional_text("reason_kind")?.unwrap_or("unknown").to_owned(),
-            reason: row.optional_text("reason")?.unwrap_or("no reason was recorded").to_owned(),
-        })
-    };
-    let outcome = match row.text("outcome")? {
-        "finished" => Outcome::Finished,
-        "failed" => Outcome::Failed(gap()?),
-        "gap" => Outcome::Gap(gap()?),
-        other => return Err(format!("view `cases`: `{other}` is no outcome").into()),
-    };
-    let whole = |column: &str| optional(view, column, |column| row.optional_integer(column));
-    let text = |column: &str| optional(view, column, |column| row.optional_text(column));
-    let real = |column: &str| optional(view, column, |column| row.optional_real(column));
-    let search: Option<RateSearch> = parsed(text("search")?);
-    // Where the rate was searched, the one that was found; of several processes, the one that all kept to.
-    let rate = match (real("rate")?, search.as_ref().and_then(RateSearch::least)) {
-        (None, None) => real("asked_rate")?,
-        (rate, least) => rate.or(least),
-    };
-    let resolution = whole("clock_resolution_ns")?;
-    let mut stages = Vec::new();
-    for (column, name) in [
-        ("open_ns", "open the plugin"),
-        ("load_ns", "load the model"),
-        ("prepare_ns", "prepare it"),
-        ("first_run_ns", "first run"),
-    ] {
-        stages.extend(whole(column)?.map(|time| (name, time)));
-    }
-    let open_loop = OpenLoop {
-        asked_rate: real("asked_rate")?,
-        offered_rate: real("offered_rate")?,
-        achieved_rate: real("achieved_rate")?,
-        unserved: whole("unserved")?,
-        lateness_p50_ns: whole("lateness_p50_ns")?,
-        lateness_p99_ns: whole("lateness_p99_ns")?,
-        lateness_max_ns: whole("lateness_max_ns")?,
-    };
-    let ran = crate::ran::facts(text("conditions")?);
-    let parity = crate::ran::parity(text("conditions")?);
+fn case(row: &Row<'_>, records: &BTreeMap<&str, &str>) -> Result<Case, Error> {
+    let id = row.text("case_id")?;
+    let record = records.get(id).ok_or_else(|| format!("view `records` lacks the case `{id}`"))?;
+    let record: CaseRecord = serde_json::from_str(record)
+        .map_err(|error| format!("view `records`: the record of `{id}` cannot be read: {error}"))?;
     Ok(Case {
-        id: row.text("case_id")?.to_owned(),
-        model: row.text("model")?.to_owned(),
-        backend: row.text("backend")?.to_owned(),
-        device: row.text("device")?.to_owned(),
-        precision: row.text("precision")?.to_owned(),
-        batch: row.integer("batch")?,
-        sequence_length: row.optional_integer("sequence_length")?,
-        mode: row.text("mode")?.to_owned(),
-        scenario: row.text("scenario")?.to_owned(),
-        rate,
-        clients: whole("clients")?,
-        valid: optional(view, "valid", |column| row.optional_boolean(column))?,
-        outcome,
-        model_sha256: owned(row.optional_text("model_sha256")?),
-        device_name: owned(row.optional_text("device_name")?),
-        threads: row.optional_integer("threads")?,
+        id: id.to_owned(),
+        key: record.shown_key(),
+        record,
         queries: row.optional_integer("queries")?,
-        elapsed_ns: row.optional_integer("elapsed_ns")?,
-        peak_memory_bytes: row.optional_integer("peak_memory_bytes")?,
-        clock_read_ns: row.optional_real("clock_read_ns")?,
-        loop_ns: row.optional_real("loop_ns")?,
-        clock: owned(text("clock_source")?).map(|source| (source, resolution)),
-        stages,
-        ran,
-        parity,
-        open_loop,
-        search,
-        surroundings: parsed(text("conditions")?).unwrap_or_default(),
-        settings: settings(text("measure")?),
-        used: object(text("used")?),
         results: Vec::new(),
         warnings: Vec::new(),
         quantiles: Vec::new(),
@@ -565,32 +433,29 @@ fn case(view: &View, row: &Row<'_>) -> Result<Case, Error> {
     })
 }
 
-fn result(view: &View, row: &Row<'_>) -> Result<MetricResult, Error> {
+fn result(row: &Row<'_>) -> Result<MetricValue, Error> {
     let low = row.optional_real("interval_low")?;
     let high = row.optional_real("interval_high")?;
     let value = match row.optional_real("value")? {
         Some(value) if value.is_finite() => Ok(value),
         Some(value) => Err(Gap {
-            kind: "not-finite".to_owned(),
-            reason: format!("the metric gave {value}, which is no number to go by"),
+            kind: GapKind::Impossible,
+            reason: format!("the metric gave {value}, which cannot be"),
         }),
         None => Err(Gap {
-            kind: row.optional_text("gap_kind")?.unwrap_or("unknown").to_owned(),
-            reason: row.optional_text("gap_reason")?.unwrap_or("no reason was recorded").to_owned(),
+            kind: row.text("gap_kind")?.parse()?,
+            reason: row.text("gap_reason")?.to_owned(),
         }),
     };
-    let attributes = optional(view, "attributes", |column| row.optional_text(column))?;
-    Ok(MetricResult {
+    let direction = row.optional_text("direction")?;
+    Ok(MetricValue {
         metric: row.text("metric")?.to_owned(),
         value,
         interval: low.zip(high).filter(|(low, high)| low.is_finite() && high.is_finite()),
         unit: row.optional_text("unit")?.unwrap_or_default().to_owned(),
-        direction: match row.optional_text("direction")? {
-            Some("lower") => Direction::Lower,
-            Some("higher") => Direction::Higher,
-            _ => Direction::Neutral,
-        },
-        attributes: object(attributes),
+        // A metric that failed as a whole has none.
+        direction: direction.map_or(Ok(Direction::Neutral), str::parse)?,
+        attributes: attributes(row.optional_text("attributes")?),
     })
 }
 
@@ -611,61 +476,43 @@ fn advice(views: &dyn Views) -> Result<Vec<Advice>, Error> {
     view.rows()
         .map(|row| {
             let cases = row.text("cases")?;
-            let attributes = optional(&view, "attributes", |column| row.optional_text(column))?;
             Ok(Advice {
                 plugin: row.text("plugin")?.to_owned(),
-                title: row.text("title")?.to_owned(),
-                explanation: row.text("explanation")?.to_owned(),
-                cases: serde_json::from_str(cases).map_err(|error| {
-                    format!("view `recommendations`: `{cases}` is no array of case ids: {error}")
-                })?,
-                attributes: object(attributes),
+                said: Recommendation {
+                    title: row.text("title")?.to_owned(),
+                    explanation: row.text("explanation")?.to_owned(),
+                    cases: serde_json::from_str(cases).map_err(|error| {
+                        format!(
+                            "view `recommendations`: `{cases}` is not an array of case ids: {error}"
+                        )
+                    })?,
+                    attributes: attributes(row.optional_text("attributes")?),
+                },
             })
         })
         .collect()
 }
 
-/// The view `plugins` names them all. A host without it still names backends with their cases and
-/// metrics with their results.
 fn plugins(views: &dyn Views) -> Result<Vec<PluginUse>, Error> {
     let mut plugins = BTreeSet::new();
-    if views.names().iter().any(|name| name == "plugins") {
-        for row in View::read(views, "plugins")?.rows() {
-            plugins.insert(PluginUse {
-                role: row.text("role")?.to_owned(),
-                id: row.text("plugin_id")?.to_owned(),
-                version: row.text("plugin_version")?.to_owned(),
-                sha256: owned(row.optional_text("plugin_sha256")?),
-            });
-        }
-        return Ok(plugins.into_iter().collect());
-    }
-    for (role, name) in [("backend", "cases"), ("metric", "results")] {
-        let view = View::read(views, name)?;
-        if !view.has_column("plugin_id") {
-            continue;
-        }
-        for row in view.rows() {
-            if let Some(id) = row.optional_text("plugin_id")? {
-                plugins.insert(PluginUse {
-                    role: role.to_owned(),
-                    id: id.to_owned(),
-                    version: row.optional_text("plugin_version")?.unwrap_or_default().to_owned(),
-                    sha256: owned(optional(&view, "plugin_sha256", |name| {
-                        row.optional_text(name)
-                    })?),
-                });
-            }
-        }
+    for row in View::read(views, "plugins")?.rows() {
+        plugins.insert(PluginUse {
+            role: row.text("role")?.to_owned(),
+            id: row.text("plugin_id")?.to_owned(),
+            version: row.text("plugin_version")?.to_owned(),
+            sha256: owned(row.optional_text("plugin_sha256")?),
+        });
     }
     Ok(plugins.into_iter().collect())
 }
 
 #[cfg(all(test, feature = "made-up"))]
 mod tests {
+    use host_record::{Confidence, LatencyLimit, Outcome, Scenario, Share};
+
     use super::*;
     use crate::made_up::{self, COMPARISON, QUICKSTART};
-    use crate::{Configuration, Labels, SINGLE_STREAM, case_label, configurations};
+    use crate::{Configuration, Labels, case_label, configurations};
 
     #[test]
     fn a_run_is_read_whole() {
@@ -675,31 +522,29 @@ mod tests {
         insta::assert_snapshot!(case_label(case), @"resnet-50 · cpu · cpu:0 · fp32 · batch 4 · single-stream");
         assert!(case.value("latency.p99").is_some_and(|p99| p99 > 0.0));
         assert!(case.quantiles.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
-        let settings: Vec<_> =
-            case.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let settings: Vec<_> = settings(&case.spec().expect("a plan").measure)
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
         insta::assert_snapshot!(settings.join("; ").replace('\u{202f}', " "), @"maximum duration: 60.0 s; minimum duration: 1.00 s; minimum queries: 100; timeout: 60.0 s; warm up: 200 ms");
         insta::assert_snapshot!(run.metrics().join(" "), @"latency.p50 latency.p90 latency.p99 latency.p99.9 throughput.samples memory.peak accuracy.top1");
         insta::assert_snapshot!(run.machine().replace('\u{202f}', " "), @"Example CPU 8-Core Processor · 8 cores · 16 processors · 31.2 GiB · Debian GNU/Linux 12 (bookworm)");
         assert_eq!(run.plugins.len(), 8);
-        let failed = run.cases.iter().filter(|case| matches!(case.outcome, Outcome::Failed(_)));
+        let failed =
+            run.cases.iter().filter(|case| matches!(case.record.outcome, Outcome::Failed { .. }));
         assert_eq!(failed.count(), 2);
     }
 
     #[test]
-    fn an_older_host_is_read_too_and_a_broken_one_is_not() {
+    fn a_record_that_is_missing_or_broken_is_an_error_that_names_its_case() {
         let mut tables = made_up::tables(&QUICKSTART);
-        tables.remove("plugins");
-        let cases = tables.get_mut("cases").expect("a table");
-        let kept = cases.columns.iter().position(|name| name == "open_ns").expect("a column");
-        cases.columns.truncate(kept);
-        cases.rows.iter_mut().for_each(|row| row.truncate(kept));
-        let run = Run::read(&tables).expect("the columns of the first version are enough");
-        assert!(run.plugins.iter().any(|plugin| plugin.role == "backend" && plugin.id == "cpu"));
-        assert!(run.cases[0].stages.is_empty());
-
-        tables.get_mut("cases").expect("a table").columns[8] = "modus".into();
-        let error = Run::read(&tables).expect_err("a column is missing").to_string();
-        assert!(error.starts_with("view `cases` has no column `mode`"), "{error}");
+        let records = &mut tables.get_mut("records").expect("a table").rows;
+        records[0][1] = plugin_guest::Cell::Text("{}".to_owned());
+        let error = Run::read(&tables).expect_err("an empty record").to_string();
+        assert!(error.contains("`5eed000000000000` cannot be read: missing field"), "{error}");
+        tables.get_mut("records").expect("a table").rows.remove(0);
+        let error = Run::read(&tables).expect_err("no record").to_string();
+        assert_eq!(error, "view `records` lacks the case `5eed000000000000`");
     }
 
     #[test]
@@ -716,10 +561,20 @@ mod tests {
 
     #[test]
     fn settings_are_written_for_people() {
-        let found = settings(Some(
-            r#"{"latency-limit":{"at-most-ns":8000000,"percentile":0.999},
-                "confidence":{"level":0.99,"half-width":0.01,"percentile":0.5},"warm-up":"auto"}"#,
-        ));
+        let share = |share| Share::new(share).expect("a share");
+        let found = settings(&MeasureSettings {
+            latency_limit: Some(LatencyLimit {
+                at_most_ns: 8_000_000,
+                percentile: Some(share(0.999)),
+            }),
+            confidence: Some(Confidence {
+                level: share(0.99),
+                half_width: share(0.01),
+                percentile: share(0.5),
+            }),
+            warm_up: WarmUp::Auto,
+            ..MeasureSettings::default()
+        });
         assert_eq!(found["latency limit"].replace('\u{202f}', " "), "8.00 ms at p99.9");
         assert_eq!(found["confidence"], "± 1 % of p50 at 99 %");
         assert_eq!(found["warm up"], "auto");
@@ -730,14 +585,14 @@ mod tests {
         let run = Run::read(&made_up::tables(&QUICKSTART)).expect("readable tables");
         let configurations = configurations(&run);
         let scenario =
-            |metric| configurations[1].result(metric).map(|(case, _)| case.scenario.as_str());
+            |metric| configurations[1].result(metric).map(|(case, _)| case.key.scenario.name());
         assert_eq!(scenario("latency.p99"), Some("single-stream"));
         assert_eq!(scenario("throughput.samples"), Some("offline"));
         assert_eq!(scenario("accuracy.top1"), Some("single-stream"));
-        let together = configurations[1].result_in(SINGLE_STREAM, "throughput.samples");
-        assert_eq!(together.map(|(case, _)| case.scenario.as_str()), Some("single-stream"));
+        let together = configurations[1].result_in(Scenario::SingleStream, "throughput.samples");
+        assert_eq!(together.map(|(case, _)| case.key.scenario.name()), Some("single-stream"));
         let mut offline = configurations[1].clone();
-        offline.cases.retain(|case| case.scenario == "offline");
+        offline.cases.retain(|case| case.key.scenario == Scenario::Offline);
         assert_eq!(offline.result("latency.p99").map(|(case, _)| &case.id), None);
     }
 }

@@ -9,46 +9,39 @@ value and never a zero.
 */
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::{Case, Gap, MetricResult, Outcome, Run, visible};
+use report_common::{Axis, Case, Group, MetricValue, QUANTITIES, Quantity, Run, visible};
 
 /// The report.
 pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-const HEADER: [&str; 31] = [
-    "run_id",
-    "case_id",
-    "model",
-    "backend",
-    "device",
-    "precision",
-    "batch",
-    "sequence_length",
-    "mode",
-    "scenario",
-    "rate",
-    "clients",
-    "outcome",
-    "valid",
-    "metric",
-    "value",
-    "unit",
-    "direction",
-    "interval_low",
-    "interval_high",
-    "gap_kind",
-    "gap_reason",
-    "asked_rate",
-    "offered_rate",
-    "achieved_rate",
-    "lateness_p50_ns",
-    "lateness_p99_ns",
-    "lateness_max_ns",
-    "search_end",
-    "search_fine",
-    "search_too_much",
-];
+/// The quantities that tell how the load of an open loop was kept up.
+fn load_quantities() -> impl Iterator<Item = &'static Quantity> {
+    QUANTITIES.iter().filter(|quantity| quantity.group == Group::Load)
+}
+
+/// The columns; axes and quantities have those of the host's tables.
+fn header() -> Vec<String> {
+    let mut header = vec!["run_id", "case_id"];
+    header.extend(Axis::ALL.iter().map(|axis| axis.column()));
+    header.extend([
+        "outcome",
+        "valid",
+        "metric",
+        "value",
+        "unit",
+        "direction",
+        "interval_low",
+        "interval_high",
+        "gap_kind",
+        "gap_reason",
+    ]);
+    let mut header: Vec<_> = header.into_iter().map(str::to_owned).collect();
+    header.extend(load_quantities().map(Quantity::column));
+    header.extend(["search_end", "search_fine", "search_too_much"].map(str::to_owned));
+    header
+}
 
 impl Report for Csv {
     type Options = NoOptions;
@@ -72,21 +65,18 @@ impl Report for Csv {
 fn table(run: &Run) -> Result<Vec<u8>, csv::Error> {
     let mut writer =
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    writer.write_record(HEADER)?;
+    writer.write_record(header())?;
     for case in &run.cases {
-        let (outcome, reason) = match &case.outcome {
-            Outcome::Finished => ("finished", None),
-            Outcome::Failed(gap) => ("failed", Some(gap)),
-            Outcome::Gap(gap) => ("gap", Some(gap)),
-        };
-        let (coordinates, load) = (coordinates(run, case, outcome), load(case));
+        let (coordinates, load) = (coordinates(run, case), load(case));
         let mut row =
             |value: [String; 8]| writer.write_record(coordinates.iter().chain(&value).chain(&load));
+        let reason = case.reason();
         if reason.is_some() || case.results.is_empty() {
-            row(value(None, reason))?;
+            let (kind, reason) = reason.unzip();
+            row(value(None, kind, reason.as_deref()))?;
         }
         for result in &case.results {
-            row(value(Some(result), None))?;
+            row(value(Some(result), None, None))?;
         }
     }
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
@@ -98,45 +88,36 @@ fn text(text: &str) -> String {
     format!("{guard}{}", visible(text))
 }
 
-fn coordinates(run: &Run, case: &Case, outcome: &str) -> [String; 14] {
-    [
-        text(&run.id),
-        text(&case.id),
-        text(&case.model),
-        text(&case.backend),
-        text(&case.device),
-        text(&case.precision),
-        case.batch.to_string(),
-        case.sequence_length.map(|length| length.to_string()).unwrap_or_default(),
-        text(&case.mode),
-        text(&case.scenario),
-        case.rate.map(|rate| rate.to_string()).unwrap_or_default(),
-        case.clients.map(|clients| clients.to_string()).unwrap_or_default(),
-        outcome.to_owned(),
-        case.valid.map(|valid| valid.to_string()).unwrap_or_default(),
-    ]
+fn coordinates(run: &Run, case: &Case) -> Vec<String> {
+    let mut cells = vec![text(&run.id), text(&case.id)];
+    cells.extend(Axis::ALL.iter().map(|axis| {
+        let value = axis.value(&case.key).unwrap_or_default();
+        if axis.is_number() { value } else { text(&value) }
+    }));
+    let valid = case.valid().map(|valid| valid.to_string());
+    cells.extend([case.record.outcome.name().to_owned(), valid.unwrap_or_default()]);
+    cells
 }
 
 /// How the load of an open loop was kept up, and what the search for its rate came to; empty for others.
-fn load(case: &Case) -> [String; 9] {
-    let rate = |rate: Option<f64>| rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let late = |time: Option<i64>| time.map(|time| time.to_string()).unwrap_or_default();
-    let (load, search) = (&case.open_loop, case.search.as_ref());
-    [
-        rate(load.asked_rate),
-        rate(load.offered_rate),
-        rate(load.achieved_rate),
-        late(load.lateness_p50_ns),
-        late(load.lateness_p99_ns),
-        late(load.lateness_max_ns),
-        search.map(|search| text(&search.end)).unwrap_or_default(),
-        rate(search.and_then(|search| search.fine)),
-        rate(search.and_then(|search| search.too_much)),
-    ]
+fn load(case: &Case) -> Vec<String> {
+    let number = |number: Option<f64>| number.map(|it| it.to_string()).unwrap_or_default();
+    let value = |quantity: &Quantity| quantity.of(&case.record).and_then(Result::ok);
+    let mut cells: Vec<_> = load_quantities().map(|quantity| number(value(quantity))).collect();
+    let search = case.search();
+    cells.extend([
+        search.map(|search| search.end.name().to_owned()).unwrap_or_default(),
+        number(search.and_then(|search| search.fine).map(|rate| rate.get())),
+        number(search.and_then(|search| search.too_much).map(|rate| rate.get())),
+    ]);
+    cells
 }
 
-fn value(result: Option<&MetricResult>, reason: Option<&Gap>) -> [String; 8] {
-    let gap = reason.or_else(|| result?.value.as_ref().err());
+/// A metric's value, or why there is none.
+fn value(result: Option<&MetricValue>, kind: Option<&str>, reason: Option<&str>) -> [String; 8] {
+    let gap = result.and_then(|result| result.value.as_ref().err());
+    let kind = kind.or_else(|| gap.map(|gap| gap.kind.name()));
+    let reason = reason.or_else(|| gap.map(|gap| gap.reason.as_str()));
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let interval = result.and_then(|result| result.interval);
     [
@@ -146,8 +127,8 @@ fn value(result: Option<&MetricResult>, reason: Option<&Gap>) -> [String; 8] {
         result.map(|result| result.direction.name().to_owned()).unwrap_or_default(),
         number(interval.map(|(low, _)| low)),
         number(interval.map(|(_, high)| high)),
-        gap.map(|gap| text(&gap.kind)).unwrap_or_default(),
-        gap.map(|gap| text(&gap.reason)).unwrap_or_default(),
+        kind.map(text).unwrap_or_default(),
+        reason.map(text).unwrap_or_default(),
     ]
 }
 
@@ -172,14 +153,14 @@ mod tests {
     fn values_are_rows() {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
         insta::assert_snapshot!(text, @r#"
-    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_fine,search_too_much
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,
+    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_fine,search_too_much
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,,
     "#);
     }
 
@@ -193,12 +174,12 @@ mod tests {
         let mut lines = text.lines();
         let header = lines.next().expect("a header");
         assert!(header.ends_with(
-            ",asked_rate,offered_rate,achieved_rate,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,\
-             search_end,search_fine,search_too_much"
+            ",asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,\
+             lateness_max_ns,search_end,search_fine,search_too_much"
         ));
         assert_eq!(lines.clone().count(), 7);
         assert!(
-            lines.all(|line| line.ends_with(",397.5,401.5,399.25,120,5300,41000,found,400,410"))
+            lines.all(|line| line.ends_with(",397.5,401.5,399.25,0,120,5300,41000,found,400,410"))
         );
     }
 
@@ -208,7 +189,7 @@ mod tests {
         let text = rendered(&Shape { models: &[hostile], ..COMPARISON });
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("valid CSV");
-        assert!(rows.iter().all(|row| row.len() == HEADER.len() && &row[2] == hostile));
+        assert!(rows.iter().all(|row| row.len() == header().len() && &row[2] == hostile));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report_common::host_record::Taken;
 use report_common::{
-    Advice, Case, Configuration, Disturbance, Gap, Labels, Outcome, OutputParity, REASON, Run,
-    SINGLE_STREAM, SummaryCell, case_label, configurations, excerpt, humanise, humanise_interval,
-    humanise_metric, summary_columns,
+    Advice, Axis, AxisRole, Case, Configuration, Group, Labels, Outcome, PARITY_HEADINGS,
+    QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, class, configurations, excerpt,
+    humanise, humanise_interval, humanise_metric, parity_figures, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -80,11 +81,11 @@ pub(crate) fn page(run: &Run) -> Markup {
 
 fn header(run: &Run) -> Markup {
     let count = |wanted: fn(&Outcome) -> bool| {
-        run.cases.iter().filter(|case| wanted(&case.outcome)).count()
+        run.cases.iter().filter(|case| wanted(&case.record.outcome)).count()
     };
-    let finished = count(|outcome| *outcome == Outcome::Finished);
-    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
-    let gaps = count(|outcome| matches!(outcome, Outcome::Gap(_)));
+    let finished = count(|outcome| matches!(outcome, Outcome::Finished(_)));
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed { .. }));
+    let gaps = count(|outcome| matches!(outcome, Outcome::Gap { .. }));
     html! {
         header {
             p.eyebrow { "Benchmark report" }
@@ -137,6 +138,7 @@ fn recommendations(run: &Run, labels: &Labels) -> Option<Markup> {
 }
 
 fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) -> Markup {
+    let Advice { plugin, said: advice } = advice;
     let attribute = |name: &str| advice.attributes.get(name).map(String::as_str);
     let kind = match attribute("kind") {
         Some("front") => " front",
@@ -172,54 +174,41 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) ->
                     }
                 }
             }
-            @if several { p.rests.quiet { "From the recommender " (advice.plugin) } }
+            @if several { p.rests.quiet { "From the recommender " (plugin) } }
         }
     }
 }
 
-/// A coordinate of cases: what stands above its column, and how to write it.
-type Coordinate = (&'static str, fn(&Case) -> String);
-
-const COORDINATES: [Coordinate; 8] = [
-    ("model", |case| case.model.clone()),
-    ("backend", |case| case.backend.clone()),
-    ("device", |case| case.device.clone()),
-    ("precision", |case| case.precision.clone()),
-    ("batch", |case| case.batch.to_string()),
-    ("sequence", |case| case.sequence_length.map_or("—".to_owned(), |it| it.to_string())),
-    ("mode", |case| case.mode.clone()),
-    ("scenario", |case| case.load()),
-];
-
-fn numeric(coordinate: &str) -> bool {
-    matches!(coordinate, "batch" | "sequence")
+/// The coordinate as it is written in a table.
+fn coordinate(axis: Axis, case: &Case) -> String {
+    axis.shown_value(&case.key).unwrap_or_else(|| "—".to_owned())
 }
 
-/// The coordinates that differ among cases get columns; the others are said once.
-fn coordinates(cases: &[Case]) -> (Vec<Coordinate>, Vec<(&'static str, String)>) {
+/// The axes on which cases differ get columns; the others are said once.
+fn coordinates(cases: &[Case]) -> (Vec<Axis>, Vec<(&'static str, String)>) {
     let (mut columns, mut same) = (Vec::new(), Vec::new());
-    for coordinate in COORDINATES {
-        let values: BTreeSet<_> = cases.iter().map(coordinate.1).collect();
+    for axis in Axis::shown() {
+        let values: BTreeSet<_> = cases.iter().map(|case| axis.shown_value(&case.key)).collect();
         match values.len() {
             0 => {}
-            1 => same.extend(values.into_iter().map(|value| (coordinate.0, value))),
-            _ => columns.push(coordinate),
+            1 => same.extend(values.into_iter().flatten().map(|value| (axis, value))),
+            _ => columns.push(axis),
         }
     }
-    same.retain(|(name, value)| *name != "sequence" || value != "—");
     // Where each backend has one device, its column would only repeat the backend's.
-    let places: BTreeSet<_> = cases.iter().map(|case| (&case.backend, &case.device)).collect();
-    let backends: BTreeSet<_> = cases.iter().map(|case| &case.backend).collect();
-    if places.len() == backends.len() && columns.iter().any(|(name, _)| *name == "device") {
-        columns.retain(|(name, _)| *name != "device");
+    let places: BTreeSet<_> =
+        cases.iter().map(|case| (&case.key.backend, &case.key.device)).collect();
+    let backends: BTreeSet<_> = cases.iter().map(|case| &case.key.backend).collect();
+    if places.len() == backends.len() && columns.contains(&Axis::Device) {
+        columns.retain(|axis| *axis != Axis::Device);
         let devices = places.iter().map(|(backend, device)| format!("{backend} on {device}"));
-        same.push(("device", devices.collect::<Vec<_>>().join(", ")));
+        same.push((Axis::Device, devices.collect::<Vec<_>>().join(", ")));
     }
     if columns.is_empty() {
-        columns.push(COORDINATES[0]);
-        same.retain(|(name, _)| *name != "model");
+        columns.push(Axis::Model);
+        same.retain(|(axis, _)| *axis != Axis::Model);
     }
-    (columns, same)
+    (columns, same.into_iter().map(|(axis, value)| (axis.heading(), value)).collect())
 }
 
 /// What intervals of the run are called: by their confidence, where all have the same.
@@ -234,7 +223,7 @@ fn results(run: &Run) -> Option<Markup> {
     }
     let (coordinates, same) = coordinates(&run.cases);
     let columns = summary_columns(run);
-    let offline = run.cases.iter().any(|case| case.scenario == "offline");
+    let offline = run.cases.iter().any(|case| case.key.scenario == Scenario::Offline);
     Some(html! {
         p.quiet {
             @if !same.is_empty() {
@@ -250,8 +239,8 @@ fn results(run: &Run) -> Option<Markup> {
         div.scroll tabindex="0" role="group" aria-label="Table of results" {
             table.wide {
                 thead { tr {
-                    @for (name, _) in &coordinates {
-                        th scope="col" class=[numeric(name).then_some("number")] { (name) }
+                    @for axis in &coordinates {
+                        th scope="col" class=[axis.is_number().then_some("number")] { (axis.heading()) }
                     }
                     @for column in &columns { th.number scope="col" { (column.heading) } }
                     th scope="col" { "warnings" }
@@ -269,24 +258,24 @@ fn results(run: &Run) -> Option<Markup> {
 
 fn result_row(
     case: &Case,
-    coordinates: &[Coordinate],
+    coordinates: &[Axis],
     columns: &[report_common::SummaryColumn],
 ) -> Markup {
-    let (class, reason) = match &case.outcome {
-        Outcome::Finished => (None, None),
-        Outcome::Failed(gap) => (Some("failed"), Some(("Failed", gap))),
-        Outcome::Gap(gap) => (Some("gap"), Some(("Not possible", gap))),
+    let (class, word) = match &case.record.outcome {
+        Outcome::Finished(_) => (None, ""),
+        Outcome::Failed { .. } => (Some("failed"), "Failed"),
+        Outcome::Gap { .. } => (Some("gap"), "Not possible"),
     };
     html! {
         tr id=(anchor(case)) class=[class] {
-            @for (index, (name, write)) in coordinates.iter().enumerate() {
-                @let value = write(case);
-                @let class = if numeric(name) { "number" } else { name_class(&value) };
+            @for (index, axis) in coordinates.iter().enumerate() {
+                @let value = coordinate(*axis, case);
+                @let class = if axis.is_number() { "number" } else { name_class(&value) };
                 @if index == 0 { th scope="row" class=(class) { (value) } }
                 @else { td class=(class) { (value) } }
             }
-            @if let Some((word, gap)) = reason {
-                td.reason colspan=(columns.len() + 1) { b { (word) } " (" (gap.kind) "): " (excerpt(&gap.reason, IN_ROW)) }
+            @if let Some((kind, reason)) = case.reason() {
+                td.reason colspan=(columns.len() + 1) { b { (word) } " (" (kind) "): " (excerpt(&reason, IN_ROW)) }
             } @else {
                 @for column in columns {
                     td.number { @match column.cell(case) {
@@ -299,7 +288,7 @@ fn result_row(
                     } }
                 }
                 td {
-                    @for kind in case.warnings.iter().map(|it| &it.kind).collect::<BTreeSet<_>>() {
+                    @for kind in case.warnings.iter().map(|it| it.kind).collect::<BTreeSet<_>>() {
                         a.tag href="#warnings" { (kind) } " "
                     }
                 }
@@ -319,14 +308,15 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     let columns = summary_columns(run);
     let (mut cases, mut values) = (Vec::new(), Vec::new());
     for case in &run.cases {
-        match &case.outcome {
-            Outcome::Failed(Gap { reason, .. }) => {
-                add(&mut cases, format!("Failed: {}", excerpt(reason, REASON)), case)
+        let reason = case.reason().map(|(_, reason)| reason).unwrap_or_default();
+        match &case.record.outcome {
+            Outcome::Failed { .. } => {
+                add(&mut cases, format!("Failed: {}", excerpt(&reason, REASON)), case);
             }
-            Outcome::Gap(Gap { reason, .. }) => {
-                add(&mut cases, format!("Not possible: {}", excerpt(reason, REASON)), case)
+            Outcome::Gap { .. } => {
+                add(&mut cases, format!("Not possible: {}", excerpt(&reason, REASON)), case);
             }
-            Outcome::Finished => {
+            Outcome::Finished(_) => {
                 let gaps = columns.iter().filter_map(|column| match column.cell(case) {
                     SummaryCell::Gap(reason) => {
                         Some(format!("{}: {}", column.heading, excerpt(reason, REASON)))
@@ -374,8 +364,8 @@ fn add<'a>(reasons: &mut Vec<(String, Vec<&'a Case>)>, reason: String, case: &'a
 fn models(run: &Run) -> (Vec<&str>, usize) {
     let mut models: Vec<&str> = Vec::new();
     for case in &run.cases {
-        if !models.contains(&&*case.model) {
-            models.push(&case.model);
+        if !models.contains(&&*case.key.model) {
+            models.push(&case.key.model);
         }
     }
     let count = models.len();
@@ -393,16 +383,15 @@ fn left_out(count: usize) -> Markup {
 
 /// Ids of the cases that a recommender says it chose, as opposed to those it compared them with.
 fn chosen(run: &Run) -> BTreeSet<&str> {
-    let said = run.advice.iter().filter_map(|advice| advice.attributes.get("chosen"));
+    let said = run.advice.iter().filter_map(|advice| advice.said.attributes.get("chosen"));
     said.flat_map(|ids| ids.split(' ')).collect()
 }
 
 fn distributions(run: &Run) -> Option<Markup> {
-    let drawable = |case: &&Case| {
-        case.outcome == Outcome::Finished && case.quantiles.iter().any(|(_, latency)| *latency > 0)
-    };
+    let drawable =
+        |case: &&Case| case.is_finished() && case.quantiles.iter().any(|(_, latency)| *latency > 0);
     let cases: Vec<_> = run.cases.iter().filter(drawable).collect();
-    let queries_are_batches = |case: &&Case| case.scenario != "offline";
+    let queries_are_batches = |case: &&Case| case.key.scenario != Scenario::Offline;
     let any_batches = cases.iter().any(queries_are_batches);
     let of_batches: Vec<_> =
         cases.iter().copied().filter(|case| !any_batches || queries_are_batches(case)).collect();
@@ -413,7 +402,7 @@ fn distributions(run: &Run) -> Option<Markup> {
     let chosen = chosen(run);
     let charts = models.iter().filter_map(|model| {
         let of_model: Vec<_> =
-            of_batches.iter().copied().filter(|case| case.model == *model).collect();
+            of_batches.iter().copied().filter(|case| case.key.model == *model).collect();
         let labels = Labels::new(of_model.iter().copied());
         let shown = select(&of_model, &chosen);
         let named: Vec<_> = shown.iter().map(|case| (*case, labels.label(case))).collect();
@@ -457,24 +446,25 @@ fn select<'a>(cases: &[&'a Case], chosen: &BTreeSet<&str>) -> Vec<&'a Case> {
     order.into_iter().map(|index| cases[index]).collect()
 }
 
-/// What of a configuration a series of a chart has in common: all but the batch size.
-fn series_key(case: &Case) -> (&str, &str, &str, Option<i64>, &str) {
-    (&case.backend, &case.device, &case.precision, case.sequence_length, &case.mode)
+/// Returns whether two cases are of one series of a chart: alike but for batch size and load.
+fn is_same_series(one: &Case, other: &Case) -> bool {
+    let axes = Axis::ALL.iter().filter(|axis| axis.role() != AxisRole::Load);
+    axes.filter(|axis| **axis != Axis::Batch).all(|axis| axis.of(&one.key) == axis.of(&other.key))
 }
 
 /// A model's finished cases in series, as far as one chart can show them, and how many there are.
 fn series<'a>(run: &'a Run, model: &str) -> (Vec<chart::Series<'a>>, usize) {
-    let finished =
-        run.cases.iter().filter(|case| case.model == model && case.outcome == Outcome::Finished);
+    let finished = run.cases.iter().filter(|case| case.key.model == model && case.is_finished());
     let mut groups: Vec<Vec<&Case>> = Vec::new();
     for case in finished {
-        match groups.iter_mut().find(|group| series_key(group[0]) == series_key(case)) {
+        match groups.iter_mut().find(|group| is_same_series(group[0], case)) {
             Some(group) => group.push(case),
             None => groups.push(vec![case]),
         }
     }
-    let labels =
-        Labels::new(groups.iter().map(|group| group[0])).without_batch().without_scenario();
+    let labels = Labels::new(groups.iter().map(|group| group[0]))
+        .without(Axis::Batch)
+        .without(Axis::Scenario);
     let count = groups.len();
     groups.truncate(MAXIMUM_SERIES);
     let series = groups
@@ -531,7 +521,7 @@ fn trades(run: &Run) -> Option<Markup> {
             let names: Vec<_> = series.iter().map(|series| series.name.clone()).collect();
             let points: Vec<_> = configurations
                 .iter()
-                .filter(|configuration| configuration.first().model == model)
+                .filter(|configuration| configuration.first().key.model == model)
                 .filter_map(|configuration| point(configuration, &series, &chosen))
                 .collect();
             let title = format!("Throughput against p99 latency of {model}");
@@ -565,15 +555,15 @@ fn point(
     chosen: &BTreeSet<&str>,
 ) -> Option<chart::Point> {
     let first = configuration.first();
-    let series = series.iter().position(|it| series_key(it.cases[0]) == series_key(first))?;
+    let series = series.iter().position(|it| is_same_series(it.cases[0], first))?;
     let value = |metric: &str, unit: &str| {
-        let (_, result) = configuration.result_in(SINGLE_STREAM, metric)?;
+        let (_, result) = configuration.result_in(Scenario::SingleStream, metric)?;
         let value = result.value.as_ref().ok().copied()?;
         (result.unit == unit && value > 0.0).then_some(value)
     };
     Some(chart::Point {
-        label: first.batch.to_string(),
-        name: case_label_of(configuration),
+        label: first.key.batch.to_string(),
+        name: name_of(configuration),
         series,
         latency: value("latency.p99", "ns")?,
         throughput: value("throughput.samples", "1/s")?,
@@ -581,18 +571,19 @@ fn point(
     })
 }
 
-/// The name of a configuration, which has no scenario.
-fn case_label_of(configuration: &Configuration<'_>) -> String {
-    let case = configuration.first();
-    let label = case_label(case);
-    let scenario = format!(" · {}", case.scenario);
-    label.strip_suffix(&scenario).unwrap_or(&label).to_owned()
+/// The name of a configuration, which has no load.
+fn name_of(configuration: &Configuration<'_>) -> String {
+    let key = &configuration.first().key;
+    let axes =
+        Axis::shown().filter(|axis| *axis != Axis::Scenario && !axis.goes_without_saying(key));
+    let words: Vec<_> = axes.filter_map(|axis| axis.labelled(key)).collect();
+    words.join(" · ")
 }
 
 fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
     let warned: Vec<_> = run.cases.iter().filter(|case| !case.warnings.is_empty()).collect();
     if warned.is_empty() {
-        return run.cases.iter().any(|case| case.outcome == Outcome::Finished).then(|| {
+        return run.cases.iter().any(Case::is_finished).then(|| {
             html! {
                 p { "Nothing was found that makes a measurement doubtful." }
             }
@@ -618,8 +609,11 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
 
 /// What the outputs of each case were compared with, and how far they are from it.
 fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
-    let compared: Vec<_> =
-        run.cases.iter().filter_map(|case| Some((case, case.parity.as_ref()?))).collect();
+    let compared: Vec<_> = run
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)))
+        .collect();
     if compared.is_empty() {
         return None;
     }
@@ -632,7 +626,7 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
                 thead { tr {
                     th scope="col" { "case" } th scope="col" { "output" }
                     th scope="col" { "compared with" }
-                    @for heading in OutputParity::HEADINGS { th.number scope="col" { (heading) } }
+                    @for heading in PARITY_HEADINGS { th.number scope="col" { (heading) } }
                     th.number scope="col" { "batches" } th scope="col" { "allowed" }
                 } }
                 tbody { @for (case, parity) in compared { @for output in &parity.outputs {
@@ -640,9 +634,9 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
                         th scope="row" { (link(case, labels)) }
                         td { (output.name) }
                         td { (parity.reference) }
-                        @for figure in output.written() { td.number { (figure) } }
+                        @for figure in parity_figures(output) { td.number { (figure) } }
                         td.number { (parity.batches) }
-                        td { (parity.tolerance.written()) }
+                        td { (parity.tolerance) }
                     }
                 } } }
             }
@@ -651,12 +645,11 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
 }
 
 fn method(run: &Run, labels: &Labels) -> Option<Markup> {
-    let finished: Vec<_> =
-        run.cases.iter().filter(|case| case.outcome == Outcome::Finished).collect();
+    let finished: Vec<_> = run.cases.iter().filter(|case| case.is_finished()).collect();
     if finished.is_empty() {
         return None;
     }
-    let (shared, differing) = run.conditions();
+    let (shared, differing) = run.method();
     Some(html! {
         p {
             "Each case ran in a worker process of its own. A query ends when it is complete, with inputs and outputs resident on the device. In single-stream one query is one batch, and the next is issued when it completes: one clock reading ends a query and begins the next. In multi-stream and offline one query is several batches, issued back to back and waited for together. In closed-loop each of several clients issues a batch when its last one completes. In server and constant-rate one query is one batch that arrives by a schedule, ready or not, and its latency counts from the scheduled time. Warm-up queries are left out of every figure."
@@ -670,8 +663,7 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
             "The cost of a clock reading and of an empty round of the measuring loop was measured in the same worker, before the backend was opened. The last column is that round as a share of the median query: what of a latency is ours."
         }
         (method_table(&finished, labels, &differing))
-        (query_stages(&finished, labels))
-        (disturbances(&finished, labels))
+        @for group in Group::ALL { (quantities(*group, &finished, labels)) }
     })
 }
 
@@ -713,34 +705,37 @@ fn definitions(run: &Run) -> Markup {
 /// Attributes that define a value.
 const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
 
-/// Where the time of a whole query goes.
-fn query_stages(finished: &[&Case], labels: &Labels) -> Markup {
-    let known = |case: &&&Case| case.surroundings.stages.is_some();
-    let cases: Vec<_> = finished.iter().filter(known).collect();
+/// The quantities of a group, as far as some case says something of them. A case whose values are all
+/// missing for the same reason has that in their place.
+fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
+    let found = |case: &Case, quantity: &Quantity| quantity.of(&case.record);
+    let is_told = |quantity: &&Quantity| {
+        let has = |case: &&Case| found(case, quantity).is_some_and(|found| found.is_ok());
+        quantity.group == group && finished.iter().any(has)
+    };
+    let columns: Vec<_> = QUANTITIES.iter().filter(is_told).collect();
+    let gap = |case: &Case| {
+        let mut reasons = columns.iter().map(|quantity| Some(found(case, quantity)?.err()?.reason));
+        let first = reasons.next()??;
+        reasons.all(|reason| reason.as_ref() == Some(&first)).then_some(first)
+    };
     html! {
-        @if !cases.is_empty() {
-            h3 { "Stages of a whole query" }
-            p.quiet {
-                "Means over a few queries made for this after measuring, from inputs to outputs in the host's memory. The latencies above are of the middle part."
-            }
-            div.scroll tabindex="0" role="group" aria-label="Table of the stages of a query" {
+        // The load is told with the settings, and the clock in the table above.
+        @if !columns.is_empty() && ![Group::Load, Group::Clock].contains(&group) {
+            h3 { (group.heading()) }
+            @if let Some(note) = note(group) { p.quiet { (note) } }
+            div.scroll tabindex="0" role="group" aria-label=(group.heading()) {
                 table {
                     thead { tr {
                         th scope="col" { "case" }
-                        th.number scope="col" { "copy in" }
-                        th.number scope="col" { "compute" }
-                        th.number scope="col" { "copy out" }
+                        @for quantity in &columns { th.number scope="col" { (quantity.heading) } }
                     } }
-                    tbody { @for case in cases { tr {
+                    tbody { @for case in finished { tr {
                         th scope="row" { (link(case, labels)) }
-                        @match &case.surroundings.stages {
-                            Some(Ok(stages)) => {
-                                @for time in [stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns] {
-                                    td.number { (humanise(time, "ns")) }
-                                }
-                            }
-                            Some(Err(gap)) => td.missing colspan="3" { (excerpt(&gap.reason, IN_ROW)) },
-                            None => {}
+                        @if let Some(reason) = gap(case) {
+                            td.missing colspan=(columns.len()) { (excerpt(&reason, IN_ROW)) }
+                        } @else {
+                            @for quantity in &columns { (cell(found(case, quantity), quantity)) }
                         }
                     } } }
                 }
@@ -749,45 +744,26 @@ fn query_stages(finished: &[&Case], labels: &Labels) -> Markup {
     }
 }
 
-/// What came between, as far as the machine tells: columns without a single figure are left out.
-fn disturbances(finished: &[&Case], labels: &Labels) -> Markup {
-    type Figure = (&'static str, fn(&Disturbance) -> Option<String>);
-    const FIGURES: [Figure; 9] = [
-        ("voluntary switches", |it| it.voluntary_switches.map(|count| count.to_string())),
-        ("involuntary switches", |it| it.involuntary_switches.map(|count| count.to_string())),
-        ("minor page faults", |it| it.minor_faults.map(|count| count.to_string())),
-        ("major page faults", |it| it.major_faults.map(|count| count.to_string())),
-        ("stolen time", |it| it.stolen_ns.map(|time| humanise(time as f64, "ns"))),
-        ("thermal throttles", |it| it.thermal_throttles.map(|count| count.to_string())),
-        ("quota throttles", |it| it.quota_throttles.map(|count| count.to_string())),
-        ("clock at start", |it| it.frequency_start_hertz.map(gigahertz)),
-        ("clock at end", |it| it.frequency_end_hertz.map(gigahertz)),
-    ];
-    let cases: Vec<_> = finished
-        .iter()
-        .filter_map(|&case| Some((case, case.surroundings.disturbance.as_ref()?)))
-        .collect();
-    let is_told = |(_, read): &Figure| cases.iter().any(|(_, found)| read(found).is_some());
-    let figures: Vec<_> = FIGURES.into_iter().filter(is_told).collect();
+fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
     html! {
-        @if !figures.is_empty() {
-            h3 { "What came between" }
-            p.quiet { "Counted by the kernel from the first measured query to the last." }
-            div.scroll tabindex="0" role="group" aria-label="Table of what came between" {
-                table {
-                    thead { tr {
-                        th scope="col" { "case" }
-                        @for (name, _) in &figures { th.number scope="col" { (name) } }
-                    } }
-                    tbody { @for (case, found) in cases { tr {
-                        th scope="row" { (link(case, labels)) }
-                        @for (_, read) in &figures {
-                            td.number { (read(found).unwrap_or_else(|| "—".to_owned())) }
-                        }
-                    } } }
-                }
-            }
+        @match found {
+            Some(Ok(value)) => td.number { (report_common::quantity(quantity, value)) },
+            Some(Err(gap)) => td.number { span.missing title=(excerpt(&gap.reason, IN_ROW)) { "gap" } },
+            None => td.number { "—" },
         }
+    }
+}
+
+/// What a reader has to know of a group of quantities.
+fn note(group: Group) -> Option<&'static str> {
+    match group {
+        Group::Copies => Some(
+            "Means over a few queries made for this after measuring, from inputs to outputs in the host's memory. The latencies above are of the middle part.",
+        ),
+        Group::Disturbance => {
+            Some("Counted by the kernel from the first measured query to the last.")
+        }
+        _ => None,
     }
 }
 
@@ -796,11 +772,6 @@ fn gigahertz(hertz: u64) -> String {
 }
 
 fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String>) -> Markup {
-    let stages: Vec<&str> = {
-        let mut seen = BTreeSet::new();
-        let all = finished.iter().flat_map(|case| &case.stages).map(|(name, _)| *name);
-        all.filter(|name| seen.insert(*name)).collect()
-    };
     let time = |value: Option<f64>| value.map_or("—".to_owned(), |value| humanise(value, "ns"));
     html! {
         div.scroll tabindex="0" role="group" aria-label="Table of how each case was measured" {
@@ -810,26 +781,21 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
                     th.number scope="col" { "queries" }
                     th.number scope="col" { "threads" }
                     th.number scope="col" { "took" }
-                    @for stage in &stages { th.number scope="col" { (short(stage)) } }
                     @for name in differing { th scope="col" { (name) } }
                     th.number scope="col" { "clock reading" }
                     th.number scope="col" { "empty round" }
                     th.number scope="col" { "of the median" }
                 } }
-                tbody { @for case in finished { @let conditions = case.conditions(); tr {
+                tbody { @for case in finished { @let method = case.method(); tr {
                     th scope="row" { a href={ "#" (anchor(case)) } { (labels.label(case)) } }
                     td.number { (case.queries.map_or("—".to_owned(), |queries| queries.to_string())) }
-                    td.number { (case.threads.map_or("—".to_owned(), |threads| threads.to_string())) }
-                    td.number { (time(case.elapsed_ns.map(|time| time as f64))) }
-                    @for stage in &stages {
-                        @let found = case.stages.iter().find(|(name, _)| name == stage);
-                        td.number { (time(found.map(|(_, time)| *time as f64))) }
-                    }
+                    td.number { (case.spec().and_then(|spec| spec.threads).map_or("—".to_owned(), |threads| threads.to_string())) }
+                    td.number { (time(Some(case.record.elapsed_ns as f64))) }
                     @for name in differing {
-                        td { (conditions.get(name).map_or("—", String::as_str)) }
+                        td { (method.get(name).map_or("—", String::as_str)) }
                     }
-                    td.number { (time(case.clock_read_ns)) }
-                    td.number { (time(case.loop_ns)) }
+                    td.number { (time(case.report().map(|report| report.clock.read_ns))) }
+                    td.number { (time(case.report().map(|report| report.clock.loop_ns))) }
                     td.number { (share(case)) }
                 } } }
             }
@@ -837,19 +803,9 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
     }
 }
 
-/// A stage in a word, where the column is told by its neighbours.
-fn short(stage: &str) -> &str {
-    match stage {
-        "open the plugin" => "open",
-        "load the model" => "load",
-        "prepare it" => "prepare",
-        other => other,
-    }
-}
-
 /// The harness's cost as a share of the median query.
 fn share(case: &Case) -> String {
-    match (case.loop_ns, case.value("latency.p50")) {
+    match (case.report().map(|report| report.clock.loop_ns), case.value("latency.p50")) {
         (Some(cost), Some(median)) if median > 0.0 => {
             let percent = cost / median * 100.0;
             if percent < 0.01 {
@@ -886,7 +842,7 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                                 Ok(value) => {
                                     td.number {
                                         (written(*value))
-                                        @if let Some(class) = result.class() { " (" (class) ")" }
+                                        @if let Some(class) = class(result) { " (" (class) ")" }
                                     }
                                     td.number {
                                         @if let Some(interval) = result.interval {
@@ -938,7 +894,7 @@ fn plugins(run: &Run) -> Option<Markup> {
     let models: BTreeSet<_> = run
         .cases
         .iter()
-        .filter_map(|case| Some((&case.model, case.model_sha256.as_deref()?)))
+        .filter_map(|case| Some((&case.key.model, case.spec()?.model_sha256.as_str())))
         .collect();
     if run.plugins.is_empty() && models.is_empty() {
         return None;

@@ -9,12 +9,14 @@ unit that stands beside them or that their name ends in.
 
 use std::collections::BTreeMap;
 
-use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
-use report_common::{
-    Case, Disturbance, Gap, MetricResult, OpenLoop, Outcome, QueryStages, RateSearch, Run,
-    Scheduling,
+use host_record::{
+    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, QuantityValue,
+    RateSearch, Recommendation, Verdict, Warning,
 };
+use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
+use report_common::{Case, Run};
 use serde::Serialize;
+use serde_json::Value;
 
 /// The report.
 pub struct Json;
@@ -97,94 +99,62 @@ pub struct PluginEntry<'a> {
     pub sha256: Option<&'a str>,
 }
 
-/// A case: its coordinates, how it was measured, how it ended and what came out.
+/// A case: its coordinates, how it was measured, how it ended and what came out. The fields of its
+/// types are those of the journal.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CaseEntry<'a> {
     /// Its id.
     pub id: &'a str,
-    /// The model's name in the manifest.
-    pub model: &'a str,
+    /// Its coordinate on each axis by the axis's name, with the rate that was found if the rate was searched.
+    #[serde(flatten)]
+    pub coordinates: BTreeMap<&'static str, Value>,
     /// SHA-256 of the model file, in hexadecimal.
     pub model_sha256: Option<&'a str>,
-    /// The backend's name in the manifest.
-    pub backend: &'a str,
-    /// The device, such as `cpu:0`.
-    pub device: &'a str,
     /// The device's full name.
     pub device_name: Option<&'a str>,
-    /// The precision.
-    pub precision: &'a str,
-    /// Samples per batch.
-    pub batch: i64,
-    /// Length of the sequence axis.
-    pub sequence_length: Option<i64>,
-    /// What was done with the model.
-    pub mode: &'a str,
-    /// How queries were issued.
-    pub scenario: &'a str,
-    /// Queries per second that were asked for, in an open loop.
-    pub rate: Option<f64>,
-    /// Clients of a closed loop.
-    pub clients: Option<i64>,
-    /// How the load of an open loop was kept up.
-    pub open_loop: Option<&'a OpenLoop>,
-    /// What the search for the highest rate came to.
-    pub search: Option<&'a RateSearch>,
     /// Threads that the backend was allowed.
-    pub threads: Option<i64>,
+    pub threads: Option<u32>,
+    /// How it was to be measured, with every default resolved.
+    pub settings: Option<&'a MeasureSettings>,
     /// `finished`, `failed` or `gap`.
     pub outcome: &'static str,
     /// Why it did not finish.
-    pub reason: Option<GapEntry<'a>>,
-    /// Whether the result is valid; `warnings` say why it is not.
+    pub reason: Option<Reason>,
+    /// Whether the result is valid; `verdict` says why it is not.
     pub valid: Option<bool>,
+    /// The rules that it was judged by, and what it broke.
+    pub verdict: Option<&'a Verdict>,
     /// Measured queries.
     pub queries: Option<i64>,
     /// How long the case took in all.
-    pub elapsed_ns: Option<i64>,
-    /// The worker's highest resident memory.
-    pub peak_memory_bytes: Option<i64>,
-    /// The clock's name.
-    pub clock: Option<&'a str>,
-    /// The clock's smallest step.
-    pub clock_resolution_ns: Option<i64>,
-    /// Median cost of one clock reading.
-    pub clock_read_ns: Option<f64>,
-    /// Median cost of one iteration of the measuring loop with an empty target.
-    pub loop_ns: Option<f64>,
-    /// One-off times by stage.
-    pub stages_ns: BTreeMap<&'a str, i64>,
-    /// Where the time of a whole query goes, copies included.
-    pub query_stages: Option<&'a QueryStages>,
-    /// Why that is not known, where it was looked at.
-    pub query_stages_gap: Option<GapEntry<'a>>,
-    /// Where the worker ran.
-    pub scheduling: Option<&'a Scheduling>,
-    /// What the kernel counted while measuring.
-    pub disturbance: Option<&'a Disturbance>,
-    /// How it was measured, as far as the host says.
-    pub settings: &'a BTreeMap<String, String>,
+    pub elapsed_ns: u64,
+    /// Measured quantities by name, of which the case says something.
+    pub quantities: BTreeMap<&'static str, QuantityValue>,
+    /// The search for the highest rate.
+    pub search: Option<&'a RateSearch>,
+    /// What it was measured under.
+    pub conditions: Option<&'a Conditions>,
     /// What the backend says that it used.
-    pub used: &'a BTreeMap<String, String>,
+    pub used: Option<&'a BTreeMap<String, String>>,
     /// Values of metrics.
     pub results: Vec<ResultEntry<'a>>,
     /// What is doubtful.
-    pub warnings: Vec<WarningEntry<'a>>,
+    pub warnings: &'a [Warning],
     /// Pairs of a quantile, 0 to 1, and its latency in nanoseconds.
     pub latency_quantiles: &'a [(f64, i64)],
     /// Histogram of the latencies.
     pub latency_histogram: Vec<BinEntry>,
 }
 
-/// Why something is missing.
+/// Why a case did not finish.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct GapEntry<'a> {
-    /// A word for the kind of reason.
-    pub kind: &'a str,
+pub struct Reason {
+    /// The kind of the failure or gap.
+    pub kind: &'static str,
     /// The reason, in one sentence.
-    pub reason: &'a str,
+    pub reason: String,
 }
 
 /// A value of a metric.
@@ -198,23 +168,13 @@ pub struct ResultEntry<'a> {
     /// Unit by its symbol.
     pub unit: &'a str,
     /// `lower` or `higher` (is better), or `neutral`.
-    pub direction: &'static str,
+    pub direction: Direction,
     /// Bounds of an interval around the value.
     pub interval: Option<(f64, f64)>,
     /// Why there is no value.
-    pub gap: Option<GapEntry<'a>>,
+    pub gap: Option<&'a Gap>,
     /// How the value is defined, and whatever else the metric says.
     pub attributes: &'a BTreeMap<String, String>,
-}
-
-/// A warning.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct WarningEntry<'a> {
-    /// A word for the kind of doubt.
-    pub kind: &'a str,
-    /// The figures that say so.
-    pub evidence: &'a str,
 }
 
 /// A bin of a histogram.
@@ -235,14 +195,9 @@ pub struct BinEntry {
 pub struct RecommendationEntry<'a> {
     /// The plugin that gives it.
     pub plugin: &'a str,
-    /// In one line.
-    pub title: &'a str,
-    /// Why, with the figures.
-    pub explanation: &'a str,
-    /// Ids of the cases that it rests on.
-    pub cases: &'a [String],
-    /// Whatever else the recommender says.
-    pub attributes: &'a BTreeMap<String, String>,
+    /// The advice, its reasons and the cases that it rests on.
+    #[serde(flatten)]
+    pub said: &'a Recommendation,
 }
 
 impl<'a> Document<'a> {
@@ -279,66 +234,44 @@ impl<'a> Document<'a> {
             recommendations: run
                 .advice
                 .iter()
-                .map(|advice| RecommendationEntry {
-                    plugin: &advice.plugin,
-                    title: &advice.title,
-                    explanation: &advice.explanation,
-                    cases: &advice.cases,
-                    attributes: &advice.attributes,
-                })
+                .map(|advice| RecommendationEntry { plugin: &advice.plugin, said: &advice.said })
                 .collect(),
         }
     }
 }
 
 fn case(case: &Case) -> CaseEntry<'_> {
-    let (outcome, reason) = match &case.outcome {
-        Outcome::Finished => ("finished", None),
-        Outcome::Failed(reason) => ("failed", Some(gap(reason))),
-        Outcome::Gap(reason) => ("gap", Some(gap(reason))),
-    };
-    let surroundings = &case.surroundings;
-    let stages = surroundings.stages.as_ref();
+    let (spec, report) = (case.spec(), case.report());
     CaseEntry {
         id: &case.id,
-        model: &case.model,
-        model_sha256: case.model_sha256.as_deref(),
-        backend: &case.backend,
-        device: &case.device,
-        device_name: case.device_name.as_deref(),
-        precision: &case.precision,
-        batch: case.batch,
-        sequence_length: case.sequence_length,
-        mode: &case.mode,
-        scenario: &case.scenario,
-        rate: case.rate,
-        clients: case.clients,
-        open_loop: Some(&case.open_loop).filter(|known| **known != OpenLoop::default()),
-        search: case.search.as_ref(),
-        threads: case.threads,
-        outcome,
-        reason,
-        valid: case.valid,
-        queries: case.queries,
-        elapsed_ns: case.elapsed_ns,
-        peak_memory_bytes: case.peak_memory_bytes,
-        clock: case.clock.as_ref().map(|(source, _)| source.as_str()),
-        clock_resolution_ns: case.clock.as_ref().and_then(|(_, resolution)| *resolution),
-        clock_read_ns: case.clock_read_ns,
-        loop_ns: case.loop_ns,
-        stages_ns: case.stages.iter().copied().collect(),
-        query_stages: stages.and_then(|stages| stages.as_ref().ok()),
-        query_stages_gap: stages.and_then(|stages| stages.as_ref().err()).map(gap),
-        scheduling: surroundings.scheduling.as_ref(),
-        disturbance: surroundings.disturbance.as_ref(),
-        settings: &case.settings,
-        used: &case.used,
-        results: case.results.iter().map(result).collect(),
-        warnings: case
-            .warnings
+        coordinates: Axis::ALL
             .iter()
-            .map(|warning| WarningEntry { kind: &warning.kind, evidence: &warning.evidence })
+            .map(|axis| {
+                let value = match axis.of(&case.key) {
+                    Coordinate::None => Value::Null,
+                    Coordinate::Text(text) => text.into(),
+                    Coordinate::Count(count) => count.into(),
+                    Coordinate::Number(number) => number.into(),
+                };
+                (axis.name(), value)
+            })
             .collect(),
+        model_sha256: spec.map(|spec| spec.model_sha256.as_str()),
+        device_name: spec.map(|spec| spec.device.name.as_str()),
+        threads: spec.and_then(|spec| spec.threads),
+        settings: spec.map(|spec| &spec.measure),
+        outcome: case.record.outcome.name(),
+        reason: case.reason().map(|(kind, reason)| Reason { kind, reason }),
+        valid: case.valid(),
+        verdict: report.and_then(|report| report.verdict.as_ref()),
+        queries: case.queries,
+        elapsed_ns: case.record.elapsed_ns,
+        quantities: case.record.quantities(),
+        search: case.search(),
+        conditions: case.conditions(),
+        used: report.map(|report| &report.used),
+        results: case.results.iter().map(result).collect(),
+        warnings: &case.warnings,
         latency_quantiles: &case.quantiles,
         latency_histogram: case
             .histogram
@@ -348,18 +281,14 @@ fn case(case: &Case) -> CaseEntry<'_> {
     }
 }
 
-fn gap(gap: &Gap) -> GapEntry<'_> {
-    GapEntry { kind: &gap.kind, reason: &gap.reason }
-}
-
-fn result(result: &MetricResult) -> ResultEntry<'_> {
+fn result(result: &MetricValue) -> ResultEntry<'_> {
     ResultEntry {
         metric: &result.metric,
         value: result.value.as_ref().ok().copied(),
         unit: &result.unit,
-        direction: result.direction.name(),
+        direction: result.direction,
         interval: result.interval,
-        gap: result.value.as_ref().err().map(gap),
+        gap: result.value.as_ref().err(),
         attributes: &result.attributes,
     }
 }
@@ -370,7 +299,6 @@ plugin_guest::export_report!(Json);
 mod tests {
     use super::*;
     use report_common::made_up::{self, COMPARISON, SINGLE, Shape};
-    use serde_json::Value;
 
     fn rendered(shape: &Shape<'_>) -> Value {
         let mut files = BTreeMap::new();
@@ -393,41 +321,190 @@ mod tests {
       "backend": "cpu",
       "batch": 1,
       "clients": null,
-      "clock": "CLOCK_MONOTONIC",
-      "clock-read-ns": 24.0,
-      "clock-resolution-ns": 1,
+      "conditions": {
+        "disturbance": {
+          "elapsed-ns": 1200000000,
+          "frequency-end-hertz": 3395000000,
+          "frequency-start-hertz": 3400000000,
+          "involuntary-switches": 31,
+          "major-faults": 0,
+          "minor-faults": 140,
+          "processor-ns": null,
+          "quota-throttled-ns": null,
+          "quota-throttles": null,
+          "stolen-ns": 0,
+          "thermal-throttles": null,
+          "voluntary-switches": 12
+        },
+        "scheduling": {
+          "memory-nodes": null,
+          "nice": 0,
+          "pinned": false,
+          "policy": "other",
+          "processor-nodes": null,
+          "processors": "0-15"
+        },
+        "stages": {
+          "Ok": {
+            "compute-ns": 113000.0,
+            "copy-in-ns": 2260.0,
+            "copy-out-ns": 1130.0,
+            "inside-run": {
+              "Err": {
+                "kind": "not-measured",
+                "reason": "no such extension"
+              }
+            },
+            "queries": 10
+          }
+        },
+        "worker-version": "0.1.0"
+      },
       "device": "cpu:0",
       "device-name": "Example CPU 8-Core Processor",
-      "disturbance": {
-        "frequency-end-hertz": 3395000000,
-        "frequency-start-hertz": 3400000000,
-        "involuntary-switches": 31,
-        "major-faults": 0,
-        "minor-faults": 140,
-        "quota-throttles": null,
-        "stolen-ns": 0,
-        "thermal-throttles": null,
-        "voluntary-switches": 12
-      },
       "elapsed-ns": 1402000000,
       "id": "5eed000000000000",
       "latency-histogram": null,
       "latency-quantiles": null,
-      "loop-ns": 31.5,
       "mode": "inference",
       "model": "digits",
       "model-sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
-      "open-loop": null,
       "outcome": "finished",
-      "peak-memory-bytes": 38210000,
       "precision": "fp32",
-      "queries": 10619,
-      "query-stages": {
-        "compute-ns": 113000.0,
-        "copy-in-ns": 2260.0,
-        "copy-out-ns": 1130.0
+      "quantities": {
+        "baseline-memory": {
+          "direction": "neutral",
+          "unit": "B",
+          "value": 12100000.0
+        },
+        "clock-read": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 24.0
+        },
+        "clock-resolution": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 1.0
+        },
+        "compute-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 113000.0
+        },
+        "copy-in-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 2260.0
+        },
+        "copy-out-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 1130.0
+        },
+        "device-allocator": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates the allocator's figures"
+          },
+          "unit": "B",
+          "value": null
+        },
+        "device-energy": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates energy counting"
+          },
+          "unit": "J",
+          "value": null
+        },
+        "first-run-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 350300.0
+        },
+        "frequency-end": {
+          "direction": "neutral",
+          "unit": "Hz",
+          "value": 3395000000.0
+        },
+        "frequency-start": {
+          "direction": "neutral",
+          "unit": "Hz",
+          "value": 3400000000.0
+        },
+        "involuntary-switches": {
+          "direction": "lower",
+          "unit": "1",
+          "value": 31.0
+        },
+        "load-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 6400000.0
+        },
+        "loop": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 31.5
+        },
+        "major-faults": {
+          "direction": "lower",
+          "unit": "1",
+          "value": 0.0
+        },
+        "memory-energy": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates energy counting"
+          },
+          "unit": "J",
+          "value": null
+        },
+        "minor-faults": {
+          "direction": "neutral",
+          "unit": "1",
+          "value": 140.0
+        },
+        "open-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 1800000.0
+        },
+        "package-energy": {
+          "direction": "lower",
+          "gap": {
+            "kind": "not-measured",
+            "reason": "the record predates energy counting"
+          },
+          "unit": "J",
+          "value": null
+        },
+        "peak-memory": {
+          "direction": "lower",
+          "unit": "B",
+          "value": 38210000.0
+        },
+        "prepare-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 2100000.0
+        },
+        "stolen-time": {
+          "direction": "lower",
+          "unit": "ns",
+          "value": 0.0
+        },
+        "voluntary-switches": {
+          "direction": "neutral",
+          "unit": "1",
+          "value": 12.0
+        }
       },
-      "query-stages-gap": null,
+      "queries": 10619,
       "rate": null,
       "reason": null,
       "results": [
@@ -511,24 +588,16 @@ mod tests {
         }
       ],
       "scenario": "single-stream",
-      "scheduling": {
-        "pinned": false,
-        "processors": "0-15"
-      },
       "search": null,
       "sequence-length": null,
       "settings": {
-        "maximum duration": "60.0 s",
-        "minimum duration": "1.00 s",
-        "minimum queries": "100",
-        "timeout": "60.0 s",
-        "warm up": "200 ms"
-      },
-      "stages-ns": {
-        "first run": 350300,
-        "load the model": 6400000,
-        "open the plugin": 1800000,
-        "prepare it": 2100000
+        "maximum-duration-ns": 60000000000,
+        "minimum-duration-ns": 1000000000,
+        "minimum-queries": 100,
+        "timeout-ns": 60000000000,
+        "warm-up": {
+          "nanoseconds": 200000000
+        }
       },
       "threads": 1,
       "used": {
@@ -536,6 +605,7 @@ mod tests {
         "threads": "1"
       },
       "valid": true,
+      "verdict": {},
       "warnings": []
     }
     "#);
@@ -549,15 +619,13 @@ mod tests {
         Json::render(&tables, &mut files, NoOptions {}).expect("a report");
         let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
         let case = &document["cases"][0];
-        let shown = ["rate", "open-loop", "search", "query-stages", "scheduling", "disturbance"]
-            .map(|name| format!("{name}: {}", case[name]));
+        let shown = ["rate", "search"].map(|name| format!("{name}: {}", case[name]));
+        let value = |name: &str| &case["quantities"][name]["value"];
+        assert_eq!((value("asked-rate"), value("achieved-rate")), (&397.5.into(), &399.25.into()));
+        assert_eq!(*value("lateness-p99"), 5300.0);
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
-    open-loop: {"achieved-rate":399.25,"asked-rate":397.5,"lateness-max-ns":41000,"lateness-p50-ns":120,"lateness-p99-ns":5300,"offered-rate":401.5,"unserved":0}
-    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"achieved-per-second":null,"latency-ns":null,"lateness":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
-    query-stages: {"compute-ns":113000.0,"copy-in-ns":2260.0,"copy-out-ns":1130.0}
-    scheduling: {"pinned":false,"processors":"0-15"}
-    disturbance: {"frequency-end-hertz":3395000000,"frequency-start-hertz":3400000000,"involuntary-switches":31,"major-faults":0,"minor-faults":140,"quota-throttles":null,"stolen-ns":0,"thermal-throttles":null,"voluntary-switches":12}
+    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
     "#);
     }
 

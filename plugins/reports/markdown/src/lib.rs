@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Case, Gap, Labels, Outcome, OutputParity, REASON, Run, SummaryCell, case_label, excerpt,
-    humanise, summary_columns, visible,
+    Case, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario, SummaryCell, case_label,
+    excerpt, humanise, parity_figures, summary_columns, visible,
 };
 
 /// The report.
@@ -103,6 +103,7 @@ impl Page {
 
 fn advice(page: &mut Page, run: &Run, labels: &Labels) {
     for advice in &run.advice {
+        let advice = &advice.said;
         page.line(&format!("**{}**", escape(&advice.title)));
         let named: Vec<_> = advice.cases.iter().filter_map(|id| run.case(id)).collect();
         for line in advice.explanation.lines() {
@@ -129,17 +130,16 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
         .cases
         .iter()
         .map(|case| {
-            offline |= case.scenario == "offline";
+            offline |= case.key.scenario == Scenario::Offline;
             let mut row = vec![escape(&labels.label(case))];
             row.extend(columns.iter().map(|column| match column.cell(case) {
                 SummaryCell::Value { value, .. } => value,
                 SummaryCell::Gap(_) => "gap".to_owned(),
                 SummaryCell::Nothing => "—".to_owned(),
             }));
-            row.push(match &case.outcome {
-                Outcome::Finished => kinds(case),
-                Outcome::Failed(gap) => format!("**failed**: {}", escape(&gap.kind)),
-                Outcome::Gap(gap) => format!("**gap**: {}", escape(&gap.kind)),
+            row.push(match case.reason() {
+                None => kinds(case),
+                Some((kind, _)) => format!("**{}**: {}", case.record.outcome.name(), escape(kind)),
             });
             row
         })
@@ -151,7 +151,8 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
 }
 
 fn kinds(case: &Case) -> String {
-    let mut kinds: Vec<_> = case.warnings.iter().map(|warning| escape(&warning.kind)).collect();
+    let mut kinds: Vec<_> =
+        case.warnings.iter().map(|warning| escape(warning.kind.name())).collect();
     kinds.dedup();
     kinds.join(", ")
 }
@@ -169,8 +170,8 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
     };
     let columns = summary_columns(run);
     for case in &run.cases {
-        match &case.outcome {
-            Outcome::Finished => {
+        let word = match &case.record.outcome {
+            Outcome::Finished(_) => {
                 let gaps: Vec<_> = columns
                     .iter()
                     .filter_map(|column| match column.cell(case) {
@@ -185,14 +186,13 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
                 if !gaps.is_empty() {
                     add(gaps.join("; "), case);
                 }
+                continue;
             }
-            Outcome::Failed(Gap { reason, .. }) => {
-                add(format!("Failed: {}", escape(&excerpt(reason, REASON))), case)
-            }
-            Outcome::Gap(Gap { reason, .. }) => {
-                add(format!("Gap: {}", escape(&excerpt(reason, REASON))), case)
-            }
-        }
+            Outcome::Failed { .. } => "Failed",
+            Outcome::Gap { .. } => "Gap",
+        };
+        let reason = case.reason().map(|(_, reason)| reason).unwrap_or_default();
+        add(format!("{word}: {}", escape(&excerpt(&reason, REASON))), case);
     }
     list(page, "Not measured", &reasons);
 }
@@ -203,7 +203,7 @@ fn warnings(page: &mut Page, run: &Run, labels: &Labels) {
         for warning in &case.warnings {
             let text = format!(
                 "**{}**: {}",
-                escape(&warning.kind),
+                escape(warning.kind.name()),
                 escape(&excerpt(&warning.evidence, REASON))
             );
             warnings.push((text, vec![escape(&labels.label(case))]));
@@ -229,17 +229,18 @@ fn list(page: &mut Page, heading: &str, items: &[(String, Vec<String>)]) {
 /// What the outputs of each case were compared with, and how far they are from it.
 fn parity(page: &mut Page, run: &Run, labels: &Labels) {
     let mut headings = vec!["case", "output", "compared with"];
-    headings.extend(OutputParity::HEADINGS);
+    headings.extend(PARITY_HEADINGS);
     headings.push("allowed");
     let numeric = [false, false, false, true, true, true, true, false];
-    let compared = run.cases.iter().filter_map(|case| Some((case, case.parity.as_ref()?)));
+    let compared =
+        run.cases.iter().filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)));
     let rows: Vec<_> = compared
         .flat_map(|(case, parity)| {
             parity.outputs.iter().map(move |output| {
                 let mut row =
                     vec![labels.label(case), output.name.clone(), parity.reference.clone()];
-                row.extend(output.written());
-                row.push(parity.tolerance.written());
+                row.extend(parity_figures(output));
+                row.push(parity.tolerance.to_string());
                 row.iter().map(|cell| escape(cell)).collect::<Vec<_>>()
             })
         })
@@ -273,29 +274,27 @@ fn details(page: &mut Page, run: &Run) {
         })
         .collect();
     page.table(&["plugin", "id", "version", "SHA-256"], &[false; 4], &plugins, MAXIMUM_DETAILS);
-    let (shared, differing) = run.conditions();
+    let (shared, differing) = run.method();
     if !shared.is_empty() {
         let settings =
             shared.iter().map(|(name, value)| format!("{} {}", escape(name), escape(value)));
         page.line(&format!("In every case: {}.", settings.collect::<Vec<_>>().join(", ")));
     }
-    let time = |value: Option<f64>| value.map_or("—".into(), |value| humanise(value, "ns"));
+    let time = |value| humanise(value, "ns");
     let rows: Vec<_> = run
         .cases
         .iter()
-        .filter(|case| case.outcome == Outcome::Finished)
-        .map(|case| {
-            let conditions = case.conditions();
+        .filter_map(|case| Some((case, &case.report()?.clock)))
+        .map(|(case, clock)| {
+            let method = case.method();
             let mut row = vec![
                 escape(&case_label(case)),
                 case.queries.map_or("—".into(), |queries| queries.to_string()),
-                time(case.clock_read_ns),
-                time(case.loop_ns),
+                time(clock.read_ns),
+                time(clock.loop_ns),
             ];
             row.extend(
-                differing
-                    .iter()
-                    .map(|name| escape(conditions.get(name).map_or("—", String::as_str))),
+                differing.iter().map(|name| escape(method.get(name).map_or("—", String::as_str))),
             );
             row
         })

@@ -7,7 +7,7 @@ is whatever is the same but for batch and scenario.
 */
 
 use maud::{Markup, html};
-use report_common::{Case, Scale, humanise, humanise_interval};
+use report_common::{Case, Scale, Scenario, humanise, humanise_interval};
 
 use super::axis::{Axis, column, column_title};
 use super::{Plot, mark, path, px, svg};
@@ -26,7 +26,7 @@ pub(crate) struct Series<'a> {
 /// One curve of a panel.
 struct Curve<'a> {
     metric: &'static str,
-    scenario: &'static str,
+    scenario: Scenario,
     label: &'static str,
     hollow: bool,
     series: usize,
@@ -42,14 +42,16 @@ struct Point {
 }
 
 /// Metric, scenario, name, whether it is the lesser of the two.
-type Kind = (&'static str, &'static str, &'static str, bool);
+type Kind = (&'static str, Scenario, &'static str, bool);
 
-const LATENCY: [Kind; 2] =
-    [("latency.p99", "single-stream", "p99", false), ("latency.p50", "single-stream", "p50", true)];
+const LATENCY: [Kind; 2] = [
+    ("latency.p99", Scenario::SingleStream, "p99", false),
+    ("latency.p50", Scenario::SingleStream, "p50", true),
+];
 
 const THROUGHPUT: [Kind; 2] = [
-    ("throughput.samples", "offline", "offline", false),
-    ("throughput.samples", "single-stream", "single-stream", true),
+    ("throughput.samples", Scenario::Offline, "offline", false),
+    ("throughput.samples", Scenario::SingleStream, "single-stream", true),
 ];
 
 /// The two panels, or nothing where there is nothing to draw against batch size.
@@ -143,12 +145,12 @@ fn curve<'a>(index: usize, series: &'a Series<'_>, kind: Kind, unit: &str) -> Cu
     let mut points: Vec<_> = series
         .cases
         .iter()
-        .filter(|case| case.scenario == scenario && case.batch > 0)
+        .filter(|case| case.key.scenario == scenario && case.key.batch > 0)
         .filter_map(|case| {
             let result = case.result(metric).filter(|result| result.unit == unit)?;
             let value = result.value.as_ref().ok().copied().filter(|value| *value > 0.0)?;
             let interval = result.interval.filter(|(low, _)| *low > 0.0);
-            Some(Point { batch: case.batch as f64, value, interval })
+            Some(Point { batch: f64::from(case.key.batch), value, interval })
         })
         .collect();
     points.sort_by(|one, other| one.batch.total_cmp(&other.batch));
@@ -175,7 +177,7 @@ fn draw(curve: &Curve<'_>, x: &Axis, y: &Axis, unit: &str) -> Markup {
 
 fn tooltip(curve: &Curve<'_>, point: &Point, unit: &str) -> String {
     let Curve { name, label, metric, scenario, .. } = curve;
-    let what = if metric.starts_with("latency") { label } else { scenario };
+    let what = if metric.starts_with("latency") { label } else { scenario.name() };
     let mut text = format!("{name}, batch {}: {what} {}", point.batch, humanise(point.value, unit));
     if let Some(interval) = point.interval {
         text.push_str(&format!(" ({})", humanise_interval(metric, point.value, interval, unit)));

@@ -1,11 +1,13 @@
-//! Load scenarios.
+//! Load patterns: scenarios with the numbers that they take.
 
-use crate::schedule::{Arrivals, Rate};
+use host_record::Rate;
+
+use crate::schedule::Arrivals;
 
 /// What one query is and when it is issued, with the meaning that MLPerf LoadGen gives the words
 /// of the first four (`loadgen/test_settings.h` and the inference rules of MLCommons).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Scenario {
+pub enum Pattern {
     /// One batch, run to its end; the next is issued when it is done.
     SingleStream,
     /// Several samples that belong together, such as the frames of several cameras. The next
@@ -35,11 +37,7 @@ pub enum Scenario {
     ClosedLoop,
 }
 
-impl Scenario {
-    /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
-    /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
-    pub const MULTI_STREAM_SAMPLES: u64 = 8;
-
+impl Pattern {
     /// When queries arrive by themselves; `None` where they wait for each other.
     #[must_use]
     pub fn arrivals(self) -> Option<Arrivals> {

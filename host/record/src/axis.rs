@@ -1,0 +1,315 @@
+/*!
+The axes of the matrix: one table for all that names, keeps, compares or shows a coordinate.
+
+An axis is declared once, in [`Axis`] and [`Axis::declaration`]. The columns of the store and of its
+views, the attributes that metrics get, labels, tables and reports are made from that, and so is the
+text that a case's id is the hash of. `docs/design/adding.md` lists the files that a new axis touches.
+*/
+
+use std::fmt;
+
+use crate::key::{CaseKey, Mode};
+use crate::names::names;
+use crate::table::{Cell, CellKind};
+
+names! {
+    /// A coordinate of a case.
+    Axis {
+        /// The model.
+        Model = "model",
+        /// The backend.
+        Backend = "backend",
+        /// The device.
+        Device = "device",
+        /// The number format.
+        Precision = "precision",
+        /// Samples per batch.
+        Batch = "batch",
+        /// Length of the sequence axis.
+        SequenceLength = "sequence-length",
+        /// The mode.
+        Mode = "mode",
+        /// The scenario.
+        Scenario = "scenario",
+        /// Queries per second of an open loop.
+        Rate = "rate",
+        /// Clients of a closed loop.
+        Clients = "clients",
+    }
+}
+
+/// The part that an axis plays in a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AxisRole {
+    /// Part of the task that is given, such as the model.
+    Task,
+    /// Part of what can be chosen to do the task with, such as the batch size.
+    Choice,
+    /// Part of the load that it is measured under.
+    Load,
+}
+
+/// A coordinate of a case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Coordinate<'key> {
+    /// The case has none on this axis.
+    None,
+    /// A name.
+    Text(&'key str),
+    /// A count.
+    Count(u32),
+    /// Another number.
+    Number(f64),
+}
+
+impl fmt::Display for Coordinate<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Text(text) => formatter.write_str(text),
+            Self::Count(count) => count.fmt(formatter),
+            Self::Number(number) => number.fmt(formatter),
+        }
+    }
+}
+
+impl From<Coordinate<'_>> for Cell {
+    fn from(coordinate: Coordinate<'_>) -> Self {
+        match coordinate {
+            Coordinate::None => Self::Null,
+            Coordinate::Text(text) => Self::Text(text.to_owned()),
+            Coordinate::Count(count) => Self::Integer(count.into()),
+            Coordinate::Number(number) => Self::Real(number),
+        }
+    }
+}
+
+impl From<Option<u32>> for Coordinate<'_> {
+    fn from(count: Option<u32>) -> Self {
+        count.map_or(Self::None, Self::Count)
+    }
+}
+
+/// All that is to be known of an axis.
+struct Declaration {
+    /// The name of its columns.
+    column: &'static str,
+    /// The heading of its columns in tables for people, and the word before its numbers.
+    heading: &'static str,
+    role: AxisRole,
+    kind: CellKind,
+    of: fn(&CaseKey) -> Coordinate<'_>,
+    /// Sentence for reference pages.
+    definition: &'static str,
+}
+
+impl Axis {
+    /// The axes that have a column or a place of their own where people read; the scenario is shown
+    /// with its rate or clients, as [`CaseKey::load`] writes them.
+    pub fn shown() -> impl Iterator<Item = Self> {
+        let with_scenario = [Self::Rate, Self::Clients];
+        Self::ALL.iter().copied().filter(move |axis| !with_scenario.contains(axis))
+    }
+
+    fn declaration(self) -> Declaration {
+        use AxisRole::{Choice, Load, Task};
+        use CellKind::{Integer, Real, Text};
+        match self {
+            Self::Model => Declaration {
+                column: "model",
+                heading: "model",
+                role: Task,
+                kind: Text,
+                of: |key| Coordinate::Text(&key.model),
+                definition: "the model's id in the manifest",
+            },
+            Self::Backend => Declaration {
+                column: "backend",
+                heading: "backend",
+                role: Choice,
+                kind: Text,
+                of: |key| Coordinate::Text(&key.backend),
+                definition: "the backend's id in the manifest",
+            },
+            Self::Device => Declaration {
+                column: "device",
+                heading: "device",
+                role: Choice,
+                kind: Text,
+                of: |key| Coordinate::Text(&key.device),
+                definition: "the device as resolved",
+            },
+            Self::Precision => Declaration {
+                column: "precision",
+                heading: "precision",
+                role: Choice,
+                kind: Text,
+                of: |key| Coordinate::Text(key.precision.name()),
+                definition: "the precision that was asked for",
+            },
+            Self::Batch => Declaration {
+                column: "batch",
+                heading: "batch",
+                role: Choice,
+                kind: Integer,
+                of: |key| Coordinate::Count(key.batch),
+                definition: "samples per batch",
+            },
+            Self::SequenceLength => Declaration {
+                column: "sequence_length",
+                heading: "sequence",
+                role: Task,
+                kind: Integer,
+                of: |key| key.sequence_length.into(),
+                definition: "length of the sequence axis in tokens",
+            },
+            Self::Mode => Declaration {
+                column: "mode",
+                heading: "mode",
+                role: Task,
+                kind: Text,
+                of: |key| Coordinate::Text(key.mode.name()),
+                definition: "the mode",
+            },
+            Self::Scenario => Declaration {
+                column: "scenario",
+                heading: "scenario",
+                role: Load,
+                kind: Text,
+                of: |key| Coordinate::Text(key.scenario.name()),
+                definition: "how queries are issued",
+            },
+            Self::Rate => Declaration {
+                column: "rate",
+                heading: "rate",
+                role: Load,
+                kind: Real,
+                of: |key| key.rate.map_or(Coordinate::None, |rate| Coordinate::Number(rate.get())),
+                definition: "queries per second of an open loop; NULL if it is searched",
+            },
+            Self::Clients => Declaration {
+                column: "clients",
+                heading: "clients",
+                role: Load,
+                kind: Integer,
+                of: |key| key.clients.into(),
+                definition: "clients of a closed loop",
+            },
+        }
+    }
+
+    /// The name of its columns: the axis's name with underscores.
+    #[must_use]
+    pub fn column(self) -> &'static str {
+        self.declaration().column
+    }
+
+    /// The heading of its columns where people read.
+    #[must_use]
+    pub fn heading(self) -> &'static str {
+        self.declaration().heading
+    }
+
+    /// Its part in a decision.
+    #[must_use]
+    pub fn role(self) -> AxisRole {
+        self.declaration().role
+    }
+
+    /// The kind of its cells.
+    #[must_use]
+    pub fn kind(self) -> CellKind {
+        self.declaration().kind
+    }
+
+    /// The definition, for reference pages.
+    #[must_use]
+    pub fn definition(self) -> &'static str {
+        self.declaration().definition
+    }
+
+    /// Returns whether its values are numbers.
+    #[must_use]
+    pub fn is_number(self) -> bool {
+        self.kind() != CellKind::Text
+    }
+
+    /// The coordinate of a case.
+    #[must_use]
+    pub fn of(self, key: &CaseKey) -> Coordinate<'_> {
+        (self.declaration().of)(key)
+    }
+
+    /// The coordinate as text; `None` if the case has none on this axis.
+    #[must_use]
+    pub fn value(self, key: &CaseKey) -> Option<String> {
+        let coordinate = self.of(key);
+        (coordinate != Coordinate::None).then(|| coordinate.to_string())
+    }
+
+    /// Returns whether a name of the case leaves this coordinate out: the mode `inference`.
+    #[must_use]
+    pub fn goes_without_saying(self, key: &CaseKey) -> bool {
+        self == Self::Mode && key.mode == Mode::Inference
+    }
+
+    /// The coordinate as people read it: a scenario with its rate or its clients.
+    #[must_use]
+    pub fn shown_value(self, key: &CaseKey) -> Option<String> {
+        match self {
+            Self::Scenario => Some(key.load()),
+            _ => self.value(key),
+        }
+    }
+
+    /// The same with the word that a number needs to be understood by itself: `batch 8`.
+    #[must_use]
+    pub fn labelled(self, key: &CaseKey) -> Option<String> {
+        let value = self.shown_value(key)?;
+        Some(if self.is_number() { format!("{} {value}", self.heading()) } else { value })
+    }
+}
+
+impl fmt::Display for CaseKey {
+    /// `digits · cpu · cpu:0 · fp32 · batch 8 · offline`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes = Axis::shown().filter(|axis| !axis.goes_without_saying(self));
+        let words: Vec<String> = axes.filter_map(|axis| axis.labelled(self)).collect();
+        formatter.write_str(&words.join(" · "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rate, Scenario};
+
+    #[test]
+    fn columns_are_names_with_underscores() {
+        for axis in Axis::ALL {
+            assert_eq!(axis.column(), axis.name().replace('-', "_"));
+        }
+    }
+
+    #[test]
+    fn a_key_is_serialised_by_the_names_of_its_axes() {
+        let key = CaseKey {
+            sequence_length: Some(128),
+            rate: Rate::per_second(500.0).ok(),
+            clients: Some(4),
+            scenario: Scenario::Server,
+            ..CaseKey::new("digits", "cpu", "cpu:0")
+        };
+        let json = serde_json::to_value(&key).expect("JSON");
+        let mut names: Vec<_> = json.as_object().expect("an object").keys().collect();
+        let mut axes: Vec<_> = Axis::ALL.iter().map(|axis| axis.name()).collect();
+        names.sort_unstable();
+        axes.sort_unstable();
+        assert_eq!(names, axes);
+        let shown: Vec<_> = Axis::shown().filter_map(|axis| axis.labelled(&key)).collect();
+        assert_eq!(
+            shown.join(" · "),
+            "digits · cpu · cpu:0 · fp32 · batch 1 · sequence 128 · inference · server at 500/s"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+/*!
+What public sets of rules ask of a result, in one place: the manifest takes its defaults from here, and the
+verdict its bounds.
+
+MLPerf's are those of the MLCommons inference policies (`inference_rules.adoc`, scenarios and "number of
+queries") and of LoadGen's `mlperf.conf`. Their numbers of queries state a percentile to a twentieth of its
+distance from 100 % at 99 % confidence.
+*/
+
+use crate::key::Scenario;
+use crate::settings::RuleSet;
+
+/// How much is to be measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Requirement {
+    /// Anything will do.
+    Nothing,
+    /// Enough queries for a percentile.
+    Percentile {
+        /// Which, as a share: 0.99 is the 99th percentile.
+        percentile: f64,
+        /// With which confidence, as a share.
+        confidence: f64,
+        /// How many queries are enough in any case. Fewer are if the binomial bound says so.
+        queries: u64,
+    },
+    /// Enough samples.
+    Samples(u64),
+}
+
+impl Scenario {
+    /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
+    /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
+    pub const MULTI_STREAM_SAMPLES: u64 = 8;
+}
+
+/// Samples that MLPerf measures in `offline`, and queries in `single-stream`.
+const MLPERF_SAMPLES: u64 = 24_576;
+
+impl RuleSet {
+    /// The least time in nanoseconds that a measurement takes.
+    #[must_use]
+    pub const fn minimum_duration_ns(self) -> u64 {
+        match self {
+            Self::MlPerf => 600_000_000_000,
+        }
+    }
+
+    /// Samples in the one query of `offline`.
+    #[must_use]
+    pub const fn offline_samples(self) -> u64 {
+        match self {
+            Self::MlPerf => MLPERF_SAMPLES,
+        }
+    }
+
+    /// How much is to be measured in a scenario; `None` if the rules do not have it.
+    #[must_use]
+    pub fn requirement(self, scenario: Scenario) -> Option<Requirement> {
+        let percentile =
+            |percentile, queries| Requirement::Percentile { percentile, confidence: 0.99, queries };
+        match (self, scenario) {
+            (Self::MlPerf, Scenario::SingleStream) => Some(percentile(0.9, MLPERF_SAMPLES)),
+            (Self::MlPerf, Scenario::MultiStream | Scenario::Server) => {
+                Some(percentile(0.99, 270_336))
+            }
+            (Self::MlPerf, Scenario::Offline) => Some(Requirement::Samples(self.offline_samples())),
+            (Self::MlPerf, Scenario::ConstantRate | Scenario::ClosedLoop) => None,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+/*!
+The summary of a case: the metrics that most readers want to know first, in the order in which the
+terminal and the reports show them.
+*/
+
+use crate::quantity::{QUANTITIES, Shown};
+
+/// A metric of the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SummaryMetric {
+    /// Its name.
+    pub metric: &'static str,
+    /// The start of names of metrics the first of which stands in for it: of accuracies, whichever was asked
+    /// for.
+    pub or_first_of: Option<&'static str>,
+    /// The heading of its column.
+    pub heading: &'static str,
+    /// Where it is shown.
+    pub shown: Shown,
+}
+
+/// The metrics of the summary that are computed and are not quantities themselves.
+const COMPUTED: &[SummaryMetric] = &[
+    computed("latency.p50", "p50", Shown::at(10, 0)),
+    computed("latency.p90", "p90", Shown::at(11, 4)),
+    computed("latency.p99", "p99", Shown::at(12, 1)),
+    computed("throughput.samples", "throughput", Shown::at(20, 1)),
+    computed(
+        "energy.device-per-sample",
+        "device energy per sample",
+        Shown::at(40, 3).if_measured(),
+    ),
+    computed(
+        "energy.package-per-sample",
+        "processor energy per sample",
+        Shown::at(41, 3).if_measured(),
+    ),
+    SummaryMetric {
+        or_first_of: Some("accuracy."),
+        ..computed("accuracy.top1", "accuracy", Shown::at(50, 2))
+    },
+    computed("stability.changes", "steadiness", Shown::at(60, 5)),
+];
+
+const fn computed(metric: &'static str, heading: &'static str, shown: Shown) -> SummaryMetric {
+    SummaryMetric { metric, or_first_of: None, heading, shown }
+}
+
+/// The metric plugins that come with the tool; every other one is someone's own.
+const BUNDLED: &[&str] =
+    &["latency", "throughput", "memory", "energy", "accuracy", "startup", "stability", "scaling"];
+
+/// Returns whether a metric is of a plugin that comes with the tool.
+#[must_use]
+pub fn is_bundled(metric: &str) -> bool {
+    metric.split('.').next().is_some_and(|plugin| BUNDLED.contains(&plugin))
+}
+
+/// The metrics of the summary, from left to right.
+#[must_use]
+pub fn summary() -> Vec<SummaryMetric> {
+    let stated = QUANTITIES.iter().filter_map(|quantity| {
+        let (metric, shown) = quantity.metric?;
+        Some(computed(metric, quantity.heading, shown?))
+    });
+    let mut all: Vec<_> = COMPUTED.iter().copied().chain(stated).collect();
+    all.sort_by_key(|metric| metric.shown.order);
+    all
+}
+
+impl SummaryMetric {
+    /// The metric that is shown, among those that there are.
+    pub fn find<'a>(&self, metrics: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
+        let exact = metrics.clone().into_iter().find(|metric| *metric == self.metric);
+        exact.or_else(|| {
+            let start = self.or_first_of?;
+            metrics.into_iter().find(|metric| metric.starts_with(start))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_stand_in_their_order() {
+        let headings: Vec<_> = summary().iter().map(|metric| metric.heading).collect();
+        assert_eq!(
+            headings.join(", "),
+            "p50, p90, p99, throughput, peak memory, device memory, allocator's memory, device energy \
+             per sample, processor energy per sample, accuracy, steadiness"
+        );
+        let accuracy = summary().into_iter().find(|metric| metric.heading == "accuracy");
+        let accuracy = accuracy.expect("a metric");
+        assert_eq!(accuracy.find(["latency.p50", "accuracy.top5"]), Some("accuracy.top5"));
+        assert_eq!(accuracy.find(["accuracy.top5", "accuracy.top1"]), Some("accuracy.top1"));
+        assert_eq!(accuracy.find(["latency.p50"]), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! How the nouns of a record are written for people.
+
+use host_record::{
+    Conditions, DeviceStates, OutputParity, Placement, Quantity, RateSearch, Scheduling, Source,
+};
+
+use crate::humanise;
+
+/// A fact with its name.
+pub(crate) type Fact = (&'static str, String);
+
+/// A value of a quantity, with its unit.
+#[must_use]
+pub fn quantity(quantity: &Quantity, value: f64) -> String {
+    match quantity.unit {
+        // A plain whole number is a count, and any other a share.
+        "1" if matches!(quantity.source, Source::Whole(_)) => format!("{value:.0}"),
+        "1" => format!("{:.1} %", 100.0 * value),
+        "Hz" => format!("{} GHz", crate::significant(value / 1e9, 3)),
+        "°C" | "W" => format!("{} {}", crate::significant(value, 3), quantity.unit),
+        unit => humanise(value, unit),
+    }
+}
+
+/// The result of a search: `found: 412/s is fine, 430/s is too much; 9 measurements`.
+pub(crate) fn search(search: &RateSearch) -> String {
+    let fine = search.fine.map(|rate| format!("{} is fine", humanise(rate.get(), "1/s")));
+    let too_much =
+        search.too_much.map(|rate| format!("{} is too much", humanise(rate.get(), "1/s")));
+    let rates: Vec<_> = fine.into_iter().chain(too_much).collect();
+    let end = search.end.name().replace('-', " ");
+    let mut written = format!("{end}: {}; {} measurements", rates.join(", "), search.probes.len());
+    if search.rates.len() > 1 {
+        let rates: Vec<_> = search.rates.iter().map(|rate| humanise(rate.get(), "1/s")).collect();
+        written.push_str(&format!("; the processes found {}", rates.join(", ")));
+    }
+    written
+}
+
+/// Facts that are not numbers, from what a case was measured under.
+pub(crate) fn conditions(conditions: &Conditions) -> Vec<Fact> {
+    [
+        conditions.scheduling.as_ref().and_then(processors),
+        measured(&conditions.placement).and_then(operators),
+        measured(&conditions.device_state).and_then(slowed),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn measured<T, E>(found: &Option<Result<T, E>>) -> Option<&T> {
+    found.as_ref()?.as_ref().ok()
+}
+
+fn processors(scheduling: &Scheduling) -> Option<Fact> {
+    let pinned = if scheduling.pinned { "pinned" } else { "not pinned" };
+    let processors = scheduling.processors.as_ref()?;
+    Some(("processors", format!("{processors}, {pinned}")))
+}
+
+fn operators(placement: &Placement) -> Option<Fact> {
+    let total: u64 = placement.providers.iter().map(|share| share.time_ns).sum();
+    let shares: Vec<String> = placement
+        .providers
+        .iter()
+        .map(|share| {
+            let (provider, count) = (&share.provider, share.operators);
+            if placement.providers.len() == 1 {
+                return format!("{count} on {provider}");
+            }
+            let part = 100.0 * share.time_ns as f64 / total.max(1) as f64;
+            format!("{count} on {provider} ({part:.1} % of the time)")
+        })
+        .collect();
+    (!shares.is_empty()).then(|| ("where operators ran", shares.join(", ")))
+}
+
+/// What kept the device's clocks down, and how often.
+fn slowed(states: &DeviceStates) -> Option<Fact> {
+    let shares = states.slowed_by.as_ref()?.iter();
+    let shares: Vec<String> = shares
+        .map(|share| format!("{} in {} of {}", share.by.name(), share.looks, states.looks))
+        .collect();
+    let said = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
+    Some(("what slowed the device", said))
+}
+
+/// The figures of a comparison, as headings of columns.
+pub const PARITY_HEADINGS: [&str; 4] =
+    ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
+
+/// The figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
+/// apply is a dash.
+#[must_use]
+pub fn parity_figures(output: &OutputParity) -> [String; 4] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());
+    [
+        or_dash(output.max_absolute_error.map(|error| format!("{error:.1e}"))),
+        or_dash(output.max_relative_error.map(|error| format!("{error:.1e}"))),
+        or_dash(output.cosine.map(|cosine| format!("{cosine:.6}"))),
+        or_dash(output.top1.map(|share| format!("{:.1} %", 100.0 * share))),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use host_record::{Gap, GapKind, ProviderShare, SlowedBy, SlowedShare};
+
+    use super::*;
+
+    #[test]
+    fn facts_are_told_in_a_few_words() {
+        let share = |provider: &str, operators, time_ns| ProviderShare {
+            provider: provider.to_owned(),
+            operators,
+            time_ns,
+        };
+        let slowed = |by, looks| SlowedShare { by, looks };
+        let found = conditions(&Conditions {
+            placement: Some(Ok(Placement {
+                wanted: vec!["Gpu".to_owned()],
+                providers: vec![share("Gpu", 120, 900), share("Cpu", 3, 100)],
+                elsewhere: Vec::new(),
+            })),
+            device_state: Some(Ok(DeviceStates {
+                looks: 40,
+                slowed_by: Some(vec![slowed(SlowedBy::Power, 3), slowed(SlowedBy::Heat, 1)]),
+                ..DeviceStates::of(1000, 5, &[])
+            })),
+            ..Conditions::default()
+        });
+        let facts: Vec<_> = found.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        assert_eq!(
+            facts,
+            [
+                (
+                    "where operators ran",
+                    "120 on Gpu (90.0 % of the time), 3 on Cpu (10.0 % of the time)"
+                ),
+                ("what slowed the device", "power in 3 of 40, heat in 1 of 40"),
+            ]
+        );
+    }
+
+    #[test]
+    fn gaps_and_old_records_say_nothing() {
+        assert_eq!(conditions(&Conditions::default()), []);
+        let gap = Gap { kind: GapKind::NotMeasured, reason: "x".to_owned() };
+        let gaps = Conditions { placement: Some(Err(gap)), ..Conditions::default() };
+        assert_eq!(conditions(&gaps), []);
+    }
+
+    #[test]
+    fn quantities_are_written_with_their_units() {
+        let written = |id: &str, value| {
+            let found = Quantity::named(id).expect("a quantity");
+            quantity(found, value).replace('\u{202f}', " ")
+        };
+        assert_eq!(written("minor-faults", 140.0), "140");
+        assert_eq!(written("device-utilisation", 0.931), "93.1 %");
+        assert_eq!(written("frequency-start", 3.4e9), "3.40 GHz");
+        assert_eq!(written("device-temperature", 54.0), "54.0 °C");
+        assert_eq!(written("peak-memory", f64::from(3 << 20)), "3.00 MiB");
+    }
+
+    #[test]
+    fn outputs_are_compared_with_all_figures() {
+        let output = |figures: [Option<f64>; 4]| OutputParity {
+            name: "a".to_owned(),
+            values: 40,
+            beyond: 0,
+            max_absolute_error: figures[0],
+            max_relative_error: figures[1],
+            cosine: figures[2],
+            top1: figures[3],
+        };
+        let all = output([Some(0.00012), Some(0.0034), Some(0.9999995), Some(0.995)]);
+        assert_eq!(parity_figures(&all), ["1.2e-4", "3.4e-3", "1.000000", "99.5 %"]);
+        let one = output([Some(0.0), None, None, None]);
+        assert_eq!(parity_figures(&one), ["0.0e0", "—", "—", "—"]);
+    }
+}
