@@ -5,9 +5,9 @@ Each [`Check`] states what was seen before it says what that means. What the mac
 is [`Standing::Unknown`], with the reason; silence is never taken for good news.
 */
 
+use host_experiment::{Machine, Power};
 use serde::Serialize;
 
-use crate::platform::{Machine, Power};
 use crate::units;
 
 /// What a check found.

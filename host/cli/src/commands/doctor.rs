@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use host_experiment::{Machine, Settings, install_command, worker_file_name};
 use host_record::{Cell, Table};
 use host_registry::Registry;
 use host_runtime::Standing as RuntimeStanding;
@@ -10,12 +11,10 @@ use serde_json::json;
 use crate::doctor::{Check, Standing, examine};
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::platform::{self, Machine};
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::style::Palette;
 use crate::summary::wrapped;
-use crate::{runtimes, units};
+use crate::units;
 
 const INSTALLATION: &str = "installation";
 
@@ -35,7 +34,7 @@ pub(crate) fn doctor(settings: &Settings, printer: &Printer) -> Result<Exit> {
 
 fn worker(settings: &Settings) -> Check {
     const NAME: &str = "worker";
-    let name = platform::worker_file_name();
+    let name = worker_file_name();
     let path = settings.executable_folder().map(|folder| folder.join(&name));
     match path {
         Some(path) if path.is_file() => Check::ok(INSTALLATION, NAME, path.display().to_string()),
@@ -78,8 +77,8 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
     const NAME: &str = "runtime";
     let known = match settings.runtimes(registry) {
         Ok(known) => known,
-        Err(failure) => {
-            let check = Check::ok(INSTALLATION, NAME, failure.to_string());
+        Err(error) => {
+            let check = Check::ok(INSTALLATION, NAME, error.to_string());
             return vec![
                 check.advise("correct --runtime; `host runtimes list` shows who takes one"),
             ];
@@ -96,13 +95,13 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
                 Check::ok(INSTALLATION, NAME, evidence)
             }
             Ok(Some(RuntimeStanding::Missing { reason })) if need.optional => {
-                let command = runtimes::install_command(id);
+                let command = install_command(id);
                 let evidence = format!("{title} {reason}, and is optional ({command})");
                 Check::ok(INSTALLATION, NAME, evidence)
             }
             Ok(Some(RuntimeStanding::Missing { reason } | RuntimeStanding::Damaged { reason })) => {
                 let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
-                check.advise(runtimes::install_command(id))
+                check.advise(install_command(id))
             }
             // It is no fault of this machine's that the backend is for another.
             Ok(Some(RuntimeStanding::Unavailable { reason })) => {
@@ -111,7 +110,7 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
             Ok(None) => return None,
             Err(error) => {
                 let check = Check::ok(INSTALLATION, NAME, error.to_string());
-                check.advise(error.help().unwrap_or_else(|| runtimes::install_command(id)))
+                check.advise(error.help().unwrap_or_else(|| install_command(id)))
             }
         })
     };

@@ -1,16 +1,16 @@
 //! `host plan`: what a run would do.
 
+use host_experiment::{Interrupt, Planned, Settings};
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseKey, Cell, Table};
-use host_run::Interrupt;
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ManifestArgument};
+use crate::commands::manifest_of;
 use crate::exit::Exit;
-use crate::experiment::{self, Checked, Draft, describe_backends};
 use crate::failure::Result;
+use crate::notices::Console;
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::{table, units, visible};
 
 /// Cases that are shown at most to a person, and are written at a time to a machine.
@@ -21,11 +21,9 @@ pub(crate) fn plan(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let checked = Draft::read(&arguments.manifest)?.check(settings, printer)?;
-    let Checked { manifest, files, backends, .. } = checked;
-    let runner = experiment::runner_for(settings, &backends)?;
-    let described = describe_backends(&backends, &runner, &Interrupt::new());
-    let plan = manifest.plan(files, described.facts)?;
+    let draft = manifest_of(&arguments.manifest)?;
+    let checked = draft.check(settings, &mut Console::new(printer))?;
+    let Planned { manifest, plan } = checked.plan(settings, &Interrupt::new())?;
     match printer.format() {
         Format::Human => human(&plan, printer),
         Format::Json => json(&manifest.experiment.name, &plan, printer),

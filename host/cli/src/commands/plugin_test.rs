@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use host_experiment::Settings;
 use host_record::{Cell, Table};
 use host_registry::{NativePlugin, Places, Registry, Search};
 use host_run::Interrupt;
@@ -20,9 +21,8 @@ use crate::arguments::Format;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::style::Palette;
-use crate::{experiment, platform, runtimes, summary};
+use crate::summary;
 
 /// The file in a plugin's folder that the checks are made with where no other is named.
 const OWN_FIXTURE: &str = "fixture.toml";
@@ -169,7 +169,7 @@ fn runtime(
     if let Some(Standing::Ready(ready)) = standing {
         return Ok(Some(ready.path));
     }
-    match runtimes::missing(plugin, standing.as_ref()) {
+    match host_experiment::missing(plugin, standing.as_ref()) {
         Some(missing) if !need.optional => Err(Failure::new(Exit::Plugin, missing)),
         _ => Ok(None),
     }
@@ -186,7 +186,7 @@ fn see_that_it_has_a_device(
     use host_record::Failure::{
         MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
     };
-    let mut runner = experiment::runner(settings)?;
+    let mut runner = host_experiment::runner(settings)?;
     let runtime = runtime.map(|path| (plugin.library.clone(), path.to_owned()));
     runner.runtimes.extend(runtime);
     let why = match runner.describe(&plugin.library, None, &Interrupt::new()) {
@@ -200,7 +200,7 @@ fn see_that_it_has_a_device(
             | MissingSymbol { .. }
             | MissingLibrary { .. }
             | RefusedVersion { .. }) => Some(failure.to_string()),
-            _ => experiment::nothing_found(&error),
+            _ => host_experiment::nothing_found(&error),
         },
     };
     let id = &plugin.metadata.id;
@@ -234,7 +234,7 @@ fn device_of(fixture: &Path) -> Option<String> {
 
 /// The program that makes the checks.
 fn program(settings: &Settings) -> Result<PathBuf> {
-    let name = platform::testkit_file_name();
+    let name = host_experiment::testkit_file_name();
     let program = settings.executable_folder().map(|folder| folder.join(&name));
     program.filter(|program| program.is_file()).ok_or_else(|| {
         Failure::new(Exit::Failure, format!("{name} is not beside the executable of host"))

@@ -1,5 +1,6 @@
 //! `host plugins`.
 
+use host_experiment::{Settings, install_command, missing, paths, runner, sandbox, see};
 use host_record::{Cell, Table};
 use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
 use host_runtime::{Runtimes, Standing};
@@ -11,8 +12,7 @@ use crate::commands::{devices, plugin_test};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
-use crate::settings::Settings;
-use crate::{experiment, guests, runtimes, table};
+use crate::table;
 
 pub(crate) fn plugins(
     command: &PluginsCommand,
@@ -50,7 +50,7 @@ fn list(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let sandbox = guests::sandbox()?;
+    let sandbox = sandbox()?;
     let mut problems: Vec<(String, String)> =
         registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
     let mut entries: Vec<Entry> =
@@ -63,11 +63,11 @@ fn list(
             |reason: &str| format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
         match runtimes.find(plugin) {
             Ok(Some(Standing::Missing { reason })) => {
-                let problem = (text(&reason), runtimes::install_command(id));
+                let problem = (text(&reason), install_command(id));
                 if need.optional { &mut optional } else { &mut problems }.push(problem);
             }
             Ok(Some(Standing::Damaged { reason })) => {
-                problems.push((text(&reason), runtimes::install_command(id)));
+                problems.push((text(&reason), install_command(id)));
             }
             Ok(Some(Standing::Unavailable { reason })) => elsewhere.push(text(&reason)),
             Ok(Some(Standing::Ready(_)) | None) => {}
@@ -224,7 +224,7 @@ fn info(
 ) -> Result<Exit> {
     let natives: Vec<_> =
         registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
-    let sandbox = guests::sandbox()?;
+    let sandbox = sandbox()?;
     let mut documents = Vec::new();
     for plugin in &natives {
         let mut facts = native_facts(plugin, registry);
@@ -284,9 +284,9 @@ fn info(
         printer.show("\n");
     }
     if !natives.is_empty() {
-        let mut runner = experiment::runner(settings)?;
-        runner.runtimes = runtimes::paths(runtimes, registry);
-        devices::show(&devices::see(&[id], registry, runtimes, &runner), printer);
+        let mut runner = runner(settings)?;
+        runner.runtimes = paths(runtimes, registry);
+        devices::show(&see(&[id], registry, runtimes, &runner), printer);
     }
     Ok(Exit::Success)
 }
@@ -353,7 +353,7 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> Facts {
             Err(error) => facts.push(("runtime-path", json!(error.to_string()))),
         },
         Ok(standing) => {
-            let missing = runtimes::missing(plugin, standing.as_ref());
+            let missing = missing(plugin, standing.as_ref());
             facts.extend(missing.map(|missing| ("runtime-missing", json!(missing))));
         }
         Err(error) => facts.push(("runtime-missing", json!(error.to_string()))),

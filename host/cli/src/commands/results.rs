@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_experiment::{RecomputeOptions, Settings};
 use host_store::{
     Answer, DamagedRun, Database, ExportFormat, Flaw, ResultsFolder, RunEntry, RunFolder,
     StoreError, SyncReport, Synced, export, list_table,
@@ -15,13 +16,12 @@ use crate::commands::recompute::recompute;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::summary::Summary;
 use crate::table::{self, Column};
 use crate::{units, visible};
 
 /// How long to wait for another process that has the database open.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn results(
     command: &ResultsCommand,
@@ -40,7 +40,8 @@ pub(crate) fn results(
         ResultsCommand::Export { run, to, view } => write(&results.find(run)?, view, to, printer),
         ResultsCommand::Sync { rebuild } => sync(&results, *rebuild, printer),
         ResultsCommand::Recompute { run, metrics, dry_run } => {
-            recompute(&results.find(run)?, metrics, *dry_run, settings, printer)
+            let options = RecomputeOptions { metrics: metrics.clone(), dry_run: *dry_run };
+            recompute(&results.find(run)?, &options, settings, printer)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use host_experiment::{Settings, install, install_command, naming};
 use host_record::{Cell, RuntimeOrigin, Table};
 use host_registry::{NativePlugin, Registry, RuntimeLock};
 use host_runtime::{Flaw, RuntimeError, Runtimes, Standing, platform_name, unavailable};
@@ -11,9 +12,9 @@ use serde_json::json;
 use crate::arguments::RuntimesCommand;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::notices::Console;
 use crate::printer::Printer;
-use crate::runtimes::{Watch, install, install_command, naming};
-use crate::settings::Settings;
+use crate::runtimes::Watch;
 use crate::{table, units};
 
 pub(crate) fn runtimes(
@@ -317,7 +318,7 @@ fn install_all(
         .map(|id| taker(id, registry).ok_or_else(|| unknown(id, registry)))
         .collect::<Result<Vec<_>>>()?;
     for plugin in plugins {
-        install(runtimes, plugin, printer)?;
+        install(runtimes, plugin, &mut Console::new(printer))?;
     }
     Ok(Exit::Success)
 }

@@ -8,6 +8,7 @@ file is lost that it would read, what it said before stays.
 */
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::rc::Rc;
 
 use host_record::{CaseKey, MetricValue, Outcome, Views};
@@ -15,12 +16,12 @@ use host_store::{CaseFile, LostFile, ResultRecord, RunFolder, RunViews};
 use host_wasm::Sandbox;
 use serde_json::Value;
 
-use crate::failure::Result;
+use crate::error::Result;
 use crate::guests::Guest;
 
 /// What is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// What has not been computed by this build of its plugin.
     Missing,
     /// Everything.
@@ -28,32 +29,57 @@ pub(crate) enum Extent {
 }
 
 /// What became of one metric for one case.
-pub(crate) struct Computed {
-    pub(crate) key: CaseKey,
+pub struct Computed {
+    /// The case's coordinates.
+    pub key: CaseKey,
     /// Whether the metric is one over the run, which fails for all cases at once.
-    pub(crate) is_over_run: bool,
+    pub is_over_run: bool,
     /// What the plugin says now.
-    pub(crate) now: ResultRecord,
+    pub now: ResultRecord,
     /// What was said before.
-    pub(crate) before: Option<ResultRecord>,
-    pub(crate) state: State,
+    pub before: Option<ResultRecord>,
+    /// How that relates to what was said before.
+    pub state: State,
 }
 
 /// How what is said now relates to what was said before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// Nothing was said before.
     New,
     /// It takes the place of what was said before.
     Replaced,
     /// The same, by the same build of the plugin.
     Unchanged,
-    /// What was said before stays, and why.
-    Kept(String),
+    /// What was said before stays.
+    Kept(KeptReason),
+}
+
+/// Why a value stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeptReason {
+    /// The plugin failed.
+    Failed(String),
+    /// The file is lost that holds these columns.
+    Lost(Vec<String>),
+}
+
+impl fmt::Display for KeptReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => formatter.write_str(error),
+            Self::Lost(columns) => {
+                let names: Vec<_> = columns.iter().map(|name| format!("`{name}`")).collect();
+                write!(formatter, "the file with {} is lost", names.join(", "))
+            }
+        }
+    }
 }
 
 impl State {
-    pub(crate) fn name(&self) -> &'static str {
+    /// The word for it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         match self {
             Self::New => "new",
             Self::Replaced => "replaced",
@@ -65,23 +91,18 @@ impl State {
 
 impl Computed {
     /// Whether what is said now is to be recorded.
-    pub(crate) fn is_news(&self) -> bool {
+    #[must_use]
+    pub fn is_news(&self) -> bool {
         matches!(self.state, State::New | State::Replaced)
-    }
-
-    /// Why the plugin failed, in a sentence, where it did.
-    pub(crate) fn failure(&self) -> Option<String> {
-        let error = self.now.error.as_ref()?;
-        let id = &self.now.plugin.id;
-        Some(match self.is_over_run {
-            true => format!("metric `{id}` has no values: {error}"),
-            false => format!("metric `{id}` has no value for {}: {error}", self.key),
-        })
     }
 }
 
 /// Computes metrics, and tells of each case as soon as it is done. `lost` are the run's lost files.
-pub(crate) fn compute(
+///
+/// # Errors
+///
+/// If the run folder cannot be read, or whatever `told` says.
+pub fn compute(
     sandbox: &Sandbox,
     guests: &[Guest],
     folder: &RunFolder,
@@ -129,7 +150,7 @@ pub(crate) fn compute(
     let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
     for guest in over_run {
         let values = sandbox.compute_run(&guest.plugin, Rc::clone(&views), &guest.options);
-        let mut values: std::result::Result<BTreeMap<String, Vec<MetricValue>>, String> =
+        let mut values: Result<BTreeMap<String, Vec<MetricValue>>, String> =
             values.map_err(|error| error.to_string());
         for (case, key) in &finished {
             // The sandbox has seen to it that each finished case has its values.
@@ -169,7 +190,7 @@ impl Before {
         case: &str,
         key: &CaseKey,
         guest: &Guest,
-        values: std::result::Result<Vec<MetricValue>, String>,
+        values: Result<Vec<MetricValue>, String>,
         lost: &[&String],
     ) -> Computed {
         let before = self.0.remove(&Self::key(case, guest));
@@ -182,10 +203,11 @@ impl Before {
             Err(error) => ResultRecord::failed(case, identity, options, error),
         };
         let state = match (&before, &now.error) {
-            (Some(_), Some(error)) if is_worth_keeping => State::Kept(error.clone()),
+            (Some(_), Some(error)) if is_worth_keeping => {
+                State::Kept(KeptReason::Failed(error.clone()))
+            }
             (Some(_), None) if is_worth_keeping && !lost.is_empty() => {
-                let names: Vec<_> = lost.iter().map(|name| format!("`{name}`")).collect();
-                State::Kept(format!("the file with {} is lost", names.join(", ")))
+                State::Kept(KeptReason::Lost(lost.iter().map(|name| (*name).clone()).collect()))
             }
             (Some(before), _) if says_the_same(before, &now) => State::Unchanged,
             (Some(_), _) => State::Replaced,

@@ -7,44 +7,10 @@ another machine. Whatever is not there is `None`; nothing is guessed. On other s
 */
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io, thread};
 
 use host_record::processors_of_list;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
-/// Columns of the terminal that standard output or standard error is connected to.
-pub(crate) fn terminal_width() -> Option<usize> {
-    let columns = |fd: std::os::fd::BorrowedFd<'_>| {
-        let size = rustix::termios::tcgetwinsize(fd).ok()?;
-        (size.ws_col > 0).then_some(usize::from(size.ws_col))
-    };
-    use std::os::fd::AsFd as _;
-    columns(std::io::stdout().as_fd()).or_else(|| columns(std::io::stderr().as_fd()))
-}
-
-/// Calls `handle`, on a thread of its own, each time somebody asks this process to end: with
-/// SIGINT, as Ctrl-C does, SIGTERM or SIGHUP. Those that it was started to ignore stay ignored, as
-/// `nohup` asks for SIGHUP.
-///
-/// # Errors
-///
-/// Where the system does not let the process listen.
-pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let heard =
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = Signals::new(heard)?;
-    let listen = move || {
-        for _ in signals.forever() {
-            handle();
-        }
-    };
-    thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
-}
 
 /// The user's cache folder of this program, by the XDG base directory specification.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
@@ -57,53 +23,62 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Name of the executable that checks backends.
-pub(crate) fn testkit_file_name() -> String {
+#[must_use]
+pub fn testkit_file_name() -> String {
     format!("plugin-testkit{}", std::env::consts::EXE_SUFFIX)
 }
 
 /// Name of the worker's executable.
-pub(crate) fn worker_file_name() -> String {
+#[must_use]
+pub fn worker_file_name() -> String {
     format!("host-worker{}", std::env::consts::EXE_SUFFIX)
 }
 
 /// Memory in use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) total: u64,
-    pub(crate) available: u64,
-    pub(crate) swap_total: u64,
-    pub(crate) swap_free: u64,
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What can still be had without swapping.
+    pub available: u64,
+    /// Swap space.
+    pub swap_total: u64,
+    /// Swap space that is free.
+    pub swap_free: u64,
 }
 
 /// Shares of processor time since the machine started.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Stolen {
+pub struct Stolen {
     /// Share that the hypervisor gave to other machines, from 0 to 1.
-    pub(crate) share: f64,
+    pub share: f64,
 }
 
 /// What feeds the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Power {
+pub enum Power {
+    /// It has no battery.
     NoBattery,
+    /// The mains.
     Mains,
+    /// Its battery.
     Battery,
 }
 
 /// A machine, by its files.
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
+pub struct Machine {
     root: PathBuf,
 }
 
 impl Machine {
     /// This machine.
-    pub(crate) fn this() -> Self {
+    pub fn this() -> Self {
         Self::at("/")
     }
 
     /// The machine whose `/proc` and `/sys` lie below `root`.
-    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
@@ -141,7 +116,7 @@ impl Machine {
     }
 
     /// Number of processors that the scheduler uses.
-    pub(crate) fn processor_count(&self) -> Option<usize> {
+    pub fn processor_count(&self) -> Option<usize> {
         let online = self.text("/sys/devices/system/cpu/online")?;
         let mut count = 0;
         for range in online.split(',') {
@@ -152,13 +127,13 @@ impl Machine {
     }
 
     /// The processors that this process may use.
-    pub(crate) fn allowed_processors(&self) -> Option<Vec<u32>> {
+    pub fn allowed_processors(&self) -> Option<Vec<u32>> {
         let status = self.text("/proc/self/status")?;
         processors_of_list(field(&status, "Cpus_allowed_list:")?)
     }
 
     /// The least nice value that this process may give itself or others of its own.
-    pub(crate) fn least_nice(&self) -> Option<i32> {
+    pub fn least_nice(&self) -> Option<i32> {
         /// Bit of `CAP_SYS_NICE` in a set of capabilities: capabilities(7).
         const MAY_BE_LESS_NICE: u32 = 23;
         let status = self.text("/proc/self/status")?;
@@ -178,12 +153,12 @@ impl Machine {
     }
 
     /// The different frequency governors in use.
-    pub(crate) fn governors(&self) -> BTreeSet<String> {
+    pub fn governors(&self) -> BTreeSet<String> {
         self.per_processor("cpufreq/scaling_governor").into_iter().collect()
     }
 
     /// Whether frequencies above the nominal one are allowed, and the file that says so.
-    pub(crate) fn turbo(&self) -> Option<(bool, &'static str)> {
+    pub fn turbo(&self) -> Option<(bool, &'static str)> {
         const INTEL: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
         const OTHER: &str = "/sys/devices/system/cpu/cpufreq/boost";
         if let Some(off) = self.number::<u8>(INTEL) {
@@ -193,18 +168,18 @@ impl Machine {
     }
 
     /// Whether two hardware threads share a core.
-    pub(crate) fn multithreading(&self) -> Option<bool> {
+    pub fn multithreading(&self) -> Option<bool> {
         Some(self.number::<u8>("/sys/devices/system/cpu/smt/active")? != 0)
     }
 
     /// Average number of processes that ran or wanted to, over one minute.
-    pub(crate) fn load(&self) -> Option<f64> {
+    pub fn load(&self) -> Option<f64> {
         self.text("/proc/loadavg")?.split_whitespace().next()?.parse().ok()
     }
 
     /// Share of the last ten seconds in which something waited for `resource` (`cpu`, `memory`,
     /// `io`), in percent.
-    pub(crate) fn pressure(&self, resource: &str) -> Option<f64> {
+    pub fn pressure(&self, resource: &str) -> Option<f64> {
         let text = self.text(&format!("/proc/pressure/{resource}"))?;
         let some = text.lines().find(|line| line.starts_with("some"))?;
         let average = some.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
@@ -212,7 +187,7 @@ impl Machine {
     }
 
     /// Memory and swap.
-    pub(crate) fn memory(&self) -> Option<Memory> {
+    pub fn memory(&self) -> Option<Memory> {
         let text = self.text("/proc/meminfo")?;
         let kibibytes = |name| {
             let value = field(&text, name)?;
@@ -227,7 +202,7 @@ impl Machine {
     }
 
     /// Whether a hypervisor runs this machine; its name where it is known.
-    pub(crate) fn hypervisor(&self) -> Option<Option<String>> {
+    pub fn hypervisor(&self) -> Option<Option<String>> {
         let processors = self.text("/proc/cpuinfo")?;
         let flags = processors.lines().find(|line| line.starts_with("flags"));
         let vendor = self.text("/sys/class/dmi/id/sys_vendor");
@@ -251,7 +226,7 @@ impl Machine {
     }
 
     /// Processor time that the hypervisor gave to others.
-    pub(crate) fn stolen(&self) -> Option<Stolen> {
+    pub fn stolen(&self) -> Option<Stolen> {
         let text = self.text("/proc/stat")?;
         let times: Vec<f64> =
             field(&text, "cpu ")?.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -263,7 +238,7 @@ impl Machine {
     }
 
     /// What feeds the machine; nothing where the system does not say.
-    pub(crate) fn power(&self) -> Option<Power> {
+    pub fn power(&self) -> Option<Power> {
         const FOLDER: &str = "/sys/class/power_supply";
         if !self.path(FOLDER).is_dir() {
             return None;
@@ -292,7 +267,7 @@ impl Machine {
     }
 
     /// How often processors have slowed down because of heat since the machine started.
-    pub(crate) fn throttled(&self) -> Option<u64> {
+    pub fn throttled(&self) -> Option<u64> {
         let counts: Vec<u64> = ["core_throttle_count", "package_throttle_count"]
             .iter()
             .flat_map(|file| self.per_processor(&format!("thermal_throttle/{file}")))
@@ -302,7 +277,7 @@ impl Machine {
     }
 
     /// The processor's counters of energy by name, and whether this process may read each.
-    pub(crate) fn energy_counters(&self) -> Vec<(String, bool)> {
+    pub fn energy_counters(&self) -> Vec<(String, bool)> {
         const FOLDER: &str = "/sys/class/powercap";
         let zones = self.names(FOLDER, "intel-rapl:");
         let counter = |zone: &String| {
@@ -313,7 +288,7 @@ impl Machine {
     }
 
     /// What the kernel reads the time from, and what else it could.
-    pub(crate) fn clock_source(&self) -> Option<(String, String)> {
+    pub fn clock_source(&self) -> Option<(String, String)> {
         const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";
         let current = self.text(&format!("{FOLDER}/current_clocksource"))?;
         let available = self.text(&format!("{FOLDER}/available_clocksource"));
@@ -322,7 +297,7 @@ impl Machine {
 
     /// The smallest number of processors' worth of time that a control group grants this process;
     /// infinite where none limits it.
-    pub(crate) fn processor_quota(&self) -> Option<f64> {
+    pub fn processor_quota(&self) -> Option<f64> {
         let groups = self.text("/proc/self/cgroup")?;
         let mut quota: Option<f64> = None;
         let mut limit = |value: f64| quota = Some(quota.map_or(value, |known| known.min(value)));
@@ -350,7 +325,7 @@ impl Machine {
     }
 
     /// Whether the kernel moves pages between memory nodes by itself, and the number of nodes.
-    pub(crate) fn memory_nodes(&self) -> Option<(usize, bool)> {
+    pub fn memory_nodes(&self) -> Option<(usize, bool)> {
         let nodes = self.names("/sys/devices/system/node", "node").len();
         let balancing = self.number::<u8>("/proc/sys/kernel/numa_balancing").unwrap_or(0) != 0;
         (nodes > 0).then_some((nodes, balancing))
