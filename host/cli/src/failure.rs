@@ -191,7 +191,9 @@ impl From<ExperimentError> for Failure {
                 let exit = if is_of_plugins { Exit::Plugin } else { Exit::Manifest };
                 Self { exit, ..Self::manifest(&errors, &name, &text) }
             }
-            ExperimentError::Registry(error) => error.into(),
+            ExperimentError::Registry(error) | ExperimentError::MissingPlugin { error, .. } => {
+                error.into()
+            }
             ExperimentError::Runtime(error) => error.into(),
             ExperimentError::Store(error) => error.into(),
             ExperimentError::InterruptedInstallation(error) => {
@@ -201,12 +203,20 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Utf16 { .. } | ExperimentError::FolderName { .. } => {
                 failure(Exit::Manifest)
             }
-            ExperimentError::NoBackend | ExperimentError::Guest(_) => failure(Exit::Plugin),
+            ExperimentError::NoBackend
+            | ExperimentError::Guest(_)
+            | ExperimentError::NothingInstalled { .. }
+            | ExperimentError::NoRuntime { .. }
+            | ExperimentError::NotAPlugin { .. }
+            | ExperimentError::BrokenPlugin(_)
+            | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
             ExperimentError::RuntimeNotTaken { .. } => failure(Exit::Usage),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
+            ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Interrupted => failure(Exit::Interrupted),
             ExperimentError::NoWorker { .. }
+            | ExperimentError::NoTestkit { .. }
             | ExperimentError::Changed { .. }
             | ExperimentError::NotKept { .. } => failure(Exit::Failure),
         }
@@ -219,6 +229,7 @@ fn words(hint: &Hint) -> String {
         Hint::StartManifest => "`host init` writes one to start from".into(),
         Hint::ListPlugins => "`host plugins list` shows what is installed".into(),
         Hint::ListRuntimes => "`host runtimes list` shows the plugins that do".into(),
+        Hint::ListInstalledRuntimes => "`host runtimes list` shows what is installed".into(),
         Hint::CheckInstallation => {
             "install the two together; `host doctor` checks the installation".into()
         }

@@ -16,7 +16,6 @@ measuring, no statistics and no SQL, and it never loads a native plugin: workers
 pub mod arguments;
 mod axes;
 mod commands;
-mod doctor;
 pub mod exit;
 mod failure;
 mod notices;
@@ -27,7 +26,6 @@ mod style;
 mod summary;
 mod table;
 mod terminal;
-mod units;
 mod visible;
 
 use clap::Parser as _;
@@ -36,6 +34,8 @@ use host_experiment::Settings;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+pub(crate) use host_experiment::units;
 
 use crate::arguments::{Arguments, Command, GlobalArguments};
 use crate::exit::Exit;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use host_manifest::ManifestErrors;
 use host_record::{CaseKey, PluginIdentity};
-use host_registry::RegistryError;
+use host_registry::{Problem, RegistryError};
 use host_run::RunError;
 use host_runtime::RuntimeError;
 use host_store::StoreError;
@@ -76,9 +76,66 @@ pub enum Error {
     /// A native plugin is missing, broken or not trusted.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// No plugin has the id that was asked about.
+    #[error("{error}")]
+    MissingPlugin {
+        /// Why.
+        error: RegistryError,
+        /// Files that are named like it and cannot be loaded, with the reason.
+        broken: Vec<String>,
+    },
     /// A vendor's runtime cannot be found or installed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// Nothing can be installed for a plugin on this machine, so that nothing is installed.
+    #[error("nothing is installed for `{id}`: its runtime `{name}` {reason}")]
+    NothingInstalled {
+        /// The plugin's id.
+        id: String,
+        /// The name of its runtime.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The runtime is missing that a plugin cannot do without.
+    #[error("{reason}")]
+    NoRuntime {
+        /// Why, with what installs it.
+        reason: String,
+    },
+    /// The path is not that of a plugin's folder.
+    #[error("{target} is not a plugin: {}", if *is_folder { "it has no plugin.toml" } else { "there is no such folder" })]
+    NotAPlugin {
+        /// The path.
+        target: String,
+        /// Whether it is a folder.
+        is_folder: bool,
+    },
+    /// A plugin's folder has something wrong with it.
+    #[error("{0}")]
+    BrokenPlugin(Problem),
+    /// The conformance suite could not check a plugin.
+    #[error("`{id}` could not be checked: {reason}")]
+    NotChecked {
+        /// The plugin's id.
+        id: String,
+        /// Why.
+        reason: String,
+    },
+    /// The conformance suite is not where it is looked for.
+    #[error("{name} is not beside the executable of host")]
+    NoTestkit {
+        /// The name of its executable.
+        name: String,
+    },
+    /// The conformance suite is of another version.
+    #[error("plugin-testkit wrote a line that is not a check: {line}")]
+    NotACheck {
+        /// The line.
+        line: String,
+        /// Why it cannot be read.
+        source: serde_json::Error,
+    },
     /// A run folder or the database cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -174,6 +231,8 @@ pub enum Hint {
     ListPlugins,
     /// See which plugins take a runtime.
     ListRuntimes,
+    /// See which runtimes are installed.
+    ListInstalledRuntimes,
     /// Check the installation.
     CheckInstallation,
     /// Resume the run, once the reason is mended.
@@ -205,8 +264,11 @@ impl Error {
             Self::NoBackend => Some(Hint::ListPlugins),
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
             Self::RuntimeNotTaken { .. } => Some(Hint::ListRuntimes),
+            Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
             Self::NoWorker { .. } => Some(Hint::CheckInstallation),
-            Self::Registry(error) => error.help().map(Hint::Text),
+            Self::Registry(error) | Self::MissingPlugin { error, .. } => {
+                error.help().map(Hint::Text)
+            }
             Self::Runtime(error) | Self::InterruptedInstallation(error) => {
                 error.help().map(Hint::Text)
             }
@@ -217,7 +279,20 @@ impl Error {
             Self::NotKept { run, results, .. } => {
                 Some(Hint::Resume { run: run.clone(), results: results.clone() })
             }
+            Self::NotAPlugin { .. } => text(
+                "a plugin is a folder with plugin.toml and the library that it names; one that is \
+                 installed can be named by its id",
+            ),
+            Self::BrokenPlugin(problem) => Some(Hint::Text(problem.help())),
+            Self::NoTestkit { .. } => {
+                text("install the two together, or build it with `cargo build -p plugin-testkit`")
+            }
+            Self::NotACheck { .. } => {
+                text("host and plugin-testkit must be of one version: install the two together")
+            }
             Self::Manifest { .. }
+            | Self::NoRuntime { .. }
+            | Self::NotChecked { .. }
             | Self::Sandbox(_)
             | Self::Io { .. }
             | Self::Interrupted

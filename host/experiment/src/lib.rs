@@ -17,6 +17,7 @@ person reaches an [`Observer`] as a [`Notice`] or as [`Progress`].
 | compare | [`compare()`] |
 | recommend | [`recommend`] |
 | report | [`report`] |
+| look at the machine | [`examine`], [`devices()`] |
 
 [`RunResults`] is what a run folder says, read back. [`Settings`] are the folders and the plugins that a
 caller works with. Native plugins are never loaded here: workers do that, one process for each case.
@@ -25,18 +26,23 @@ caller works with. Native plugins are never loaded here: workers do that, one pr
 mod backends;
 mod compare;
 mod compute;
+mod conformance;
 mod devices;
+mod doctor;
 mod draft;
 mod error;
 mod guests;
 mod observer;
 mod platform;
+mod plugins;
 mod programs;
 mod recompute;
 mod results;
 mod run;
+mod runtime_list;
 mod runtimes;
 mod settings;
+pub mod units;
 
 pub use backends::{describe, nothing_found, runner};
 pub use compare::{
@@ -44,18 +50,24 @@ pub use compare::{
     compare,
 };
 pub use compute::{Computed, Extent, KeptReason, State, compute};
+pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
 pub use devices::{Seen, devices, see};
+pub use doctor::{Check, Standing, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestProblem, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use host_record::Recommendation;
 pub use host_run::Interrupt;
 pub use observer::{Notice, Observer, Progress, Silent};
-pub use platform::{Machine, Memory, Power, Stolen, testkit_file_name, worker_file_name};
+pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
 pub use run::{
     GuestFailure, Ran, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
+};
+pub use runtime_list::{
+    NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
+    list_runtimes, not_taken, owners, taker,
 };
 pub use runtimes::{explained, install, install_command, missing, naming, paths};
 pub use settings::Settings;

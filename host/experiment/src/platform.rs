@@ -23,40 +23,38 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Name of the executable that checks backends.
-#[must_use]
-pub fn testkit_file_name() -> String {
+pub(crate) fn testkit_file_name() -> String {
     format!("plugin-testkit{}", std::env::consts::EXE_SUFFIX)
 }
 
 /// Name of the worker's executable.
-#[must_use]
-pub fn worker_file_name() -> String {
+pub(crate) fn worker_file_name() -> String {
     format!("host-worker{}", std::env::consts::EXE_SUFFIX)
 }
 
 /// Memory in use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// All of it.
-    pub total: u64,
+    pub(crate) total: u64,
     /// What can still be had without swapping.
-    pub available: u64,
+    pub(crate) available: u64,
     /// Swap space.
-    pub swap_total: u64,
+    pub(crate) swap_total: u64,
     /// Swap space that is free.
-    pub swap_free: u64,
+    pub(crate) swap_free: u64,
 }
 
 /// Shares of processor time since the machine started.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stolen {
+pub(crate) struct Stolen {
     /// Share that the hypervisor gave to other machines, from 0 to 1.
-    pub share: f64,
+    pub(crate) share: f64,
 }
 
 /// What feeds the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Power {
+pub(crate) enum Power {
     /// It has no battery.
     NoBattery,
     /// The mains.
@@ -67,18 +65,18 @@ pub enum Power {
 
 /// A machine, by its files.
 #[derive(Debug, Clone)]
-pub struct Machine {
+pub(crate) struct Machine {
     root: PathBuf,
 }
 
 impl Machine {
     /// This machine.
-    pub fn this() -> Self {
+    pub(crate) fn this() -> Self {
         Self::at("/")
     }
 
     /// The machine whose `/proc` and `/sys` lie below `root`.
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
@@ -116,7 +114,7 @@ impl Machine {
     }
 
     /// Number of processors that the scheduler uses.
-    pub fn processor_count(&self) -> Option<usize> {
+    pub(crate) fn processor_count(&self) -> Option<usize> {
         let online = self.text("/sys/devices/system/cpu/online")?;
         let mut count = 0;
         for range in online.split(',') {
@@ -127,13 +125,13 @@ impl Machine {
     }
 
     /// The processors that this process may use.
-    pub fn allowed_processors(&self) -> Option<Vec<u32>> {
+    pub(crate) fn allowed_processors(&self) -> Option<Vec<u32>> {
         let status = self.text("/proc/self/status")?;
         processors_of_list(field(&status, "Cpus_allowed_list:")?)
     }
 
     /// The least nice value that this process may give itself or others of its own.
-    pub fn least_nice(&self) -> Option<i32> {
+    pub(crate) fn least_nice(&self) -> Option<i32> {
         /// Bit of `CAP_SYS_NICE` in a set of capabilities: capabilities(7).
         const MAY_BE_LESS_NICE: u32 = 23;
         let status = self.text("/proc/self/status")?;
@@ -153,12 +151,12 @@ impl Machine {
     }
 
     /// The different frequency governors in use.
-    pub fn governors(&self) -> BTreeSet<String> {
+    pub(crate) fn governors(&self) -> BTreeSet<String> {
         self.per_processor("cpufreq/scaling_governor").into_iter().collect()
     }
 
     /// Whether frequencies above the nominal one are allowed, and the file that says so.
-    pub fn turbo(&self) -> Option<(bool, &'static str)> {
+    pub(crate) fn turbo(&self) -> Option<(bool, &'static str)> {
         const INTEL: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
         const OTHER: &str = "/sys/devices/system/cpu/cpufreq/boost";
         if let Some(off) = self.number::<u8>(INTEL) {
@@ -168,18 +166,18 @@ impl Machine {
     }
 
     /// Whether two hardware threads share a core.
-    pub fn multithreading(&self) -> Option<bool> {
+    pub(crate) fn multithreading(&self) -> Option<bool> {
         Some(self.number::<u8>("/sys/devices/system/cpu/smt/active")? != 0)
     }
 
     /// Average number of processes that ran or wanted to, over one minute.
-    pub fn load(&self) -> Option<f64> {
+    pub(crate) fn load(&self) -> Option<f64> {
         self.text("/proc/loadavg")?.split_whitespace().next()?.parse().ok()
     }
 
     /// Share of the last ten seconds in which something waited for `resource` (`cpu`, `memory`,
     /// `io`), in percent.
-    pub fn pressure(&self, resource: &str) -> Option<f64> {
+    pub(crate) fn pressure(&self, resource: &str) -> Option<f64> {
         let text = self.text(&format!("/proc/pressure/{resource}"))?;
         let some = text.lines().find(|line| line.starts_with("some"))?;
         let average = some.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
@@ -187,7 +185,7 @@ impl Machine {
     }
 
     /// Memory and swap.
-    pub fn memory(&self) -> Option<Memory> {
+    pub(crate) fn memory(&self) -> Option<Memory> {
         let text = self.text("/proc/meminfo")?;
         let kibibytes = |name| {
             let value = field(&text, name)?;
@@ -202,7 +200,7 @@ impl Machine {
     }
 
     /// Whether a hypervisor runs this machine; its name where it is known.
-    pub fn hypervisor(&self) -> Option<Option<String>> {
+    pub(crate) fn hypervisor(&self) -> Option<Option<String>> {
         let processors = self.text("/proc/cpuinfo")?;
         let flags = processors.lines().find(|line| line.starts_with("flags"));
         let vendor = self.text("/sys/class/dmi/id/sys_vendor");
@@ -226,7 +224,7 @@ impl Machine {
     }
 
     /// Processor time that the hypervisor gave to others.
-    pub fn stolen(&self) -> Option<Stolen> {
+    pub(crate) fn stolen(&self) -> Option<Stolen> {
         let text = self.text("/proc/stat")?;
         let times: Vec<f64> =
             field(&text, "cpu ")?.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -238,7 +236,7 @@ impl Machine {
     }
 
     /// What feeds the machine; nothing where the system does not say.
-    pub fn power(&self) -> Option<Power> {
+    pub(crate) fn power(&self) -> Option<Power> {
         const FOLDER: &str = "/sys/class/power_supply";
         if !self.path(FOLDER).is_dir() {
             return None;
@@ -267,7 +265,7 @@ impl Machine {
     }
 
     /// How often processors have slowed down because of heat since the machine started.
-    pub fn throttled(&self) -> Option<u64> {
+    pub(crate) fn throttled(&self) -> Option<u64> {
         let counts: Vec<u64> = ["core_throttle_count", "package_throttle_count"]
             .iter()
             .flat_map(|file| self.per_processor(&format!("thermal_throttle/{file}")))
@@ -277,7 +275,7 @@ impl Machine {
     }
 
     /// The processor's counters of energy by name, and whether this process may read each.
-    pub fn energy_counters(&self) -> Vec<(String, bool)> {
+    pub(crate) fn energy_counters(&self) -> Vec<(String, bool)> {
         const FOLDER: &str = "/sys/class/powercap";
         let zones = self.names(FOLDER, "intel-rapl:");
         let counter = |zone: &String| {
@@ -288,7 +286,7 @@ impl Machine {
     }
 
     /// What the kernel reads the time from, and what else it could.
-    pub fn clock_source(&self) -> Option<(String, String)> {
+    pub(crate) fn clock_source(&self) -> Option<(String, String)> {
         const FOLDER: &str = "/sys/devices/system/clocksource/clocksource0";
         let current = self.text(&format!("{FOLDER}/current_clocksource"))?;
         let available = self.text(&format!("{FOLDER}/available_clocksource"));
@@ -297,7 +295,7 @@ impl Machine {
 
     /// The smallest number of processors' worth of time that a control group grants this process;
     /// infinite where none limits it.
-    pub fn processor_quota(&self) -> Option<f64> {
+    pub(crate) fn processor_quota(&self) -> Option<f64> {
         let groups = self.text("/proc/self/cgroup")?;
         let mut quota: Option<f64> = None;
         let mut limit = |value: f64| quota = Some(quota.map_or(value, |known| known.min(value)));
@@ -325,7 +323,7 @@ impl Machine {
     }
 
     /// Whether the kernel moves pages between memory nodes by itself, and the number of nodes.
-    pub fn memory_nodes(&self) -> Option<(usize, bool)> {
+    pub(crate) fn memory_nodes(&self) -> Option<(usize, bool)> {
         let nodes = self.names("/sys/devices/system/node", "node").len();
         let balancing = self.number::<u8>("/proc/sys/kernel/numa_balancing").unwrap_or(0) != 0;
         (nodes > 0).then_some((nodes, balancing))
