@@ -2,12 +2,13 @@
 
 use host_experiment::{Notice, Observer, Progress};
 use host_plan::Plan;
+use host_store::Flaw;
 
 use crate::axes::Common;
-use crate::commands::plan::summarise;
 use crate::printer::Printer;
 use crate::progress::Bar;
 use crate::runtimes::Watch;
+use crate::summary::wrapped;
 use crate::units;
 
 /// Shows notices and progress.
@@ -151,4 +152,44 @@ fn gap_reasons(plan: &Plan) -> Vec<String> {
         .into_iter()
         .map(|(reason, count)| format!("{}: {reason}", units::count(count, "gap", "gaps")))
         .collect()
+}
+
+/// Says on standard error how much there is to do.
+pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
+    let count = plan.count();
+    let mut text = units::count(count.cases, "case", "cases");
+    if count.gaps > 0 {
+        text.push_str(&format!(", {}", units::count(count.gaps, "gap", "gaps")));
+    }
+    let estimate = plan.estimate();
+    if count.cases > 0 {
+        let at_least = units::duration(estimate.at_least.as_nanos() as f64);
+        text.push_str(&format!("; takes at least {at_least}"));
+    }
+    printer.status("Planned", text);
+    if count.cases > 0 {
+        let width = printer.width().saturating_sub(12).max(20);
+        for line in wrapped(&estimate.basis, width, "").lines() {
+            printer.detail(printer.status_palette().faint(line));
+        }
+    }
+}
+
+/// Says what is wrong with runs that can be read. Of a folder that was emptied, a few files say
+/// enough.
+pub(crate) fn warn_of_flaws(flaws: &[Flaw], printer: &Printer) {
+    const SHOWN: usize = 5;
+    let (lost, torn): (Vec<_>, Vec<_>) =
+        flaws.iter().partition(|flaw| matches!(flaw, Flaw::LostFile(_)));
+    for flaw in torn {
+        printer.warning(flaw, flaw.hint());
+    }
+    for (index, flaw) in lost.iter().take(SHOWN).enumerate() {
+        let is_last = index + 1 == lost.len();
+        printer.warning(flaw, flaw.hint().filter(|_| is_last));
+    }
+    if lost.len() > SHOWN {
+        let more = units::count((lost.len() - SHOWN) as u64, "more file", "more files");
+        printer.warning(format_args!("{more} of finished cases are lost"), lost[0].hint());
+    }
 }

@@ -56,7 +56,6 @@ pub use doctor::{Check, Standing, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestProblem, GuestWish, Guests, WishSpans, Wishes, sandbox};
-pub use host_record::Recommendation;
 pub use host_run::Interrupt;
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};

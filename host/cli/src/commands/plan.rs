@@ -9,7 +9,7 @@ use crate::arguments::{Format, ManifestArgument};
 use crate::commands::manifest_of;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::notices::Console;
+use crate::notices::{Console, summarise};
 use crate::printer::Printer;
 use crate::{table, units, visible};
 
@@ -82,27 +82,6 @@ fn json(experiment: &str, plan: &Plan, printer: &Printer) {
         printer.data(visible::json(&lines));
     });
     printer.data("  ]\n}");
-}
-
-/// Says on standard error how much there is to do.
-pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
-    let count = plan.count();
-    let mut text = units::count(count.cases, "case", "cases");
-    if count.gaps > 0 {
-        text.push_str(&format!(", {}", units::count(count.gaps, "gap", "gaps")));
-    }
-    let estimate = plan.estimate();
-    if count.cases > 0 {
-        let at_least = units::duration(estimate.at_least.as_nanos() as f64);
-        text.push_str(&format!("; takes at least {at_least}"));
-    }
-    printer.status("Planned", text);
-    if count.cases > 0 {
-        let width = printer.width().saturating_sub(12).max(20);
-        for line in crate::summary::wrapped(&estimate.basis, width, "").lines() {
-            printer.detail(printer.status_palette().faint(line));
-        }
-    }
 }
 
 fn pages(plan: &Plan, mut write: impl FnMut(&[PlannedCase], bool)) {

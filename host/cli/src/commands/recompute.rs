@@ -8,10 +8,9 @@ use host_record::{Cell, MetricValue, Table};
 use host_store::{Flaw, ResultRecord};
 use serde_json::{Value, json};
 
-use crate::commands::results::warn_of_flaws;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::notices::Console;
+use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
 use crate::{table, units};
 

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use crate::arguments::RunArguments;
 use crate::commands::manifest_of;
-use crate::commands::results::warn_of_flaws;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, resume_command};
-use crate::notices::Console;
+use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
 use crate::summary::Summary;
 use crate::terminal;
