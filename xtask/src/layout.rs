@@ -65,15 +65,15 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     let folder = target.join(profile.folder());
     say(&format!("build: host, worker and native plugins ({})", profile.folder()));
     let selection: Vec<String> = match profile {
+        // Whole, since cargo unites the features of what it builds together: tests and lints, which
+        // are of the whole workspace, then find every dependency as they need it.
+        Profile::Debug => vec!["--workspace".to_owned()],
         Profile::Release => {
             let backends = BACKENDS.iter().map(|id| format!("--package=backend-{id}"));
             let programs = ["host-cli", "host-worker", "plugin-testkit"]
                 .map(|name| format!("--package={name}"));
             ["--release".to_owned()].into_iter().chain(programs).chain(backends).collect()
         }
-        // With the tests, which are run next: what they ask of dependencies is then known here, and
-        // nothing is compiled twice.
-        Profile::Debug => ["--workspace", "--all-targets"].map(str::to_owned).into(),
     };
     cargo().arg("build").args(&selection).run()?;
 

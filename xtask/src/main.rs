@@ -27,7 +27,7 @@ Usage: cargo xtask TASK [ARGUMENTS]
 
 Tasks:
   setup               Install what the build needs: the wasm32-wasip2 target and libduckdb
-  build [--debug]     Build host, worker and plugins, and lay them out beside each other
+  build [--release]   Build host, worker and plugins, and lay them out beside each other
   run MANIFEST …      Build, then `host run MANIFEST …`
   test [FILTER …]     The whole test suite, or the tests whose names match
   test --runtimes     The whole test suite, and on large runtimes and for minutes, too
@@ -71,9 +71,9 @@ fn main() -> ExitCode {
 
 fn build(arguments: &[String]) -> Result<(), Failed> {
     let profile = match arguments {
-        [] => Profile::Release,
-        [flag] if flag == "--debug" => Profile::Debug,
-        _ => return Err(Failed::new("usage: cargo xtask build [--debug]")),
+        [] => Profile::Debug,
+        [flag] if flag == "--release" => Profile::Release,
+        _ => return Err(Failed::new("usage: cargo xtask build [--release]")),
     };
     setup::setup()?;
     layout::build(profile).map(drop)
@@ -84,7 +84,7 @@ fn run(arguments: &[String]) -> Result<(), Failed> {
         return Err(Failed::new("usage: cargo xtask run MANIFEST [ARGUMENTS OF `host run`]"));
     }
     setup::setup()?;
-    let folder = layout::build(Profile::Release)?;
+    let folder = layout::build(Profile::Debug)?;
     let host = folder.join("host");
     say(&format!("$ {} run {}", shell::relative(&host), arguments.join(" ")));
     shell::command(host).arg("run").args(arguments).replace()
