@@ -3,7 +3,7 @@ What a run came to: the table at the end of `host run` and of `host results show
 machines. It is read back from the run folder, so that what is shown is what is kept.
 */
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 

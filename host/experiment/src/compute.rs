@@ -1,14 +1,13 @@
 /*!
-Computing the metrics of a run from what its folder keeps.
+Computing the metrics of a run from its folder.
 
-Metrics over one case come first, then those over the run, which read what the others said. What a
-result takes the place of stays in `results.jsonl`: lines are only ever appended, and the newest for
-a case, plugin and options counts. A value is not given up for none: where a plugin fails, or the
-file is lost that it would read, what it said before stays.
+Metrics over one case come first, then those over the run, which read the values of the others. A
+replaced result stays in `results.jsonl`: lines are only appended, and the newest for a case, plugin
+and options counts. A value is never replaced by none: if a plugin fails, or a file that it needs is
+lost, its earlier value stays.
 */
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::rc::Rc;
 
 use host_record::{CaseKey, MetricValue, Outcome, Views};
@@ -16,88 +15,20 @@ use host_store::{CaseFile, LostFile, ResultRecord, RunFolder, RunViews};
 use host_wasm::Sandbox;
 use serde_json::Value;
 
+use crate::computed::{Computed, KeptReason, State};
 use crate::error::Result;
 use crate::guests::Guest;
 
-/// What is computed.
+/// Metrics to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// What has not been computed by this build of its plugin.
+    /// Metrics that this build of the plugin has not computed.
     Missing,
     /// Everything.
     All,
 }
 
-/// What became of one metric for one case.
-pub struct Computed {
-    /// The case's coordinates.
-    pub key: CaseKey,
-    /// Whether the metric is one over the run, which fails for all cases at once.
-    pub is_over_run: bool,
-    /// What the plugin says now.
-    pub now: ResultRecord,
-    /// What was said before.
-    pub before: Option<ResultRecord>,
-    /// How that relates to what was said before.
-    pub state: State,
-}
-
-/// How what is said now relates to what was said before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// Nothing was said before.
-    New,
-    /// It takes the place of what was said before.
-    Replaced,
-    /// The same, by the same build of the plugin.
-    Unchanged,
-    /// What was said before stays.
-    Kept(KeptReason),
-}
-
-/// Why a value stays.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeptReason {
-    /// The plugin failed.
-    Failed(String),
-    /// The file is lost that holds these columns.
-    Lost(Vec<String>),
-}
-
-impl fmt::Display for KeptReason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => formatter.write_str(error),
-            Self::Lost(columns) => {
-                let names: Vec<_> = columns.iter().map(|name| format!("`{name}`")).collect();
-                write!(formatter, "the file with {} is lost", names.join(", "))
-            }
-        }
-    }
-}
-
-impl State {
-    /// The word for it.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Replaced => "replaced",
-            Self::Unchanged => "unchanged",
-            Self::Kept(_) => "kept",
-        }
-    }
-}
-
-impl Computed {
-    /// Whether what is said now is to be recorded.
-    #[must_use]
-    pub fn is_news(&self) -> bool {
-        matches!(self.state, State::New | State::Replaced)
-    }
-}
-
-/// Computes metrics, and tells of each case as soon as it is done. `lost` are the run's lost files.
+/// Computes metrics, and reports each case as soon as it is done. `lost` are the run's lost files.
 ///
 /// # Errors
 ///
@@ -164,7 +95,7 @@ pub fn compute(
     Ok(())
 }
 
-/// What was said before: by case, plugin id and options.
+/// Earlier results: by case, plugin id and options.
 struct Before(HashMap<(String, String, String), ResultRecord>);
 
 impl Before {
@@ -222,7 +153,7 @@ fn says_the_same(before: &ResultRecord, now: &ResultRecord) -> bool {
     (&before.plugin, &before.values, &before.error) == (&now.plugin, &now.values, &now.error)
 }
 
-/// Options by their text; none are an empty object.
+/// Returns options as text; none are an empty object.
 fn options_text(options: &Value) -> String {
     match options {
         Value::Null => "{}".into(),

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256_of_file;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{Pin, list_of_processors};
-use host_registry::{Registry, sha256_of_file};
+use host_registry::Registry;
 use host_run::Interrupt;
 use host_runtime::Runtimes;
 
@@ -17,9 +18,10 @@ use crate::backends::{
     ChosenBackend, choose_backends, describe_backends, real_backends, runner_for, tell_of_missing,
 };
 use crate::error::{Error, Result};
-use crate::guests::{GuestProblem, Guests, Wishes, unknown_option};
+use crate::guests::{Guests, Wishes, unknown_option};
 use crate::observer::Observer;
 use crate::platform::Machine;
+use crate::problem::GuestProblem;
 use crate::settings::Settings;
 
 /// A manifest that has been read, be it right or wrong.

@@ -12,7 +12,7 @@ use host_runtime::RuntimeError;
 use host_store::StoreError;
 use host_wasm::GuestError;
 
-use crate::guests::GuestProblem;
+use crate::problem::GuestProblem;
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

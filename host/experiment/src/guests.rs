@@ -1,12 +1,9 @@
 //! Choosing WASM plugins, before anything is measured.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 
-use host_manifest::{
-    LimitMention, ManifestError, Mentions, OptionPlace, PluginMention, suggestions,
-};
+use host_manifest::{LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
 use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
@@ -17,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::observer::{Notice, Observer};
 use crate::platform;
+use crate::problem::GuestProblem;
 
 /// A guest with its options.
 pub struct Guest {
@@ -124,42 +122,6 @@ pub fn sandbox() -> Result<Sandbox> {
     Sandbox::new(options).map_err(Error::Sandbox)
 }
 
-/// A plugin cannot be used, or not with these options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuestProblem {
-    /// The plugin's id.
-    pub plugin: String,
-    /// Whether there is no such plugin that could be used, as opposed to wrong options or limits.
-    pub is_missing: bool,
-    /// What is wrong.
-    pub message: String,
-    /// Where, in bytes of the manifest's text, if a manifest says so.
-    pub span: Option<Range<usize>>,
-    /// A few words for that place.
-    pub label: String,
-    /// What to do about it.
-    pub hint: Option<String>,
-}
-
-impl fmt::Display for GuestProblem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for GuestProblem {}
-
-impl TryFrom<GuestProblem> for ManifestError {
-    type Error = GuestProblem;
-
-    /// An error in a manifest's text, if the problem has a place there.
-    fn try_from(problem: GuestProblem) -> Result<Self, GuestProblem> {
-        let Some(span) = problem.span.clone() else { return Err(problem) };
-        let GuestProblem { message, label, hint, .. } = problem;
-        Ok(Self { message, span, label, hint })
-    }
-}
-
 impl Guests {
     /// Finds and compiles all guests that are wanted, and tries their options and limits. All
     /// problems are returned at once, beside the guests that were found.
@@ -211,7 +173,7 @@ impl Guests {
         Ok((Self { sandbox, metrics, reports, recommenders }, problems))
     }
 
-    /// The guests, as the run folder keeps them.
+    /// Returns the guests, as the run folder records them.
     pub(crate) fn run_plugins(&self) -> impl Iterator<Item = RunPlugin> + '_ {
         let role = |role| {
             move |guest: &Guest| RunPlugin { role, identity: guest.identity.clone(), runtime: None }
@@ -234,8 +196,8 @@ fn identity(plugin: &Plugin) -> PluginIdentity {
     }
 }
 
-/// Tries options, and gives what a metric would state. What is wrong with them is underlined; an
-/// error is one of the plugin's own, which says nothing of the manifest.
+/// Tries options, and returns the values that a metric would state. An error in the options is
+/// underlined; any other error is the plugin's own and not about the manifest.
 fn try_options(
     sandbox: &Sandbox,
     plugin: &Plugin,
@@ -288,7 +250,7 @@ fn try_options(
     Ok(Vec::new())
 }
 
-/// An option that a plugin does not take.
+/// Returns the error for an unknown option of a plugin.
 pub(crate) fn unknown_option(
     kind: &str,
     id: &str,
@@ -310,7 +272,7 @@ pub(crate) fn unknown_option(
     }
 }
 
-/// What is wrong with a limit, given what each metric would state.
+/// Checks a limit against the values that each metric would state.
 fn check_limit(
     limit: &LimitMention,
     stated: &BTreeMap<String, Vec<MetricValue>>,
@@ -442,7 +404,7 @@ fn find(
     })
 }
 
-/// The manifest's table for a kind of plugin.
+/// Returns the manifest's table for a kind of plugin.
 fn table(kind: Kind) -> &'static str {
     match kind {
         Kind::Metric => "metric",

@@ -26,6 +26,7 @@ caller works with. Native plugins are never loaded here: workers do that, one pr
 mod backends;
 mod compare;
 mod compute;
+mod computed;
 mod conformance;
 mod devices;
 mod doctor;
@@ -35,6 +36,7 @@ mod guests;
 mod observer;
 mod platform;
 mod plugins;
+mod problem;
 mod programs;
 mod recompute;
 mod results;
@@ -49,16 +51,18 @@ pub use compare::{
     CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread, Unit,
     compare,
 };
-pub use compute::{Computed, Extent, KeptReason, State, compute};
+pub use compute::{Extent, compute};
+pub use computed::{Computed, KeptReason, State};
 pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
 pub use devices::{Seen, devices, see};
 pub use doctor::{Check, Standing, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
-pub use guests::{Guest, GuestProblem, GuestWish, Guests, WishSpans, Wishes, sandbox};
+pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use host_run::Interrupt;
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
+pub use problem::GuestProblem;
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
 pub use run::{

@@ -7,7 +7,7 @@ use host_runtime::{Outcome, Step};
 use host_store::{LostFile, LostReference, StoreError, TornLine};
 use host_wasm::GuestError;
 
-use crate::compute::KeptReason;
+use crate::computed::KeptReason;
 
 /// Something that a person should know, and that does not stop the work.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use std::path::Path;
 use host_store::{LostFile, RunFolder};
 use serde_json::{Map, Value};
 
-use crate::compute::{Computed, Extent, State, compute};
+use crate::compute::{Extent, compute};
+use crate::computed::{Computed, State};
 use crate::error::{Error, Result};
 use crate::guests::{GuestWish, Guests, Wishes};
 use crate::observer::{Notice, Observer};

@@ -21,7 +21,8 @@ use host_store::{
 use host_wasm::GuestErrorKind;
 
 use crate::backends::{ChosenBackend, Described, describe_backends, install_missing, runner_for};
-use crate::compute::{Computed, Extent, compute};
+use crate::compute::{Extent, compute};
+use crate::computed::Computed;
 use crate::draft::{Checked, Draft, Manifest};
 use crate::error::{Change, Error, Result};
 use crate::guests::{Guest, Guests};

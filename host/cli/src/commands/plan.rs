@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::notices::{Console, summarise};
 use crate::printer::Printer;
-use crate::{table, units, visible};
+use crate::{table, visible};
 
 /// Cases that are shown at most to a person, and are written at a time to a machine.
 const PAGE: usize = 100;

@@ -56,7 +56,7 @@ pub(crate) fn test(
 }
 
 /// A check as people read it.
-fn shown(checked: &CheckedPluginPlugin, palette: Palette, width: usize) -> String {
+fn shown(checked: &CheckedPlugin, palette: Palette, width: usize) -> String {
     let CheckedPlugin { check, verdict, detail, .. } = checked;
     let word = match verdict {
         CheckVerdict::Holds => palette.good(format_args!("{:<7}", "ok")),
