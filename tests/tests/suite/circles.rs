@@ -10,11 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Circles that stay: the room and its files. `docs/design/rooms.md` argues each.
-const ARGUED: &[(&str, &[&str])] = &[(
-    "cli",
-    // `host/experiment` takes their place.
-    &["commands/recompute.rs", "commands/results.rs", "commands/run.rs"],
-)];
+const ARGUED: &[(&str, &[&str])] = &[];
 
 /// A room's files by module, such as `load::driver`; the room's root is the empty path.
 type Modules = BTreeMap<Vec<String>, Module>;

@@ -3,7 +3,8 @@
 
 /// Formats a value of a metric. Accuracies are ratios, and are written in per cent with two digits
 /// after the point, because their differences matter.
-pub(crate) fn metric(name: &str, value: f64, unit: &str) -> String {
+#[must_use]
+pub fn metric(name: &str, value: f64, unit: &str) -> String {
     if unit == "1" && name.starts_with("accuracy.") {
         return format!("{:.2} %", value * 100.0);
     }
@@ -11,7 +12,8 @@ pub(crate) fn metric(name: &str, value: f64, unit: &str) -> String {
 }
 
 /// Formats a value in `unit` (by its symbol, as metrics give it).
-pub(crate) fn quantity(value: f64, unit: &str) -> String {
+#[must_use]
+pub fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "ns" => duration(value),
         "B" => bytes(value),
@@ -23,7 +25,8 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
 }
 
 /// Formats a time in nanoseconds.
-pub(crate) fn duration(nanoseconds: f64) -> String {
+#[must_use]
+pub fn duration(nanoseconds: f64) -> String {
     const UNITS: &[(f64, &str)] = &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     if nanoseconds >= 120e9 {
         return long_duration(nanoseconds);
@@ -42,7 +45,8 @@ fn long_duration(nanoseconds: f64) -> String {
 }
 
 /// Formats a number of bytes, in binary multiples.
-pub(crate) fn bytes(value: f64) -> String {
+#[must_use]
+pub fn bytes(value: f64) -> String {
     const UNITS: &[(f64, &str)] = &[
         ((1u64 << 40) as f64, "TiB"),
         ((1u64 << 30) as f64, "GiB"),
@@ -79,7 +83,8 @@ fn grouped(text: &str) -> String {
 }
 
 /// Formats a plain number.
-pub(crate) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     if value != 0.0 && (value.abs() < 1e-4 || value.abs() >= 1e7) {
         return format!("{value:.2e}");
     }
@@ -87,7 +92,8 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// Formats a count with its noun.
-pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+#[must_use]
+pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
