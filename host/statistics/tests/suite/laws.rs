@@ -186,7 +186,7 @@ fn nothing_has_no_moments() {
     assert_eq!(moments::<u64>(&[]), None);
     assert_eq!(median::<f64>(&[]), None);
     assert_eq!(median_absolute_deviation::<u64>(&[]), None);
-    assert_eq!(order_statistics::<u64>(&[], &[]), []);
+    assert_eq!(order_statistics::<u64>(&[], &[]), Vec::<u64>::new());
 }
 
 #[test]
