@@ -6,6 +6,7 @@ use std::ptr;
 use plugin_api::abi;
 
 /// The example.
+#[expect(unreachable_pub, reason = "it is a library by itself, whose items are public there")]
 #[path = "../../examples/scale.rs"]
 pub mod scale;
 
