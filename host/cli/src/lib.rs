@@ -34,8 +34,6 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-pub(crate) use host_experiment::units;
-
 use crate::arguments::{Command, GlobalArguments};
 use crate::exit::Exit;
 use crate::failure::Result;

@@ -9,7 +9,7 @@ use crate::printer::Printer;
 use crate::progress::Bar;
 use crate::runtimes::Watch;
 use crate::summary::wrapped;
-use crate::units;
+use host_experiment::units;
 
 /// Shows notices and progress.
 pub(crate) struct Console<'printer> {

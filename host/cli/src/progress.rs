@@ -11,7 +11,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::axes::Common;
 use crate::printer::Printer;
-use crate::{units, visible};
+use crate::visible;
+use host_experiment::units;
 
 /// Characters of a failure's reason that are shown at once; more of it stands in the summary.
 const REASON: usize = 300;

@@ -4,7 +4,7 @@ use host_runtime::{Observer, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::printer::Printer;
-use crate::units;
+use host_experiment::units;
 
 /// Shows how an installation goes on.
 pub(crate) struct Watch<'printer> {

@@ -19,7 +19,8 @@ use crate::axes::Common;
 use crate::failure::Result;
 use crate::style::Palette;
 use crate::table::{self, Column};
-use crate::{units, visible};
+use crate::visible;
+use host_experiment::units;
 
 /// A run, as it is shown.
 pub(crate) struct Summary(RunResults);

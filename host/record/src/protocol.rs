@@ -350,8 +350,11 @@ fn numbers(words: &[[u8; 8]]) -> io::Result<Vec<u64>> {
     Ok(words)
 }
 
-/// As many words as the first says, and those behind them.
-fn take_words(words: &[[u8; 8]]) -> Option<(&[[u8; 8]], &[[u8; 8]])> {
+/// A number of eight bytes, little-endian.
+type Word = [u8; 8];
+
+/// Splits off as many words as the first one counts.
+fn take_words(words: &[Word]) -> Option<(&[Word], &[Word])> {
     let (count, rest) = words.split_first()?;
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*count)).ok()?)
 }

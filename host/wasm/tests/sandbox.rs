@@ -471,7 +471,7 @@ fn a_report_stays_in_its_folder() {
     for name in ["../escaped", "/tmp/escaped", "a/../../escaped", "..", "a\\b", "c:\\escaped"] {
         let (folder, result) = render(small(), &json!({ "write": [name], "name": ["x"] }));
         let error = result.expect_err("outside the folder").to_string();
-        assert!(error.contains("is not a name that a report may write"), "{name}: {error}");
+        assert!(error.contains("is not a valid name for a report's file"), "{name}: {error}");
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
         // Ignoring the refusal does not help, and neither does naming the file.
         let options = json!({ "write": [name], "name": [name], "ignore": true });
@@ -585,7 +585,7 @@ fn a_plugin_of_another_kind_is_refused() {
     let error = sandbox.compute(&report, &case(vec![]), &Value::Null).expect_err("a report");
     insta::assert_snapshot!(
         error,
-        @"plugin `hostile-report` in `compute`: it is a report plugin, where a metric plugin is needed"
+        @"plugin `hostile-report` in `compute`: it is a report plugin, but a metric plugin is needed"
     );
 }
 
@@ -633,7 +633,7 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
             (import "acme:telemetry/upload" (instance))
             (component $c) (instance $i (instantiate $c))
             (export "tare:plugin/metric@0.1.0" (instance $i)))"#),
-        @"plugin `plugin.wasm`: it imports `tare:plugin/views@0.1.0`, `acme:telemetry/upload`, which a metric plugin is not offered"
+        @"plugin `plugin.wasm`: it imports `tare:plugin/views@0.1.0`, `acme:telemetry/upload`, which is not available to a metric plugin"
     );
 }
 
@@ -818,7 +818,7 @@ mod metrics {
         let error = compute("accuracy", columns(vec![2, 3]), &Value::Null).expect_err("no class 3");
         insta::assert_snapshot!(
             error,
-            @"plugin `accuracy` in `compute`: example 1 has label 3, and the model's classes are 0 to 2"
+            @"plugin `accuracy` in `compute`: example 1 has label 3, but the model's classes are 0 to 2"
         );
     }
 }
@@ -842,7 +842,7 @@ fn options_are_tried_before_there_is_anything_to_work_on() {
     };
     assert_eq!(
         refusal(&accuracy, json!({ "top": [0] })),
-        "options: `top` counts classes from 1; 0 is none"
+        "options: `top` counts classes from 1, so 0 is invalid"
     );
 
     let scaling = load(&sandbox, "metric_scaling");

@@ -45,7 +45,7 @@ fn the_comparison_has_all_hardware_each_as_a_case_or_as_a_gap_with_what_was_look
     // Its own precision, and no gap beside for the one that it has not.
     assert_eq!(cells["qnn"].len(), 1);
     let reason = &cells["mps"][0];
-    assert!(reason.contains("Core ML, which drives it, is a part of macOS"), "{reason}");
+    assert!(reason.contains("Core ML, which drives it, is part of macOS"), "{reason}");
     for (backend, looked_for) in [("openvino", "host runtimes install openvino"), ("qnn", "qnn")] {
         // Nothing is installed in the place of a test; the system may have it all the same.
         let reason = &cells[backend][0];

@@ -126,7 +126,9 @@ fn a_backend_that_goes_wrong_fails_with_its_figures() {
     // One that dies costs its own check, and the next one is made.
     let dying = fixture(&place, "[3.0, -4.0]", "options = { fault = \"segfault\" }");
     let ended = test(&place, "fault", &dying, &["--only", "a run ", "--format", "json"]);
-    let found = checks(&ended.expect(4).json());
+    let mut found = checks(&ended.expect(4).json());
+    // The backend has no phases that could do what a run does.
+    found.retain(|(_, verdict, _)| verdict != "not-checked");
     assert_eq!(found.len(), 2, "{found:?}");
     for (check, verdict, detail) in found {
         assert_eq!(verdict, "fails", "{check}");

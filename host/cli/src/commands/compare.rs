@@ -15,7 +15,8 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::table::{self, Column};
-use crate::{units, visible};
+use crate::visible;
+use host_experiment::units;
 
 /// Compares two runs, and shows what became of each case that both have measured.
 pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) -> Result<Exit> {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
-use crate::{table, units};
+use crate::table;
+use host_experiment::units;
 
 pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let seen = host_experiment::devices(settings)?;

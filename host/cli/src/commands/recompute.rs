@@ -12,7 +12,8 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
-use crate::{table, units};
+use crate::table;
+use host_experiment::units;
 
 /// Values that are listed for people; machines get all.
 const LISTED: usize = 40;

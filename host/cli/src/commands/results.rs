@@ -19,7 +19,8 @@ use crate::notices::warn_of_flaws;
 use crate::printer::Printer;
 use crate::summary::Summary;
 use crate::table::{self, Column};
-use crate::{units, visible};
+use crate::visible;
+use host_experiment::units;
 
 /// How long to wait for another process that has the database open.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -15,7 +15,8 @@ use crate::failure::{Failure, Result};
 use crate::notices::Console;
 use crate::printer::Printer;
 use crate::runtimes::Watch;
-use crate::{table, units};
+use crate::table;
+use host_experiment::units;
 
 pub(crate) fn runtimes(
     command: &RuntimesCommand,

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::notices::Console;
 use crate::printer::Printer;
-use crate::units;
+use host_experiment::units;
 
 pub(crate) fn validate(
     arguments: &ManifestArgument,

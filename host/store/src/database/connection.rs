@@ -55,9 +55,31 @@ pub(super) fn connect(
             Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            opened => return opened,
+            opened => return opened.and_then(|connection| whole(connection, path)),
         }
     }
+}
+
+/// Refuses a file that is shorter than the blocks in use. DuckDB opens one whose lost blocks it does not
+/// need yet; it may have free blocks beyond the end of the file, so those do not count.
+fn whole(connection: Connection, path: &Path) -> Result<Connection, StoreError> {
+    /// DuckDB's main header and its two database headers, of 4 KiB each, lie before the blocks.
+    const HEADERS_BYTES: u64 = 3 * 4096;
+    let blocks_bytes: u64 = connection
+        .query_row(
+            "SELECT block_size * used_blocks FROM pragma_database_size() \
+             WHERE database_name = current_database()",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(failed(path, "read the size of the database"))?;
+    let expected = if blocks_bytes == 0 { 0 } else { HEADERS_BYTES + blocks_bytes };
+    let found = std::fs::metadata(path).map_err(StoreError::io("read", path))?.len();
+    if found < expected {
+        let detail = format!("it has {found} bytes and should have at least {expected}");
+        return Err(StoreError::Unreadable { path: path.to_owned(), detail });
+    }
+    Ok(connection)
 }
 
 /// Tells apart what DuckDB says about a database file.

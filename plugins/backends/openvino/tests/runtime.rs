@@ -291,7 +291,7 @@ fn options_that_mean_nothing_are_refused() {
         ("performance-hint", "fast", "it is latency or throughput or cumulative-throughput"),
         ("cpu-pinning", "maybe", "option `cpu-pinning` cannot be `maybe`: it is true or false"),
         ("placement", "loose", "option `placement` cannot be `loose`"),
-        ("property.NO_SUCH_THING", "1", "`property.NO_SUCH_THING` means nothing to cpu:0"),
+        ("property.NO_SUCH_THING", "1", "`property.NO_SUCH_THING` has no effect on cpu:0"),
         ("property.INFERENCE_PRECISION_HINT", "bf16", "`precision` of the matrix sets it"),
         ("property.NUM_STREAMS", "2", "the option `streams` sets it"),
     ] {

@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(value(&found, "latency.p50"), Ok(5.0));
         assert_eq!(found["latency.p50"].interval, None);
         let why = &found["latency.p50"].attributes["interval"];
-        assert!(why.starts_with("none: all processes say the same"), "{why}");
+        assert!(why.starts_with("none: all processes have the same value"), "{why}");
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
         assert!(nine["latency.mean"].value.is_ok());
         assert_eq!(nine["latency.mean"].interval, None);
         let why = &nine["latency.mean"].attributes["interval"];
-        assert!(why.starts_with("none: needs 10 independent queries, and these are worth "));
+        assert!(why.starts_with("none: needs 10 independent queries, but the effective size is "));
         // Neighbours that alternate are worth no less than their number.
         let ten = compute("single-stream", Some(vec![10, 14, 11, 13, 10, 14, 11, 13, 10, 14]));
         assert_eq!(ten["latency.mean"].attributes["effective-size"], "10");

@@ -344,7 +344,9 @@ mod tests {
         assert_eq!(found[0].attributes["confidence"], "0.95");
         let found = of_processes(vec![50_000_000; 4]);
         assert_eq!((&found[0].value, found[0].interval), (&Ok(20.0), None));
-        assert!(found[0].attributes["interval"].starts_with("none: all processes say the same"));
+        assert!(
+            found[0].attributes["interval"].starts_with("none: all processes have the same value")
+        );
     }
 
     /// Returns measurements for two queries in each of two processes.
