@@ -191,9 +191,8 @@ impl From<ExperimentError> for Failure {
                 let exit = if is_of_plugins { Exit::Plugin } else { Exit::Manifest };
                 Self { exit, ..Self::manifest(&errors, &name, &text) }
             }
-            ExperimentError::Registry(error) | ExperimentError::MissingPlugin { error, .. } => {
-                error.into()
-            }
+            ExperimentError::Registry(error) => error.into(),
+            ExperimentError::MissingPlugin { error, .. } => (*error).into(),
             ExperimentError::Runtime(error) => error.into(),
             ExperimentError::Store(error) => error.into(),
             ExperimentError::InterruptedInstallation(error) => {

@@ -153,7 +153,7 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)>
         return Ok((plugin, registry));
     }
     Err(match registry.problems().first() {
-        Some(problem) => Error::BrokenPlugin(problem.clone()),
+        Some(problem) => Error::BrokenPlugin(Box::new(problem.clone())),
         None => Error::NotAPlugin { target: target.to_owned(), is_folder: true },
     })
 }

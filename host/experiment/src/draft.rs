@@ -157,7 +157,7 @@ impl Draft {
             match ManifestError::try_from(problem) {
                 Ok(error) if is_missing => missing.push(error),
                 Ok(error) => wrong.push(error),
-                Err(problem) => others.push(Error::Guest(problem)),
+                Err(problem) => others.push(Error::Guest(Box::new(problem))),
             }
         }
         others.extend(nothing_for_all);

@@ -57,7 +57,7 @@ pub enum Error {
     NoBackend,
     /// A WASM plugin cannot be used, or refuses its options, and no manifest has a place for it.
     #[error("{0}")]
-    Guest(GuestProblem),
+    Guest(Box<GuestProblem>),
     /// A runtime is named for a plugin that does not take one.
     #[error("--runtime names `{id}`, and no plugin of that id takes a runtime")]
     RuntimeNotTaken {
@@ -80,7 +80,7 @@ pub enum Error {
     #[error("{error}")]
     MissingPlugin {
         /// Why.
-        error: RegistryError,
+        error: Box<RegistryError>,
         /// Files that are named like it and cannot be loaded, with the reason.
         broken: Vec<String>,
     },
@@ -113,7 +113,7 @@ pub enum Error {
     },
     /// A plugin's folder has something wrong with it.
     #[error("{0}")]
-    BrokenPlugin(Problem),
+    BrokenPlugin(Box<Problem>),
     /// The conformance suite could not check a plugin.
     #[error("`{id}` could not be checked: {reason}")]
     NotChecked {
@@ -266,9 +266,8 @@ impl Error {
             Self::RuntimeNotTaken { .. } => Some(Hint::ListRuntimes),
             Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
             Self::NoWorker { .. } => Some(Hint::CheckInstallation),
-            Self::Registry(error) | Self::MissingPlugin { error, .. } => {
-                error.help().map(Hint::Text)
-            }
+            Self::Registry(error) => error.help().map(Hint::Text),
+            Self::MissingPlugin { error, .. } => error.help().map(Hint::Text),
             Self::Runtime(error) | Self::InterruptedInstallation(error) => {
                 error.help().map(Hint::Text)
             }

@@ -144,7 +144,7 @@ impl Guests {
                 let plugin = match find(&sandbox, registry, kind, wish) {
                     Ok(plugin) => plugin,
                     Err(problem) => {
-                        problems.push(problem);
+                        problems.push(*problem);
                         continue;
                     }
                 };
@@ -328,7 +328,7 @@ fn find(
     registry: &Registry,
     kind: Kind,
     wish: &GuestWish,
-) -> Result<Plugin, GuestProblem> {
+) -> Result<Plugin, Box<GuestProblem>> {
     let GuestWish { id, version: requirement, spans, .. } = wish;
     let (called, others): (Vec<&GuestFile>, Vec<_>) =
         registry.guests().iter().partition(|guest| guest.name == *id);
@@ -365,13 +365,15 @@ fn find(
         }
     }
     let word = kind.name();
-    let missing = |message, label: &str, hint| GuestProblem {
-        plugin: id.clone(),
-        is_missing: true,
-        message,
-        span: spans.id.clone(),
-        label: label.into(),
-        hint,
+    let missing = |message, label: &str, hint| {
+        Box::new(GuestProblem {
+            plugin: id.clone(),
+            is_missing: true,
+            message,
+            span: spans.id.clone(),
+            label: label.into(),
+            hint,
+        })
     };
     Err(if let Some((path, error)) = broken.into_iter().next() {
         let path = path.display();

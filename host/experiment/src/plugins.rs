@@ -182,7 +182,7 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
         }
     }
     if plugins.is_empty() {
-        return Err(Error::MissingPlugin { error: registry.missing("", id), broken });
+        return Err(Error::MissingPlugin { error: Box::new(registry.missing("", id)), broken });
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {

@@ -153,7 +153,8 @@ fn choose(
     let wishes = Wishes { metrics, ..Wishes::default() };
     let (guests, problems) = Guests::choose(&wishes, &registry, observer)?;
     // Options that fitted then need not fit the plugin of now: it says so itself, case by case.
-    let missing = problems.into_iter().filter(|problem| problem.is_missing).map(Error::Guest);
+    let missing =
+        problems.into_iter().filter(|problem| problem.is_missing).map(Box::new).map(Error::Guest);
     match Error::all(missing) {
         Some(error) => Err(error),
         None => Ok(guests),

@@ -79,9 +79,9 @@ pub enum GuestFailure {
 /// An interrupted run that was to be resumed.
 pub enum Resumed {
     /// It had ended.
-    Finished(RunFolder),
+    Finished(Box<RunFolder>),
     /// It went on.
-    Ran(Ran),
+    Ran(Box<Ran>),
 }
 
 /// Runs a manifest from its beginning.
@@ -116,7 +116,8 @@ pub fn resume(
     match go_on(run, options, settings, interrupt, observer)? {
         GoOn::Finished(folder) => Ok(Resumed::Finished(folder)),
         GoOn::Begun(begun) => {
-            begun.execute(options.reports.as_deref(), interrupt, observer).map(Resumed::Ran)
+            let ran = begun.execute(options.reports.as_deref(), interrupt, observer)?;
+            Ok(Resumed::Ran(Box::new(ran)))
         }
     }
 }
@@ -135,7 +136,7 @@ struct Begun {
 
 /// A run that was to be resumed, before it is.
 enum GoOn {
-    Finished(RunFolder),
+    Finished(Box<RunFolder>),
     Begun(Box<Begun>),
 }
 
@@ -201,7 +202,7 @@ fn go_on(
     let mut writer = RunFolder::open_to_resume(&path)?;
     let folder = writer.folder();
     if folder.finished()?.is_some() {
-        return Ok(GoOn::Finished(folder.clone()));
+        return Ok(GoOn::Finished(Box::new(folder.clone())));
     }
     if let Some(torn) = writer.torn() {
         observer.notice(Notice::TornLine(torn));

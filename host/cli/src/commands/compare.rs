@@ -259,11 +259,7 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
         ),
         right("first interval", 4, written(&|case| interval(&case.before))),
         right("second interval", 3, written(&|case| interval(&case.after))),
-        right(
-            "second larger",
-            5,
-            written(&|case| case.larger.map_or_else(none, |larger| larger_shown(larger))),
-        ),
+        right("second larger", 5, written(&|case| case.larger.map_or_else(none, larger_shown))),
     ]
 }
 

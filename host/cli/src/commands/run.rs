@@ -26,7 +26,7 @@ pub(crate) fn run(
     let mut console = Console::new(printer);
     let ran = match (&arguments.resume, &arguments.manifest) {
         (Some(run), _) => match resume(run, &options, settings, &interrupt, &mut console)? {
-            Resumed::Ran(ran) => ran,
+            Resumed::Ran(ran) => *ran,
             Resumed::Finished(folder) => {
                 warn_of_flaws(&folder.flaws()?, printer);
                 let run = folder.run_id();
