@@ -558,10 +558,7 @@ fn lacking(
 ) -> Option<Gap> {
     use host_record::Failure::MissingLibrary;
     let nothing = nothing_found(error);
-    let wants_runtime = match &nothing {
-        Some(message) => message.contains(&runtimes::install_command(&plugin.identity.id)),
-        None => matches!(error.failure, MissingLibrary { .. }),
-    };
+    let wants_runtime = wants_runtime(error) || matches!(error.failure, MissingLibrary { .. });
     let missing = if wants_runtime { runtimes::missing(&plugin.plugin, runtime) } else { None };
     missing
         .map(|reason| Gap { kind: GapKind::RuntimeMissing, reason })
@@ -591,17 +588,23 @@ pub(crate) fn describe(
     })
 }
 
+/// Whether a plugin could not list devices for want of its runtime.
+pub(crate) fn wants_runtime(error: &DescribeError) -> bool {
+    use host_record::{ErrorCode, Failure};
+    matches!(&error.failure, Failure::Backend { code: ErrorCode::RuntimeMissing, .. })
+}
+
 /// What a plugin looked for and did not find, where that is why it could not list devices: its runtime, a
 /// driver, or hardware. It works, and this is not a machine for it.
 pub(crate) fn nothing_found(error: &DescribeError) -> Option<String> {
-    use host_record::{Failure, Phase};
+    use host_record::{ErrorCode, Failure, Phase};
     match &error.failure {
-        Failure::Backend { phase: Phase::Devices, code, message, .. }
-            if matches!(&**code, "not-found" | "unsupported") =>
-        {
-            // What comes before is the name of the call.
-            Some(message.strip_prefix("devices: ").unwrap_or(message).to_owned())
-        }
+        Failure::Backend {
+            phase: Phase::Devices,
+            code: ErrorCode::NotFound | ErrorCode::Unsupported | ErrorCode::RuntimeMissing,
+            message,
+            ..
+        } => Some(message.clone()),
         _ => None,
     }
 }
@@ -619,8 +622,7 @@ pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Res
         if let Some(Standing::Ready(ready)) = &backend.runtime {
             runner.runtimes.insert(library, ready.path.clone());
         } else if let Some(reason) = runtimes::missing(plugin, backend.runtime.as_ref()) {
-            let command = runtimes::install_command(&plugin.metadata.id);
-            runner.missing_runtimes.insert(library, MissingRuntime { command, reason });
+            runner.missing_runtimes.insert(library, MissingRuntime { reason });
         }
     }
     Ok(runner)
@@ -646,6 +648,8 @@ fn absolute(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use host_record::ErrorCode;
+
     use super::*;
 
     #[test]
@@ -667,25 +671,28 @@ mod tests {
             first_use: false,
         };
         let missing = Standing::Missing { reason: "is not installed".into() };
-        let said = |code: &str, message: &str| DescribeError {
+        let said = |code: ErrorCode, message: &str| DescribeError {
             failure: host_record::Failure::Backend {
                 phase: host_record::Phase::Devices,
-                code: code.into(),
+                call: "devices".into(),
+                code,
                 message: message.into(),
                 details: String::new(),
             },
             standard_error: String::new(),
         };
-        let nowhere = "libdemo.so is nowhere; `host runtimes install demo` installs it";
-        let gap = lacking(&plugin, Some(&missing), &said("not-found", nowhere)).expect("a gap");
+        let nowhere = said(ErrorCode::RuntimeMissing, "libdemo.so is nowhere");
+        let gap = lacking(&plugin, Some(&missing), &nowhere).expect("a gap");
         assert_eq!(gap.kind, GapKind::RuntimeMissing);
         assert_eq!(
             gap.reason,
             "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it"
         );
-        assert_eq!(lacking(&plugin, Some(&missing), &said("internal", nowhere)), None, "it failed");
+        let failed = said(ErrorCode::Internal, "`host runtimes install demo` installs it");
+        assert_eq!(lacking(&plugin, Some(&missing), &failed), None, "it failed");
         // One that looked for its device first has no use for the runtime either.
-        let gap = lacking(&plugin, Some(&missing), &said("not-found", "devices: there is no NPU"));
+        let nothing = said(ErrorCode::NotFound, "there is no NPU");
+        let gap = lacking(&plugin, Some(&missing), &nothing);
         let device = Gap { kind: GapKind::DeviceMissing, reason: "there is no NPU".to_owned() };
         assert_eq!(gap, Some(device));
     }

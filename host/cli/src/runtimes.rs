@@ -36,15 +36,16 @@ pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Opt
     Some(format!("runtime `{}` {} {reason}; {advice}", need.name, need.version))
 }
 
-/// What a plugin said that could not list its devices, with what the host knows of its runtime.
-/// `looked` says whether that is an answer, and no failure: it looked for something and found nothing.
+/// The message of a plugin that could not list its devices, with what the host knows of its runtime.
+/// `looked` says whether that is an answer and not a failure: it looked for something and found nothing.
+/// `wants` says whether it reported that its runtime is missing.
 pub(crate) fn explained(
     said: String,
     looked: bool,
+    wants: bool,
     plugin: &NativePlugin,
     found: std::result::Result<Option<Standing>, RuntimeError>,
 ) -> String {
-    let wants = said.contains(&install_command(&plugin.metadata.id));
     let missing = match &found {
         // It looked for its device first, and this is no machine for it.
         Ok(Some(Standing::Unavailable { .. })) if looked && !wants => None,
@@ -184,7 +185,9 @@ mod tests {
         };
         let damaged = || Ok(Some(Standing::Damaged { reason: "is damaged".into() }));
         let other = || Ok(Some(Standing::Unavailable { reason: "is not for this".into() }));
-        let told = |said: &str, looked, found| explained(said.into(), looked, &plugin, found);
+        let told = |said: &str, looked, found| {
+            explained(said.into(), looked, said == nowhere, &plugin, found)
+        };
         let lines = [
             told(nowhere, true, named()),
             told(device, true, named()),

@@ -50,7 +50,9 @@ pub use load::{
     EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
     SteadyClass, Verdict, WarmUpFacts,
 };
-pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
+pub use outcome::{
+    CaseRecord, ErrorCode, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part,
+};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;

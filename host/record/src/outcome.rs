@@ -52,6 +52,32 @@ names! {
 }
 
 names! {
+    /// The kind of error that a backend reports: a code of the native ABI by its name.
+    ErrorCode {
+        /// A bug in the backend.
+        Internal = "internal",
+        /// The call, an option or a shape is wrong.
+        InvalidArgument = "invalid-argument",
+        /// No such file, device or name.
+        NotFound = "not-found",
+        /// The file is not a model, or is damaged.
+        InvalidModel = "invalid-model",
+        /// The backend cannot do this.
+        Unsupported = "unsupported",
+        /// On the host or on the device.
+        OutOfMemory = "out-of-memory",
+        /// The device or its driver failed.
+        Device = "device",
+        /// A struct is smaller than the first version of it.
+        Version = "version",
+        /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
+        RuntimeMissing = "runtime-missing",
+        /// The backend broke the rules of the ABI. Found by the worker, and never sent by a backend.
+        Contract = "contract",
+    }
+}
+
+names! {
     /// Why something cannot be done or measured here.
     GapKind {
         /// No such plugin is installed, or none with a version that fits.
@@ -166,12 +192,14 @@ pub enum Failure {
         detail: String,
     },
     /// The plugin reported an error.
-    #[error("the backend reported {code} in phase {phase}: {message}")]
+    #[error("the backend reported {code} in phase {phase}: {call}: {message}")]
     Backend {
-        /// What was being done.
+        /// The phase in which it was called.
         phase: Phase,
-        /// The error code's name.
-        code: String,
+        /// The call of the ABI that failed, such as `load`.
+        call: String,
+        /// The kind of error.
+        code: ErrorCode,
         /// The plugin's message.
         message: String,
         /// Further details, possibly empty.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use host_plan::PlannedCase;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseRecord, CaseSpec, Environment, Failure, Gap, GapKind, Outcome, Phase, RECORD_VERSION,
+    CaseRecord, CaseSpec, Environment, ErrorCode, Failure, Gap, GapKind, Outcome, Phase, RECORD_VERSION,
     Recorder, SampleBlock,
 };
 
@@ -34,12 +34,10 @@ pub struct Runner {
 }
 
 /// A runtime that the host has not found. The plugin may do without, or find one where the system keeps
-/// it; where it says at loading that it has found none, and what installs it, the case is a gap.
+/// it; if it reports a missing runtime at loading, the case is a gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingRuntime {
-    /// What installs it.
-    pub command: String,
-    /// Why it is missing, with the command.
+    /// Why it is missing, with the command that installs it.
     pub reason: String,
 }
 
@@ -295,21 +293,23 @@ impl Runner {
 /// A backend that says that it cannot do a case has not failed: that is a gap. So is one that has not
 /// found its runtime.
 fn outcome_of(failure: Failure, missing: Option<&MissingRuntime>) -> Outcome {
-    if let (Failure::Backend { phase: Phase::Load, code, message, .. }, Some(missing)) =
-        (&failure, missing)
-        && code == "not-found"
-        && message.contains(&missing.command)
+    if let (
+        Failure::Backend { phase: Phase::Load, code: ErrorCode::RuntimeMissing, .. },
+        Some(missing),
+    ) = (&failure, missing)
     {
         let reason = missing.reason.clone();
         return Outcome::Gap { gap: Gap { kind: GapKind::RuntimeMissing, reason } };
     }
     match failure {
-        Failure::Backend { phase, code, message, .. } if code == "unsupported" => Outcome::Gap {
-            gap: Gap {
-                kind: GapKind::Unsupported,
-                reason: format!("the backend said in phase {phase}: {message}"),
-            },
-        },
+        Failure::Backend { phase, call, code: ErrorCode::Unsupported, message, .. } => {
+            Outcome::Gap {
+                gap: Gap {
+                    kind: GapKind::Unsupported,
+                    reason: format!("the backend said in phase {phase}: {call}: {message}"),
+                },
+            }
+        }
         failure => Outcome::Failed { failure },
     }
 }

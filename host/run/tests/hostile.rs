@@ -12,7 +12,7 @@ use common::{Memory, case, failure, run};
 use host_plan::PlannedCase;
 use host_record::protocol::{Message, PROTOCOL_VERSION, write_message};
 use host_record::{
-    CaseRecord, CaseSpec, Failure, Gap, GapKind, Outcome, OutputBlock, Phase, Recorder,
+    CaseRecord, CaseSpec, ErrorCode, Failure, Gap, GapKind, Outcome, OutputBlock, Phase, Recorder,
     SampleBlock, SamplePhase, SampleTimes,
 };
 use host_run::{Interrupt, Observer, RunError, RunSummary, Runner, Silent};
@@ -293,23 +293,24 @@ fn a_worker_that_takes_too_much_memory_is_ended() {
 
 #[test]
 fn what_a_backend_cannot_do_is_a_gap() {
-    let failure = |code: &str| {
+    let failure = |code: ErrorCode| {
         Message::Failed(Failure::Backend {
             phase: Phase::Prepare,
-            code: code.into(),
+            call: "prepare".into(),
+            code,
             message: "no int8 here".into(),
             details: String::new(),
         })
     };
-    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure("unsupported")]);
+    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure(ErrorCode::Unsupported)]);
     let (summary, memory) = run(&runner(), vec![script.case()]);
     assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
-    let reason = "the backend said in phase prepare: no int8 here".to_owned();
+    let reason = "the backend said in phase prepare: prepare: no int8 here".to_owned();
     assert_eq!(
         memory.records[0].outcome,
         Outcome::Gap { gap: Gap { kind: GapKind::Unsupported, reason } }
     );
-    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure("device")]);
+    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure(ErrorCode::Device)]);
     assert_eq!(run(&runner(), vec![script.case()]).0.failed, 1);
 }
 

@@ -1,6 +1,6 @@
 //! Several targets of one model, for clients and servers on threads of their own.
 
-use host_record::{CaseSpec, Failure, Phase};
+use host_record::{CaseSpec, ErrorCode, Failure, Phase};
 use plugin_api::client::{Error, Model, ModelOnThreads, TensorData};
 
 use crate::backend::BackendTarget;
@@ -25,7 +25,8 @@ impl<'a> Lanes<'a> {
     ) -> Result<Self, Failure> {
         let model = model.on_threads().ok_or_else(|| Failure::Backend {
             phase: Phase::Prepare,
-            code: "unsupported".into(),
+            call: String::from("get_extension"),
+            code: ErrorCode::Unsupported,
             message: "it serves one thread only, so it cannot answer several clients at once: \
                       it does not offer the extension `tare/threads/1`"
                 .into(),

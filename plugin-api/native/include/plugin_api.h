@@ -132,7 +132,9 @@ enum {
     TARE_ERROR_UNSUPPORTED = 5,      /* The backend cannot do this, and never could. */
     TARE_ERROR_OUT_OF_MEMORY = 6,    /* On the host or on the device. */
     TARE_ERROR_DEVICE = 7,           /* The device or its driver failed. */
-    TARE_ERROR_VERSION = 8           /* A struct is smaller than the first version of it. */
+    TARE_ERROR_VERSION = 8,          /* A struct is smaller than the first version of it. */
+    TARE_ERROR_RUNTIME_MISSING = 9   /* The vendor's runtime, or a part of it, is missing, cannot be
+                                      * loaded or is too old. The host tells the user how to install it. */
 };
 
 typedef struct tare_error tare_error;

@@ -76,6 +76,8 @@ pub mod error_code {
     pub const DEVICE: i32 = 7;
     /// A struct is smaller than the first version of it.
     pub const VERSION: i32 = 8;
+    /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
+    pub const RUNTIME_MISSING: i32 = 9;
 }
 
 /// A struct that begins with `struct_size`.

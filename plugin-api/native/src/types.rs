@@ -168,6 +168,8 @@ codes! {
     Device = DEVICE "device",
     /// A struct is smaller than the first version of it.
     Version = VERSION "version",
+    /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
+    RuntimeMissing = RUNTIME_MISSING "runtime-missing",
 }
 
 impl fmt::Display for ErrorCode {

@@ -135,7 +135,7 @@ impl GpuRuntime {
     ///
     /// # Errors
     ///
-    /// Not found, with what was looked for; or what the runtime says of the device.
+    /// A missing runtime, with what was looked for; or what the runtime says of the device.
     pub fn open(names: RuntimeNames, folder: Option<PathBuf>, device: i32) -> Result<Self> {
         let library = Self::library(names, folder)?;
         let functions = Functions::of(&library, names.prefix)?;
@@ -172,7 +172,7 @@ impl GpuRuntime {
             }
         }
         let message = format!("the runtime was not found: {}", failures.join("; "));
-        Err(Error::new(ErrorCode::NotFound, message))
+        Err(Error::new(ErrorCode::RuntimeMissing, message))
     }
 
     /// The queue, which ONNX Runtime is to compute on.
@@ -216,7 +216,7 @@ impl Functions {
             let found = unsafe { library.get::<T>(name.as_bytes()) };
             found.map(|symbol| *symbol).map_err(|error| {
                 let why = loader_says(&error);
-                Error::new(ErrorCode::NotFound, format!("the runtime has no `{name}`: {why}"))
+                Error::new(ErrorCode::RuntimeMissing, format!("the runtime has no `{name}`: {why}"))
             })
         }
         Ok(Self {
