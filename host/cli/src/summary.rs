@@ -332,12 +332,12 @@ impl Summary {
             .iter()
             .flat_map(|case| case.warnings().iter().map(move |warning| (case, warning)))
             .collect();
-        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind).collect();
+        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
             let of_kind: Vec<_> =
-                warnings.iter().filter(|(_, warning)| warning.kind == kind).collect();
+                warnings.iter().filter(|(_, warning)| warning.kind() == kind).collect();
             let mut cases: Vec<_> = of_kind.iter().map(|(case, _)| &case.record.case_id).collect();
             cases.dedup();
             let cases = units::count(cases.len() as u64, "case", "cases");
@@ -346,7 +346,7 @@ impl Summary {
                 _ => writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning")),
             };
             for (case, warning) in of_kind.iter().take(EVIDENCE) {
-                let said = format!("{}: {}", common.rest(&case.record.key), warning.evidence);
+                let said = format!("{}: {warning}", common.rest(&case.record.key));
                 let _ = writeln!(text, "{}", wrapped(&visible::excerpt(&said), width, "  "));
             }
             if let Some(more) = of_kind.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
@@ -409,7 +409,8 @@ impl Case {
 
     /// Words for the table's last column.
     fn notes(&self) -> Vec<&'static str> {
-        let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
+        let mut notes: Vec<_> =
+            self.warnings().iter().map(|warning| warning.kind().name()).collect();
         // Of several processes, each may say the same.
         let mut seen = BTreeSet::new();
         notes.retain(|note| seen.insert(*note));

@@ -172,7 +172,7 @@ mod tests {
             "peak-memory-bytes": 5,
             "baseline-memory-bytes": null,
             "clock": { "source": "CLOCK_MONOTONIC", "resolution-ns": 1, "read-ns": 20.5, "loop-ns": 31.25 },
-            "warnings": [{ "kind": "drift", "evidence": "It drifted." }],
+            "warnings": [{ "kind": "drift", "from-ns": 1e6, "to-ns": 1.1e6, "scatter-ns": 5e3 }],
             "used": { "engine": "rten" },
         })
     }

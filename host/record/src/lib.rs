@@ -30,6 +30,7 @@ mod runtime;
 mod sample;
 mod table;
 mod warning;
+pub mod words;
 
 pub use case::{
     CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
@@ -47,8 +48,8 @@ pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
 pub use load::{
-    EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
-    SteadyClass, Verdict, WarmUpFacts,
+    Breach, EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch,
+    RuleDifference, SearchEnd, SteadyClass, Verdict, WarmUpFacts,
 };
 pub use outcome::{
     CaseRecord, ErrorCode, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part,
@@ -64,7 +65,10 @@ pub use sample::{
     TensorType,
 };
 pub use table::{Cell, Table, Views};
-pub use warning::{Warning, WarningKind};
+pub use warning::{
+    Doubt, Fallback, FileLoss, OutputObstacle, Throttle, Warning, WarningGroup, WarningKind,
+    by_kind,
+};
 
 /// Version of the records that are written to run folders: the journal, the plan and the results.
 ///

@@ -13,7 +13,7 @@ use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::placement::ProfiledOperator;
-use crate::warning::Warning;
+use crate::warning::{Fallback, Warning};
 
 names! {
     /// What a worker is busy with.
@@ -107,6 +107,13 @@ pub struct Gap {
     pub kind: GapKind,
     /// What was looked for and not found, in one sentence.
     pub reason: String,
+}
+
+impl fmt::Display for Gap {
+    /// The reason.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason)
+    }
 }
 
 /// Why a case failed.
@@ -255,10 +262,10 @@ pub enum Failure {
         detail: String,
     },
     /// Operators ran elsewhere than on the device, which the manifest rules out.
-    #[error("placement is strict: {detail}")]
+    #[error("placement is strict: {}", misplaced(.fallback.as_ref()))]
     Misplaced {
-        /// How many operators ran where, and their names.
-        detail: String,
+        /// The operators; `None` if the session does not name its provider, so that nobody can tell.
+        fallback: Option<Fallback>,
     },
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
@@ -266,6 +273,16 @@ pub enum Failure {
         /// What the operating system said.
         detail: String,
     },
+}
+
+fn misplaced(fallback: Option<&Fallback>) -> String {
+    fallback.map_or_else(
+        || {
+            "the session does not say which provider it uses, so where operators should have run is not known"
+                .to_owned()
+        },
+        ToString::to_string,
+    )
 }
 
 /// Times of a case's stages in nanoseconds, each measured once.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use host_plan::PlannedCase;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseRecord, CaseSpec, Environment, ErrorCode, Failure, Gap, GapKind, Outcome, Phase, RECORD_VERSION,
-    Recorder, SampleBlock,
+    CaseRecord, CaseSpec, Environment, ErrorCode, Failure, Gap, GapKind, Outcome, Phase,
+    RECORD_VERSION, Recorder, SampleBlock,
 };
 
 use crate::reference::{Reference, References};

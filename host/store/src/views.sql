@@ -29,7 +29,7 @@ FROM main.benchmark_results
 ORDER BY rowid;
 
 CREATE VIEW warnings AS
-SELECT case_id, kind, evidence FROM main.benchmark_warnings ORDER BY rowid;
+SELECT case_id, process, kind, data FROM main.benchmark_warnings ORDER BY rowid;
 
 CREATE VIEW hardware AS
 SELECT name, value FROM main.hardware_info ORDER BY name;

@@ -11,8 +11,8 @@ use host_measure::{
 };
 use host_record::protocol::Message;
 use host_record::{
-    CaseSpec, Conditions, Confidence, EarlyStopping, Failure, Find, Gap, InvalidKind,
-    InvalidReason, Lateness, MeasureSettings, Pace, Phase, Probe, Rate, RateSearch, RuleSet,
+    Breach, CaseSpec, Conditions, Confidence, EarlyStopping, Failure, Find, Gap, InvalidReason,
+    Lateness, MeasureSettings, Pace, Phase, Probe, Rate, RateSearch, RuleDifference, RuleSet,
     SampleBlock, SamplePhase, SampleTimes, Scenario, ScheduledTimes, Scheduling, SearchEnd, Share,
     SteadyClass, Verdict, WarmUp, WarmUpFacts, Warning,
 };
@@ -31,7 +31,7 @@ use crate::measurement::went_back;
 use crate::platform::{self, Activity};
 use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
-use crate::warnings::{Thinned, time};
+use crate::warnings::Thinned;
 
 /// A warm-up whose end is looked for takes at least this long: clocks of processors and caches
 /// settle in tens of milliseconds, and a shorter look would not see it.
@@ -458,29 +458,32 @@ impl<'a> Load<'a> {
         limited_percentile(&self.case.measure, ruled)
     }
 
-    /// What of the case is not as the rules have it.
-    fn against_rules(&self, rules: &Rules) -> Vec<String> {
+    /// Points in which the case is not as the rules have it.
+    fn against_rules(&self, rules: &Rules) -> Vec<RuleDifference> {
         let (key, settings) = (&self.case.key, &self.case.measure);
         let mut against = Vec::new();
         let single = matches!(key.scenario, Scenario::SingleStream | Scenario::Server);
         if single && key.batch != 1 {
-            against.push(format!("a query of {} has one sample, not {}", key.scenario, key.batch));
+            let samples = u64::from(key.batch);
+            against.push(RuleDifference::Samples { samples, ruled_samples: 1 });
         }
-        let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
-        if key.scenario == Scenario::MultiStream && self.items_per_query != usual {
-            let samples = self.items_per_query;
-            against.push(format!("a query of multi-stream has {usual} samples, not {samples}"));
+        let ruled_samples = measure::Scenario::MULTI_STREAM_SAMPLES;
+        let samples = self.items_per_query;
+        if key.scenario == Scenario::MultiStream && samples != ruled_samples {
+            against.push(RuleDifference::Samples { samples, ruled_samples });
         }
         if key.scenario == Scenario::Server && settings.latency_limit.is_none() {
-            against.push("the latency of server has a limit, and none is set".to_owned());
+            against.push(RuleDifference::NoLatencyLimit);
         }
         let stated = settings.latency_limit.and_then(|limit| limit.percentile);
         if let (Some(stated), Requirement::Percentile { percentile, .. }) =
             (stated, rules.requirement)
             && quantile(stated.get()) != quantile(percentile)
         {
-            let ruled = quantile(percentile);
-            against.push(format!("the percentile of {} is {ruled}", key.scenario));
+            against.push(RuleDifference::Percentile {
+                percentile: stated.get(),
+                ruled_percentile: percentile,
+            });
         }
         against
     }
@@ -488,22 +491,21 @@ impl<'a> Load<'a> {
     fn judge(&self, summary: &Summary, sink: &Sink, search: Option<&RateSearch>) -> Verdict {
         let settings = &self.case.measure;
         let percentile = self.percentile();
-        let mut reasons = Vec::new();
+        let scenario = self.case.key.scenario;
+        let mut breaches = Vec::new();
         let limited = settings.latency_limit.is_some();
         let rules = match (settings.rules, self.rules()) {
             (Some(ruled), Some(rules)) => {
-                let against = self.against_rules(&rules);
-                reasons.extend(against.into_iter().map(|what| InvalidReason {
-                    kind: InvalidKind::NoRules,
-                    evidence: format!("This is not by the rules of {ruled}: {what}."),
+                let against = self.against_rules(&rules).into_iter();
+                breaches.extend(against.map(|difference| Breach::AgainstRules {
+                    rules: ruled,
+                    scenario,
+                    difference,
                 }));
                 rules
             }
             (ruled, _) => {
-                if let Some(ruled) = ruled {
-                    let evidence = format!("{ruled} has no rules for {}.", self.case.key.scenario);
-                    reasons.push(InvalidReason { kind: InvalidKind::NoRules, evidence });
-                }
+                breaches.extend(ruled.map(|rules| Breach::NoRules { rules, scenario }));
                 // A limit of the user's own is judged by the percentile itself.
                 let requirement = if limited {
                     let percentile = percentile.probability();
@@ -540,44 +542,23 @@ impl<'a> Load<'a> {
                 let holds = |found: &&measure::Reason| {
                     grows || !matches!(found, measure::Reason::TooSlow { .. })
                 };
-                reasons.extend(found.iter().filter(holds).map(reason));
+                breaches.extend(found.iter().filter(holds).map(breach));
             }
         }
-        if let Some(search) = search {
-            let shown = |rate: Option<Rate>| {
-                rate.map_or(String::new(), |rate| format!("{:.1}/s", rate.get()))
-            };
-            let unfinished = match search.end {
-                SearchEnd::Found => None,
-                SearchEnd::Unsettled => Some("No rate was settled on".to_owned()),
-                SearchEnd::GeneratorLate => {
-                    let rate = shown(search.probes.last().map(|probe| probe.rate));
-                    Some(format!("At {rate} the generator of the load itself could not keep up"))
-                }
-                SearchEnd::NotEvenLowest => {
-                    let rate = shown(search.too_much);
-                    Some(format!("Even the lowest rate that was tried, {rate}, is too much"))
-                }
-                SearchEnd::CutShort => {
-                    let rate = shown(search.too_much);
-                    let maximum = time(settings.maximum_duration_ns as f64);
-                    Some(format!(
-                        "At {rate} the load is too much, and {maximum} (`maximum-duration`) have no room for \
-                         enough queries at a lower rate"
-                    ))
-                }
-                SearchEnd::FineAtHighest => {
-                    let rate = shown(search.fine);
-                    Some(format!(
-                        "At the highest rate that is searched, {rate}, the limit was kept"
-                    ))
-                }
-            };
-            reasons.extend(unfinished.map(|what| InvalidReason {
-                kind: InvalidKind::NotFound,
-                evidence: format!("{what}, after {} measurements.", search.probes.len()),
-            }));
+        if let Some(search) = search.filter(|search| search.end != SearchEnd::Found) {
+            breaches.push(Breach::NotFound {
+                end: search.end,
+                rate: match search.end {
+                    SearchEnd::GeneratorLate => search.probes.last().map(|probe| probe.rate),
+                    SearchEnd::NotEvenLowest | SearchEnd::CutShort => search.too_much,
+                    SearchEnd::Found | SearchEnd::FineAtHighest => search.fine,
+                    SearchEnd::Unsettled => None,
+                },
+                measurements: search.probes.len() as u64,
+                maximum_ns: settings.maximum_duration_ns,
+            });
         }
+        let reasons = breaches.into_iter().map(InvalidReason::from).collect();
         Verdict { rules: settings.rules, reasons, early_stopping }
     }
 }
@@ -665,54 +646,29 @@ fn early(
     EarlyStopping { queries, minimum, estimate_ns }
 }
 
-fn reason(found: &measure::Reason) -> InvalidReason {
+/// A breach as it is recorded.
+fn breach(found: &measure::Reason) -> Breach {
     use measure::Reason;
-    let shown = |nanoseconds: u64| time(nanoseconds as f64);
-    let (kind, evidence) = match *found {
-        Reason::CutShort => {
-            let evidence = "The maximum duration was over before there was enough.".to_owned();
-            (InvalidKind::CutShort, evidence)
+    match *found {
+        Reason::CutShort => Breach::CutShort,
+        Reason::TooShort { timed_ns, minimum_ns } => Breach::TooShort { timed_ns, minimum_ns },
+        Reason::TooFewQueries { queries, minimum } => {
+            Breach::TooFewQueries { queries, minimum_queries: minimum }
         }
-        Reason::TooShort { timed_ns, minimum_ns } => (
-            InvalidKind::TooShort,
-            format!("{} were measured; it takes {}.", shown(timed_ns), shown(minimum_ns)),
-        ),
-        Reason::TooFewQueries { queries, minimum } => (
-            InvalidKind::TooFewQueries,
-            format!("{queries} queries were made; it takes {minimum}."),
-        ),
-        Reason::TooFewSamples { samples, minimum } => (
-            InvalidKind::TooFewSamples,
-            format!("{samples} samples were measured; it takes {minimum}."),
-        ),
-        Reason::OverLimit { over, queries, allowed } => (
-            InvalidKind::OverLimit,
-            format!(
-                "{over} of {queries} queries were over the limit on their latency; at most {allowed} may be."
-            ),
-        ),
-        Reason::Late { p99_ns, bound_ns } => (
-            InvalidKind::Late,
-            format!(
-                "The load was not kept up: its generator was {} late (99th percentile), more than {}.",
-                shown(p99_ns),
-                shown(bound_ns)
-            ),
-        ),
-        Reason::TooSlow { offered, achieved, bound } => (
-            InvalidKind::TooSlow,
-            format!(
-                "The load was not kept up: {achieved:.1} of {offered:.1} queries per second ended, \
-                 less than {:.0} %.",
-                100.0 * bound
-            ),
-        ),
-        Reason::Unserved { queries } => (
-            InvalidKind::Unserved,
-            format!("The load was not kept up: {queries} queries were due and never begun."),
-        ),
-    };
-    InvalidReason { kind, evidence }
+        Reason::TooFewSamples { samples, minimum } => {
+            Breach::TooFewSamples { samples, minimum_samples: minimum }
+        }
+        Reason::OverLimit { over, queries, allowed } => {
+            Breach::OverLimit { over_queries: over, queries, allowed_queries: allowed }
+        }
+        Reason::Late { p99_ns, bound_ns } => Breach::Late { p99_ns, bound_ns },
+        Reason::TooSlow { offered, achieved, bound } => Breach::TooSlow {
+            offered_per_second: offered,
+            achieved_per_second: achieved,
+            bound_ratio: bound,
+        },
+        Reason::Unserved { queries } => Breach::Unserved { queries },
+    }
 }
 
 /// How an open loop was kept up, as it is recorded.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
 use host_record::{
-    AllocatorUse, CaseSpec, Conditions, Failure, Gap, GapKind, InvalidReason, Phase, Placement,
-    PlacementRule, Timings, Warning, WarningKind, WorkerReport,
+    AllocatorUse, CaseSpec, Conditions, Doubt, Failure, Gap, GapKind, InvalidReason,
+    OutputObstacle, Phase, Placement, PlacementRule, Timings, Warning, WorkerReport,
 };
 use host_statistics::median;
 use plugin_api::abi::OPTION_PLACEMENT;
@@ -169,14 +169,12 @@ pub(crate) fn measure(
     }
     let device_states = match measured.device {
         Some(Ok((states, samples))) => {
-            disturbances.extend(device_state::warning(&states));
+            disturbances.extend(device_state::warnings(&states));
             conditions.device_state = Some(Ok(states));
             samples
         }
         Some(Err(gap)) => {
-            let evidence =
-                format!("The device was to be looked at meanwhile, and was not: {}.", gap.reason);
-            disturbances.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+            disturbances.push(Doubt::DeviceNotSampled { gap: gap.clone() }.into());
             conditions.device_state = Some(Err(gap));
             Vec::new()
         }
@@ -198,13 +196,13 @@ pub(crate) fn measure(
     };
     let mut verdict = measured.verdict;
     let mut warnings = evidence.warnings();
-    if let Some(warning) = early::warning(&runs, typical_ns) {
-        warnings.push(warning);
-        verdict.reasons.push(early::reason());
+    if let Some((doubt, breach)) = early::doubt(&runs, typical_ns) {
+        warnings.push(doubt.into());
+        verdict.reasons.push(breach.into());
     }
     let quota = Files::this().processor_quota();
     let demand = Demand::of(case, &used, &scheduling, quota, others);
-    warnings.extend(demand.and_then(|demand| demand.warning()));
+    warnings.extend(demand.and_then(|demand| demand.doubt()).map(Warning::from));
     warnings.extend(disturbances);
     let clock_facts = clock::facts(&calibration, &Files::this());
     warnings.extend(clock::slow(&clock_facts));
@@ -213,7 +211,8 @@ pub(crate) fn measure(
     let first_batch = examples.batch(0)?;
     conditions.stages = Some(stages::stages(&clock, &model, &session, &first_batch));
     let pairs = device_time::pairs(&clock, &model, &session, &first_batch);
-    verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
+    let unsynchronised = pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs));
+    verdict.reasons.extend(unsynchronised.map(InvalidReason::from));
     conditions.parity = parity;
     conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
     warnings.extend(impossible(&conditions));
@@ -234,7 +233,7 @@ pub(crate) fn measure(
             Placement::of(profile::wanted(used.get("provider")), &operators)
         });
         if let Ok(placement) = &placement {
-            warnings.extend(profile::judge(case.placement, placement)?);
+            warnings.extend(profile::judge(case.placement, placement)?.map(Warning::from));
         }
         conditions.placement = Some(placement);
     }
@@ -252,22 +251,17 @@ pub(crate) fn measure(
         match collected {
             // Of all examples, and not only of those that were read before.
             Ok(found) => not_numbers.iter_mut().take(1).for_each(|first| *first = found.clone()),
-            Err(reason) => {
-                let evidence = format!("Outputs were not collected: {reason}.");
-                warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
-            }
+            Err(obstacle) => warnings.push(Doubt::OutputsNotCollected { obstacle }.into()),
         }
     }
     for output in &not_numbers {
         match output.judge() {
-            Ok(doubt) => warnings.extend(doubt),
-            Err(reason) => verdict.reasons.push(reason),
+            Ok(doubt) => warnings.extend(doubt.map(Warning::from)),
+            Err(breach) => verdict.reasons.push(breach.into()),
         }
     }
-    let invalid = |reason: &InvalidReason| {
-        let evidence = reason.evidence.clone();
-        Warning { kind: WarningKind::Invalid, evidence }
-    };
+    let invalid =
+        |reason: &InvalidReason| Warning::from(Doubt::Invalid { breach: reason.breach.clone() });
     warnings.splice(0..0, verdict.reasons.iter().map(invalid));
 
     stage.connection.enter(Phase::Unload)?;
@@ -309,10 +303,7 @@ fn impossible(conditions: &Conditions) -> Vec<Warning> {
     gaps.into_iter()
         .flatten()
         .filter(|gap| gap.kind == GapKind::Impossible)
-        .map(|gap| {
-            let evidence = format!("What cannot be was refused: {}.", gap.reason);
-            Warning { kind: WarningKind::Impossible, evidence }
-        })
+        .map(|gap| Doubt::Impossible { gap: gap.clone() }.into())
         .collect()
 }
 
@@ -399,10 +390,10 @@ fn collect(
     examples: &mut Examples,
     batch: u64,
     count: u64,
-) -> Result<Result<NotNumbers, String>, Stop> {
+) -> Result<Result<NotNumbers, OutputObstacle>, Stop> {
     let backend = failure::backend(Phase::Outputs);
     let Some(info) = model.info().outputs.first() else {
-        return Ok(Err("the model has none".into()));
+        return Ok(Err(OutputObstacle::NoOutput));
     };
     let mut call: Option<Call> = None;
     let mut width = None;
@@ -427,16 +418,17 @@ fn collect(
                 for block in blocks {
                     let expected = *width.get_or_insert(block.width);
                     if block.width != expected {
-                        return Ok(Err(format!(
-                            "the first output, `{}`, has {} values for example {}, and {expected} \
-                             for those before it",
-                            block.name, block.width, block.first_example
-                        )));
+                        return Ok(Err(OutputObstacle::WidthChanged {
+                            output: block.name,
+                            example: block.first_example,
+                            values: block.width,
+                            before: expected,
+                        }));
                     }
                     connection.send(&Message::Outputs(block))?;
                 }
             }
-            Err(reason) => return Ok(Err(reason)),
+            Err(obstacle) => return Ok(Err(obstacle)),
         }
     }
     Ok(Ok(not_numbers))

@@ -6,7 +6,7 @@ use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection, params};
 use host_record::{
     CaseRecord, Environment, Lateness, Outcome, Pace, PluginIdentity, Rate, RuntimeIdentity,
-    Verdict,
+    Verdict, Warning,
 };
 
 use crate::error::StoreError;
@@ -23,9 +23,6 @@ const TABLES: [&str; 7] = [
     "hardware_info",
     "recommendations",
 ];
-
-/// The kind of the warning about a file that a finished case no longer has.
-const FILE_LOST: &str = "file-lost";
 
 const RUN: &[&str] = &[
     "run_id",
@@ -118,7 +115,7 @@ const RESULT: &[&str] = &[
     "options",
 ];
 
-const WARNING: &[&str] = &["run_id", "case_id", "kind", "evidence"];
+const WARNING: &[&str] = &["run_id", "case_id", "process", "kind", "data"];
 
 const PLUGIN: &[&str] = &["run_id", "role", "plugin_id", "plugin_version", "plugin_sha256"];
 
@@ -183,9 +180,7 @@ pub(crate) fn import(
             append_case(&mut cases, run_id, &record, index, queries).map_err(failed())?;
             if let Outcome::Finished(report) = &record.outcome {
                 for warning in &report.warnings {
-                    let kind = warning.kind.name();
-                    warnings
-                        .append_row(params![run_id, record.case_id, kind, warning.evidence])
+                    append_warning(&mut warnings, run_id, &record.case_id, warning)
                         .map_err(failed())?;
                 }
             }
@@ -196,8 +191,7 @@ pub(crate) fn import(
             }
         }
         for lost in lost {
-            warnings
-                .append_row(params![run_id, lost.case_id, FILE_LOST, lost.to_string()])
+            append_warning(&mut warnings, run_id, &lost.case_id, &lost.warning())
                 .map_err(failed())?;
         }
         cases.flush().map_err(failed())?;
@@ -299,6 +293,16 @@ fn planned_gaps(folder: &RunFolder) -> Result<HashMap<String, u64>, StoreError> 
         }
     }
     Ok(gaps)
+}
+
+fn append_warning(
+    warnings: &mut Appender<'_>,
+    run_id: &str,
+    case_id: &str,
+    warning: &Warning,
+) -> duckdb::Result<()> {
+    let (kind, data) = (warning.kind().name(), json_text(warning));
+    warnings.append_row(params![run_id, case_id, warning.process, kind, data])
 }
 
 fn append_case(

@@ -39,7 +39,7 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
     let mut connection = client(&path);
     migrate(&mut connection, &path, &[V1]).expect("version 1");
     connection
-        .execute_batch("INSERT INTO benchmark_warnings VALUES ('r', 'c', 'drift', 'evidence')")
+        .execute_batch("INSERT INTO benchmark_warnings VALUES ('r', 'c', 0, 'drift', '{}')")
         .expect("a row");
     // The newest schema of this host takes it.
     migrate(&mut connection, &path, MIGRATIONS).expect("the newest version");

@@ -86,8 +86,9 @@ CREATE TABLE benchmark_results (
 CREATE TABLE benchmark_warnings (
     run_id   VARCHAR NOT NULL,
     case_id  VARCHAR NOT NULL,
+    process  UINTEGER NOT NULL,
     kind     VARCHAR NOT NULL,
-    evidence VARCHAR NOT NULL
+    data     VARCHAR NOT NULL
 );
 
 CREATE TABLE hardware_info (

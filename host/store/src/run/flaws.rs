@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use host_record::{CaseKey, CaseRecord, column};
+use host_record::{CaseKey, CaseRecord, Doubt, FileLoss, Warning, column};
 use parquet::file::reader::SerializedFileReader;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -170,6 +170,20 @@ impl Flaw {
 }
 
 impl LostFile {
+    /// The loss as a warning about its case.
+    pub(crate) fn warning(&self) -> Warning {
+        let loss = match &self.loss {
+            Loss::Missing => FileLoss::Missing,
+            Loss::WrongLength { found, recorded } => {
+                FileLoss::WrongLength { found_bytes: *found, recorded_bytes: *recorded }
+            }
+            Loss::Unreadable { detail } => FileLoss::Unreadable { reader_message: detail.clone() },
+            Loss::Refused { detail } => FileLoss::Refused { system_message: detail.clone() },
+        };
+        let (file, path) = (self.file.name().into(), self.path.display().to_string());
+        Doubt::FileLost { file, path, loss }.into()
+    }
+
     pub(crate) const HINT: &str = "restore the file from a copy; where the run is unfinished, \
                                    `host run --resume` measures the case again";
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
-    DomainEnergy, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse,
-    MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
-    ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario,
-    SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
+    DomainEnergy, Doubt, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings,
+    MemoryUse, MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
+    Processor, ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes,
+    Scenario, SlowedBy, StageTimes, Timings, WarmUp, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
@@ -120,7 +120,7 @@ pub(crate) fn report() -> WorkerReport {
             loop_ns: 31.25,
             ..ClockFacts::default()
         },
-        warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted by 3 %.".into() }],
+        warnings: vec![Doubt::Drift { from_ns: 1e6, to_ns: 1.03e6, scatter_ns: 2e3 }.into()],
         used: BTreeMap::from([("engine".into(), "rten".into())]),
         conditions: conditions(),
         profile: vec![operator("conv", 0, 70), operator("softmax", 70, 10)],

@@ -1,7 +1,7 @@
 //! What the figures say, and how surely.
 
 use report_common::{
-    Case, Configuration, OFFLINE, SINGLE_STREAM, humanise_interval, humanise_metric,
+    Case, Configuration, OFFLINE, SINGLE_STREAM, WarningKind, humanise_interval, humanise_metric,
 };
 
 use crate::options::{Limit, Objective, Side, is_of_device, metric_name, said_better_by};
@@ -276,7 +276,8 @@ impl<'a> Candidate<'a> {
         let limits = self.limits.iter().map(|(_, reading)| reading);
         let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
         let mut warnings = compared.flat_map(|reading| &reading.case.warnings);
-        warnings.any(|warning| ["drift", "machine-busy"].contains(&&*warning.kind))
+        warnings
+            .any(|warning| matches!(warning.kind(), WarningKind::Drift | WarningKind::MachineBusy))
     }
 
     /// Every reading, each metric once.

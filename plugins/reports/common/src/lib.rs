@@ -19,6 +19,8 @@ mod summary;
 mod surroundings;
 mod visible;
 
+pub use host_record::{Doubt, Warning, WarningKind};
+
 pub use configuration::{Configuration, OFFLINE, SINGLE_STREAM, configurations};
 pub use label::{Labels, case_label};
 pub use number::{
@@ -26,7 +28,7 @@ pub use number::{
 };
 pub use ran::{OutputParity, Parity, Tolerance};
 pub use run::{
-    Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run, Warning,
+    Advice, Bin, Case, Direction, Gap, HardwareFact, MetricResult, Outcome, PluginUse, Run,
 };
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
 pub use surroundings::{

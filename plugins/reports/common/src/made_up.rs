@@ -8,6 +8,7 @@ plugin: the feature `made-up` is asked for by tests and examples only.
 
 use std::collections::BTreeMap;
 
+use host_record::{Doubt, Warning};
 use plugin_guest::{Cell, Recommendation, Table};
 
 /// Tables by name of their view.
@@ -255,16 +256,24 @@ impl<'a> Maker<'a> {
         self.histogram(&id, &quantiles, queries);
         self.results(key, &id, &quantiles, queries, per_query, memory);
         if self.shape.troubled && key.batch == 16 && !offline {
-            self.warnings.push(vec![
-                text(&id),
-                text("drift"),
-                text("the median of the last fifth is 6.1 % above that of the first fifth"),
-            ]);
+            self.warn(
+                &id,
+                Doubt::Drift { from_ns: median, to_ns: 1.061 * median, scatter_ns: 0.02 * median },
+            );
         }
         if self.shape.troubled && queries < 368.0 && !offline {
-            let evidence = format!("{queries} queries, where a stated p99 needs 368");
-            self.warnings.push(vec![text(&id), text("few-samples"), text(&evidence)]);
+            let queries = queries as u64;
+            self.warn(
+                &id,
+                Doubt::LimitUndecided { percentile: 0.99, queries, needed_queries: 368 },
+            );
         }
+    }
+
+    fn warn(&mut self, id: &str, doubt: Doubt) {
+        let (kind, warning) = (doubt.kind(), Warning::from(doubt));
+        let data = serde_json::to_string(&warning).expect("a warning is JSON");
+        self.warnings.push(vec![text(id), Cell::Integer(0), text(kind.name()), text(&data)]);
     }
 
     fn quantiles(&mut self, id: &str, median: f64, queries: f64) -> Vec<(f64, f64)> {
@@ -452,7 +461,7 @@ impl<'a> Maker<'a> {
                     self.results,
                 ),
             ),
-            ("warnings".to_owned(), table("case_id kind evidence", self.warnings)),
+            ("warnings".to_owned(), table("case_id process kind data", self.warnings)),
             (
                 "hardware".to_owned(),
                 table(

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use host_record::Warning;
 pub use plugin_guest::Direction;
 use plugin_guest::{Error, Row, View, Views};
 use serde::Deserialize;
@@ -200,15 +201,6 @@ impl MetricResult {
     pub fn class(&self) -> Option<&str> {
         self.attributes.get("class").map(String::as_str)
     }
-}
-
-/// What is doubtful about a case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// A word for the kind of doubt.
-    pub kind: String,
-    /// The figures that say so.
-    pub evidence: String,
 }
 
 /// A bin of a histogram of latencies.
@@ -457,10 +449,8 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     }
     for row in View::read(views, "warnings")?.rows() {
         if let Some(case) = by_id.get_mut(row.text("case_id")?) {
-            case.warnings.push(Warning {
-                kind: row.text("kind")?.to_owned(),
-                evidence: row.text("evidence")?.to_owned(),
-            });
+            let warning = serde_json::from_str(row.text("data")?);
+            case.warnings.push(warning.map_err(|error| format!("view `warnings`: {error}"))?);
         }
     }
     for row in View::read(views, "latency_quantiles")?.rows() {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::{
     Advice, Case, Configuration, Disturbance, Gap, Labels, Outcome, OutputParity, REASON, Run,
-    SINGLE_STREAM, SummaryCell, case_label, configurations, excerpt, humanise, humanise_interval,
-    humanise_metric, summary_columns,
+    SINGLE_STREAM, SummaryCell, Warning, case_label, configurations, excerpt, humanise,
+    humanise_interval, humanise_metric, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -299,8 +299,8 @@ fn result_row(
                     } }
                 }
                 td {
-                    @for kind in case.warnings.iter().map(|it| &it.kind).collect::<BTreeSet<_>>() {
-                        a.tag href="#warnings" { (kind) } " "
+                    @for kind in case.warnings.iter().map(Warning::kind).collect::<BTreeSet<_>>() {
+                        a.tag href="#warnings" { (kind.name()) } " "
                     }
                 }
             }
@@ -602,13 +602,13 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
         div.scroll tabindex="0" role="group" aria-label="Table of warnings" {
             table.wide {
                 thead { tr {
-                    th scope="col" { "case" } th scope="col" { "warning" } th scope="col" { "evidence" }
+                    th scope="col" { "case" } th scope="col" { "warning" } th scope="col" { "figures" }
                 } }
                 tbody { @for case in warned { @for warning in &case.warnings {
                     tr {
                         th scope="row" { (link(case, labels)) }
-                        td { span.tag { (warning.kind) } }
-                        td { (warning.evidence) }
+                        td { span.tag { (warning.kind().name()) } }
+                        td { (warning.to_string()) }
                     }
                 } } }
             }

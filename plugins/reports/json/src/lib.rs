@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
     Case, Disturbance, Gap, MetricResult, OpenLoop, Outcome, QueryStages, RateSearch, Run,
-    Scheduling,
+    Scheduling, Warning,
 };
 use serde::Serialize;
 
@@ -211,10 +211,11 @@ pub struct ResultEntry<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WarningEntry<'a> {
-    /// A word for the kind of doubt.
-    pub kind: &'a str,
-    /// The figures that say so.
-    pub evidence: &'a str,
+    /// Its kind and its figures.
+    #[serde(flatten)]
+    pub warning: &'a Warning,
+    /// The figures in words.
+    pub text: String,
 }
 
 /// A bin of a histogram.
@@ -337,7 +338,7 @@ fn case(case: &Case) -> CaseEntry<'_> {
         warnings: case
             .warnings
             .iter()
-            .map(|warning| WarningEntry { kind: &warning.kind, evidence: &warning.evidence })
+            .map(|warning| WarningEntry { warning, text: warning.to_string() })
             .collect(),
         latency_quantiles: &case.quantiles,
         latency_histogram: case

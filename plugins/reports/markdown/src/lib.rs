@@ -203,8 +203,8 @@ fn warnings(page: &mut Page, run: &Run, labels: &Labels) {
         for warning in &case.warnings {
             let text = format!(
                 "**{}**: {}",
-                escape(&warning.kind),
-                escape(&excerpt(&warning.evidence, REASON))
+                warning.kind(),
+                escape(&excerpt(&warning.to_string(), REASON))
             );
             warnings.push((text, vec![escape(&labels.label(case))]));
         }
