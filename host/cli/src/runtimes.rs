@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use host_record::{Gap, RuntimeState};
 use host_registry::{NativePlugin, Registry};
 use host_runtime::{Observer, Outcome, RuntimeError, Runtimes, Standing, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -21,19 +22,22 @@ pub(crate) fn naming(id: &str) -> String {
     format!("one that is on this machine already is named with --runtime {id}=PATH")
 }
 
-/// Why a plugin's runtime cannot be used, and what to do about it; nothing where it can, or where the
-/// plugin takes none.
-pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<String> {
+/// The gap of a plugin's runtime that cannot be used; `None` if it can, or if the plugin takes none.
+pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap> {
     let (need, standing) = (plugin.metadata.runtime.as_ref()?, standing?);
-    let id = &plugin.metadata.id;
-    let advice = match standing {
+    let (state, reason) = match standing {
         Standing::Ready(_) => return None,
-        Standing::Missing { .. } => format!("`{}` installs it", install_command(id)),
-        Standing::Damaged { .. } => format!("`{}` puts it right", install_command(id)),
-        Standing::Unavailable { .. } => naming(id),
+        Standing::Missing { reason } => (RuntimeState::Missing, reason),
+        Standing::Damaged { reason } => (RuntimeState::Damaged, reason),
+        Standing::Unavailable { reason } => (RuntimeState::Unavailable, reason),
     };
-    let reason = standing.reason()?;
-    Some(format!("runtime `{}` {} {reason}; {advice}", need.name, need.version))
+    Some(Gap::RuntimeMissing {
+        plugin: plugin.metadata.id.clone(),
+        runtime: need.name.clone(),
+        version: need.version.clone(),
+        state,
+        reason: reason.clone(),
+    })
 }
 
 /// The message of a plugin that could not list its devices, with what the host knows of its runtime.
@@ -49,7 +53,7 @@ pub(crate) fn explained(
     let missing = match &found {
         // It looked for its device first, and this is no machine for it.
         Ok(Some(Standing::Unavailable { .. })) if looked && !wants => None,
-        Ok(standing) => missing(plugin, standing.as_ref()),
+        Ok(standing) => missing(plugin, standing.as_ref()).map(|gap| gap.to_string()),
         Err(error) => Some(error.to_string()),
     };
     match missing {

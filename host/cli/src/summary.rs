@@ -308,7 +308,7 @@ impl Summary {
             match &case.record.outcome {
                 Outcome::Finished(_) => {}
                 Outcome::Failed { failure } => add("failed", failure.to_string(), name.clone()),
-                Outcome::Gap { gap } => add("gap", gap.reason.clone(), name.clone()),
+                Outcome::Gap { gap } => add("gap", gap.to_string(), name.clone()),
             }
             for (plugin, error) in &case.errors {
                 add("no value", format!("metric `{plugin}`: {error}"), name.clone());
@@ -403,7 +403,7 @@ impl Case {
         match &self.record.outcome {
             Outcome::Finished(_) => None,
             Outcome::Failed { failure } => Some(failure.to_string()),
-            Outcome::Gap { gap } => Some(gap.reason.clone()),
+            Outcome::Gap { gap } => Some(gap.to_string()),
         }
     }
 
@@ -590,7 +590,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_record::{
-        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Mode, Outcome, Pace, Precision,
+        CaseKey, CaseRecord, Direction, MetricValue, Mode, NotMeasured, Outcome, Pace, Precision,
         Rate, RateSearch, Scenario, SearchEnd, WorkerReport,
     };
 
@@ -652,8 +652,7 @@ mod tests {
     fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
         let value = |value: Option<f64>| MetricValue {
             metric: "any".into(),
-            value: value
-                .ok_or(Gap { kind: GapKind::NotMeasured, reason: "it is not counted".into() }),
+            value: value.ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
             unit: "B".into(),
             direction: Direction::Lower,
             interval: None,

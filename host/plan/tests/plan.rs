@@ -67,15 +67,17 @@ fn plan(matrix: &str, facts: Facts) -> Result<Plan, PlanError> {
 
 fn show(plan: &Plan) -> String {
     let line = |item: PlannedCase| {
-        let gap = item.gap().map(|gap| format!(" [{}: {}]", gap.kind, gap.reason));
+        let gap = item.gap().map(|gap| format!(" [{}: {gap}]", gap.kind()));
         format!("{} {}{}", item.index(), item.key(), gap.unwrap_or_default())
     };
     plan.items().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn laptop() -> Facts {
-    let missing =
-        Gap { kind: GapKind::PluginMissing, reason: "no plugin `cuda` is installed".to_owned() };
+    let missing = Gap::PluginMissing {
+        plugin: "cuda".to_owned(),
+        registry_message: "no plugin `cuda` is installed".to_owned(),
+    };
     facts([
         ("cpu", ready("cpu", &[device("cpu:0", &[Precision::Fp32])])),
         ("cuda", BackendFacts::Missing(missing)),
@@ -133,7 +135,7 @@ fn a_precision_that_a_missing_runtime_may_offer_is_a_gap_of_the_runtime() {
     *lacks = Some(Gap { kind: GapKind::RuntimeMissing, reason });
     let matrix = "precision = [\"fp32\", \"fp16\"]\nmodel = \"a\"\nbackend = \"cpu\"";
     let plan = plan(matrix, facts).unwrap();
-    let gaps: Vec<_> = plan.items().map(|item| item.gap().map(|gap| gap.kind)).collect();
+    let gaps: Vec<_> = plan.items().map(|item| item.gap().map(Gap::kind)).collect();
     assert_eq!(gaps, [None, Some(GapKind::RuntimeMissing)], "what it offers without is a case");
 }
 
@@ -383,7 +385,7 @@ matrix = { precision = ["fp32", "fp16", "bf16"] }
         .items()
         .map(|item| match item {
             PlannedCase::Case(case) => case.model_path.display().to_string(),
-            PlannedCase::Gap { gap, .. } => format!("{}: {}", gap.kind, gap.reason),
+            PlannedCase::Gap { gap, .. } => format!("{}: {gap}", gap.kind()),
         })
         .collect();
     assert_eq!(

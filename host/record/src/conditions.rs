@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::Parity;
 use crate::device_state::DeviceStates;
 use crate::energy::Energy;
-use crate::outcome::Gap;
+use crate::gap::Gap;
 use crate::placement::{DeviceTime, Placement};
 
 /// What a case was measured under. Everything is optional: a record from before a field was added
@@ -163,7 +163,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{DomainEnergy, Environment, GapKind, Limit, MeasureSettings, Pin, WorkerReport};
+    use crate::{
+        DomainEnergy, Environment, Limit, MeasureSettings, NotMeasured, Pin, WorkerReport,
+    };
 
     /// A report as the first version wrote it.
     fn old_report() -> serde_json::Value {
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let gap = Gap { kind: GapKind::NotMeasured, reason: "no counters".into() };
+        let gap = Gap::from(NotMeasured::NoEnergyDomain { domain: "memory".into() });
         let domain = DomainEnergy { domain: "gpu:0".into(), joules: 1.5, seconds: 0.25 };
         let conditions = Conditions {
             worker_version: Some("0.1.0".into()),

@@ -18,6 +18,7 @@ mod conditions;
 mod device_state;
 mod energy;
 mod environment;
+mod gap;
 mod load;
 mod outcome;
 mod pin;
@@ -47,13 +48,12 @@ pub use energy::{DomainEnergy, Energy};
 pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
+pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
 pub use load::{
     Breach, EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch,
     RuleDifference, SearchEnd, SteadyClass, Verdict, WarmUpFacts,
 };
-pub use outcome::{
-    CaseRecord, ErrorCode, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part,
-};
+pub use outcome::{CaseRecord, ErrorCode, Failure, Outcome, Phase, Timings, WorkerReport, part};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;

@@ -11,6 +11,7 @@ use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
+use crate::gap::Gap;
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::placement::ProfiledOperator;
 use crate::warning::{Fallback, Warning};
@@ -74,45 +75,6 @@ names! {
         RuntimeMissing = "runtime-missing",
         /// The backend broke the rules of the ABI. Found by the worker, and never sent by a backend.
         Contract = "contract",
-    }
-}
-
-names! {
-    /// Why something cannot be done or measured here.
-    GapKind {
-        /// No such plugin is installed, or none with a version that fits.
-        PluginMissing = "plugin-missing",
-        /// The plugin is there, and the vendor's runtime that it needs is not.
-        RuntimeMissing = "runtime-missing",
-        /// The plugin sees no such device on this machine.
-        DeviceMissing = "device-missing",
-        /// The device does not compute in this precision.
-        PrecisionUnsupported = "precision-unsupported",
-        /// The model has no file for this precision.
-        ModelFileMissing = "model-file-missing",
-        /// The backend cannot do this mode, scenario or shape.
-        Unsupported = "unsupported",
-        /// The machine, the backend or the case offers no such measurement.
-        NotMeasured = "not-measured",
-        /// What the backend said cannot be, and is refused.
-        Impossible = "impossible",
-    }
-}
-
-/// A typed statement that something cannot be done or measured. Never a zero, never a guess.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Gap {
-    /// What kind of thing is missing.
-    pub kind: GapKind,
-    /// What was looked for and not found, in one sentence.
-    pub reason: String,
-}
-
-impl fmt::Display for Gap {
-    /// The reason.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.reason)
     }
 }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::case::names;
-use crate::outcome::Gap;
+use crate::gap::Gap;
 
 names! {
     /// Which way is better.

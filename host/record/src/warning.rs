@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::names;
 use crate::device_state::SlowedBy;
+use crate::gap::Gap;
 use crate::load::{Breach, SteadyClass};
-use crate::outcome::{Gap, is_first};
+use crate::outcome::is_first;
 use crate::placement::ProviderShare;
 use crate::words::{about, change, count, list, percent, percentile, time, time_change};
 
@@ -957,11 +958,11 @@ mod tests {
 
     use super::*;
     use crate::case::{Rate, RuleSet, Scenario};
+    use crate::gap::NotMeasured;
     use crate::load::{InvalidKind, InvalidReason, RuleDifference, SearchEnd};
-    use crate::outcome::GapKind;
 
     fn gap() -> Gap {
-        Gap { kind: GapKind::NotMeasured, reason: "no counter".into() }
+        NotMeasured::ThreadPanicked.into()
     }
 
     /// One doubt of each kind at least, with its words.
@@ -1069,7 +1070,7 @@ mod tests {
             ),
             (
                 Doubt::Impossible { gap: gap() },
-                "an impossible figure of the backend was refused: no counter",
+                "an impossible figure of the backend was refused: the thread that measures it panicked",
             ),
             (
                 Doubt::FellBack {
@@ -1153,7 +1154,7 @@ mod tests {
             ),
             (
                 Doubt::DeviceNotSampled { gap: gap() },
-                "the device was not sampled while measuring: no counter",
+                "the device was not sampled while measuring: the thread that measures it panicked",
             ),
             (
                 Doubt::OutputsNotCollected {

@@ -21,11 +21,12 @@ use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     Breach, CaseSpec, Check, Confidence, DifferenceKind, Doubt, ErrorCode, Failure, Find, Gap,
-    GapKind, InputSource, InvalidKind, LatencyLimit, Outcome, Phase, Pin, PlacementRule,
-    QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy,
-    SlowedShare, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
+    Impossible, InputSource, InvalidKind, LatencyLimit, NotMeasured, Outcome, Phase, Pin,
+    PlacementRule, QueryTimes, Rate, RuleSet, RuntimeState, SampleBlock, SamplePhase, Scenario,
+    SearchEnd, Share, SlowedBy, SlowedShare, Tolerance, WarmUp, WarningKind, WorkerReport,
+    processors_of_list,
 };
-use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
+use host_run::{Interrupt, RunSummary, Runner};
 use tempfile::TempDir;
 
 /// What cargo built.
@@ -147,18 +148,18 @@ fn what_it_was_measured_under_is_told() {
     assert!(used.average_of > 0, "the host looks ten times a second");
     assert!(used.average_bytes > Some(0) && used.average_bytes <= report.peak_memory_bytes);
     let gap = used.device_peak_bytes.expect("it was asked for").expect_err("no extension");
-    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-memory/1`");
+    assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/device-memory/1".into() }.into());
     let energy = conditions.energy.expect("it is told");
     assert!(energy.device.is_err());
     match energy.processor {
         Ok(domains) => assert!(domains.iter().all(|one| one.seconds >= 0.25), "{domains:?}"),
-        Err(gap) => assert!(gap.reason.contains("/sys/class/powercap"), "{gap:?}"),
+        Err(gap) => assert!(gap.to_string().contains("/sys/class/powercap"), "{gap:?}"),
     }
     let stages = conditions.stages.expect("they are told").expect("the backend works");
     assert!((1..=10).contains(&stages.queries));
     assert!(stages.copy_in_ns > 0.0 && stages.compute_ns > 0.0 && stages.copy_out_ns > 0.0);
     let gap = stages.inside_run.expect_err("no extension");
-    assert_eq!(gap.reason, "the backend does not offer the extension `tare/stage-times/1`");
+    assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/stage-times/1".into() }.into());
     assert!(report.clock.checked_readings > Some(256));
     let environment = memory.records[0].environment.clone().expect("the machine");
     assert_eq!(environment.clock_source, report.clock.kernel_source);
@@ -224,14 +225,14 @@ fn a_device_that_does_not_tell_is_a_gap() {
     let report = finish(case).0;
     let conditions = report.conditions;
     let gap = conditions.device_state.expect("it was asked for").expect_err("no extension");
-    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-state/1`");
+    assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/device-state/1".into() }.into());
     let told =
         report.warnings.iter().find(|warning| warning.kind() == WarningKind::DeviceNotSampled);
     let told = told.expect("it was asked for");
     assert_eq!(told.doubt, Doubt::DeviceNotSampled { gap });
     let memory = conditions.memory.expect("it is told");
     let gap = memory.allocator.expect("it was asked").expect_err("no extension");
-    assert_eq!(gap.reason, "the backend does not offer the extension `tare/allocator/1`");
+    assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/allocator/1".into() }.into());
 }
 
 #[test]
@@ -241,7 +242,7 @@ fn stages_that_cannot_be_true_are_refused() {
     assert!(report.warnings.iter().any(|warning| warning.kind() == WarningKind::Impossible));
     let stages = report.conditions.stages.expect("they are told");
     let gap = stages.expect("the host's own times").inside_run.expect_err("impossible times");
-    assert!(gap.reason.contains("and the whole run took"), "{gap:?}");
+    assert!(matches!(gap, Gap::Impossible(Impossible::StageTimes { .. })), "{gap:?}");
 }
 
 #[test]
@@ -260,13 +261,15 @@ fn device_time_is_set_beside_the_clock() {
     let options = [("fault-offers", "device-timer"), ("fault", "impossible")];
     let times = finish(fault(&options)).0.conditions.device_time.expect("it was asked");
     let gap = times.expect_err("longer than the call");
+    let device_ns = 3_600_000_000_000;
     assert!(
-        gap.reason.starts_with("the backend said that the device was busy for 3600000000000 ns")
+        matches!(gap, Gap::Impossible(Impossible::DeviceTime { device_ns: found, .. }) if found == device_ns),
+        "{gap:?}"
     );
 
     let times = finish(null()).0.conditions.device_time.expect("it was asked");
     let gap = times.expect_err("no extension");
-    assert_eq!(gap.reason, "the backend does not offer the extension `tare/device-timer/1`");
+    assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/device-timer/1".into() }.into());
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn operators_that_fell_back_are_a_warning_or_a_failure() {
     // A backend without a profile is believed: it took the option.
     let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;
     let gap = gap.conditions.placement.expect("it was asked").expect_err("no extension");
-    assert_eq!(gap.reason, "the backend does not offer the extension `tare/profile/1`");
+    assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/profile/1".into() }.into());
 }
 
 /// A case of the fault backend, compared with the same backend where nothing goes wrong.
@@ -433,15 +436,18 @@ fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
     let mut runner = runner();
     let (failure, ..) = failure(&runner, options("runtime-missing"));
     assert!(matches!(failure, Failure::Backend { .. }), "the host knows of no runtime: {failure}");
-    let reason =
-        "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it".to_owned();
-    let missing = MissingRuntime { reason: reason.clone() };
+    let missing = Gap::RuntimeMissing {
+        plugin: "demo".into(),
+        runtime: "demo".into(),
+        version: "1.0".into(),
+        state: RuntimeState::Missing,
+        reason: "is not installed".into(),
+    };
     let library = options("runtime-missing").plugin_library;
-    runner.missing_runtimes.insert(library, missing);
+    runner.missing_runtimes.insert(library, missing.clone());
     let (summary, memory) = run(&runner, vec![options("runtime-missing")]);
     assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
-    let gap = Gap { kind: GapKind::RuntimeMissing, reason };
-    assert_eq!(memory.records[0].outcome, Outcome::Gap { gap });
+    assert_eq!(memory.records[0].outcome, Outcome::Gap { gap: missing });
     // The code decides, and not the message.
     for code in ["internal", "not-found"] {
         let (failure, ..) = common::failure(&runner, options(code));

@@ -13,7 +13,7 @@ FROM main.benchmark_runs;
 
 CREATE VIEW cases AS
 SELECT case_id, case_index, model, backend, device, precision, batch, sequence_length, mode,
-       scenario, outcome, reason_kind, reason, plugin_id, plugin_version, plugin_sha256,
+       scenario, outcome, reason_kind, reason, reason_data, plugin_id, plugin_version, plugin_sha256,
        model_sha256, device_name, threads, queries, elapsed_ns, peak_memory_bytes, clock_read_ns,
        loop_ns, open_ns, load_ns, prepare_ns, first_run_ns, baseline_memory_bytes, clock_source,
        clock_resolution_ns, used, measure, rate, clients, valid, verdict, asked_rate, offered_rate,
@@ -24,7 +24,7 @@ ORDER BY case_index NULLS LAST, case_id;
 
 CREATE VIEW results AS
 SELECT case_id, metric, value, unit, direction, interval_low, interval_high, gap_kind, gap_reason,
-       attributes, plugin_id, plugin_version
+       gap_data, attributes, plugin_id, plugin_version
 FROM main.benchmark_results
 ORDER BY rowid;
 

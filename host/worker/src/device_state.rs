@@ -5,7 +5,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
-use host_record::{DeviceSample, DeviceStates, Doubt, Gap, GapKind, SlowedBy, Throttle, Warning};
+use host_record::{
+    DeviceSample, DeviceStates, Doubt, Gap, NotMeasured, SlowedBy, Throttle, Warning,
+};
 use host_statistics::median;
 use plugin_api::abi;
 use plugin_api::client::{Backend, DeviceReading, DeviceStateReader};
@@ -48,10 +50,8 @@ pub(crate) fn start<'scope, 'env>(
             stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
         })
     });
-    let thread = thread.map_err(|error| Gap {
-        kind: GapKind::NotMeasured,
-        reason: format!("a thread that looks at the device could not be started: {error}"),
-    })?;
+    let thread =
+        thread.map_err(|error| NotMeasured::NoThread { system_message: error.to_string() })?;
     Ok(Sampler { stop, thread })
 }
 
@@ -63,10 +63,7 @@ impl Sampler<'_> {
     /// A gap with what the backend said.
     pub(crate) fn end(self) -> Result<Seen, Gap> {
         drop(self.stop);
-        self.thread.join().unwrap_or_else(|_| {
-            let reason = "the thread that looks at the device panicked".into();
-            Err(Gap { kind: GapKind::NotMeasured, reason })
-        })
+        self.thread.join().unwrap_or_else(|_| Err(NotMeasured::ThreadPanicked.into()))
     }
 }
 

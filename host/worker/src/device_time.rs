@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
-use host_record::{Breach, DeviceTime, Gap, GapKind};
+use host_record::{Breach, DeviceTime, Gap, Impossible};
 use host_statistics::median;
 use plugin_api::client::{Error, Model, Session, TensorData};
 
@@ -49,13 +49,7 @@ pub(crate) fn pairs(
         let wall = clock.now().saturating_sub(before);
         let device = device.map_err(refused)?;
         if device > wall {
-            return Err(Gap {
-                kind: GapKind::Impossible,
-                reason: format!(
-                    "the backend said that the device was busy for {device} ns with a run that took \
-                     {wall} ns"
-                ),
-            });
+            return Err(Impossible::DeviceTime { device_ns: device, call_ns: wall }.into());
         }
         session.synchronise().map_err(refused)?;
         let before = clock.now();

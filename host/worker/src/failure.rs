@@ -51,7 +51,7 @@ pub(crate) fn backend(phase: Phase) -> impl Fn(Error) -> Failure {
 }
 
 /// The ABI's code as it is recorded.
-fn code(code: client::ErrorCode) -> ErrorCode {
+pub(crate) fn code(code: client::ErrorCode) -> ErrorCode {
     match code {
         client::ErrorCode::Internal => ErrorCode::Internal,
         client::ErrorCode::InvalidArgument => ErrorCode::InvalidArgument,

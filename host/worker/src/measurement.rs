@@ -302,7 +302,7 @@ fn impossible(conditions: &Conditions) -> Vec<Warning> {
     ];
     gaps.into_iter()
         .flatten()
-        .filter(|gap| gap.kind == GapKind::Impossible)
+        .filter(|gap| gap.kind() == GapKind::Impossible)
         .map(|gap| Doubt::Impossible { gap: gap.clone() }.into())
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Which operators ran where, from a profile that the backend makes after measuring.
 
 use host_record::{
-    Doubt, Failure, Fallback, Gap, GapKind, Placement, PlacementRule, ProfiledOperator,
+    Doubt, Failure, Fallback, Gap, NotMeasured, Placement, PlacementRule, ProfiledOperator,
 };
 use plugin_api::client::{Error, Model, Session, TensorData};
 
@@ -45,14 +45,8 @@ fn cut(mut text: String) -> String {
 
 /// Why no profile is made of a model that takes so long to prepare.
 pub(crate) fn takes_too_long(prepare_ns: u64, timeout_ns: u64) -> Option<Gap> {
-    (prepare_ns > timeout_ns / 4).then(|| Gap {
-        kind: GapKind::NotMeasured,
-        reason: format!(
-            "preparing the model took {:.1} s, and a profile may prepare it again; a `timeout` of more \
-             than four times that allows it",
-            prepare_ns as f64 / 1e9
-        ),
-    })
+    (prepare_ns > timeout_ns / 4)
+        .then(|| NotMeasured::PrepareTooLong { prepare_ns, timeout_ns }.into())
 }
 
 /// The providers that a session says it uses: one, or several joined by commas.

@@ -58,6 +58,7 @@ const CASE: &[&str] = &[
     "outcome",
     "reason_kind",
     "reason",
+    "reason_data",
     "plugin_id",
     "plugin_version",
     "plugin_sha256",
@@ -108,6 +109,7 @@ const RESULT: &[&str] = &[
     "interval_high",
     "gap_kind",
     "gap_reason",
+    "gap_data",
     "attributes",
     "plugin_id",
     "plugin_version",
@@ -313,7 +315,8 @@ fn append_case(
     queries: Option<u64>,
 ) -> duckdb::Result<()> {
     let CaseRecord { key, spec, .. } = record;
-    let (mut reason_kind, mut reason, mut report) = (None, None, None);
+    let (mut reason_kind, mut reason, mut reason_data) = (None, None, None);
+    let mut report = None;
     let outcome = match &record.outcome {
         Outcome::Finished(finished) => {
             report = Some(finished);
@@ -323,11 +326,13 @@ fn append_case(
             let json = serde_json::to_value(failure).unwrap_or_default();
             reason_kind = json.get("kind").and_then(|kind| kind.as_str()).map(str::to_owned);
             reason = Some(failure.to_string());
+            reason_data = Some(json_text(failure));
             "failed"
         }
         Outcome::Gap { gap } => {
-            reason_kind = Some(gap.kind.name().to_owned());
-            reason = Some(gap.reason.clone());
+            reason_kind = Some(gap.kind().name().to_owned());
+            reason = Some(gap.to_string());
+            reason_data = Some(json_text(gap));
             "gap"
         }
     };
@@ -365,6 +370,7 @@ fn append_case(
         &outcome,
         &reason_kind,
         &reason,
+        &reason_data,
         &spec.map(|spec| &spec.plugin.id),
         &spec.map(|spec| &spec.plugin.version),
         &spec.map(|spec| &spec.plugin.sha256),
@@ -427,8 +433,9 @@ fn import_results(
                 value.direction.name(),
                 value.interval.map(|(low, _)| low),
                 value.interval.map(|(_, high)| high),
-                gap.map(|gap| gap.kind.name()),
-                gap.map(|gap| &gap.reason),
+                gap.map(|gap| gap.kind().name()),
+                gap.map(ToString::to_string),
+                gap.map(json_text),
                 json_text(&value.attributes),
                 plugin.id,
                 plugin.version,
@@ -451,6 +458,7 @@ fn import_results(
                 None::<f64>,
                 "plugin-failed",
                 error,
+                none,
                 "{}",
                 plugin.id,
                 plugin.version,

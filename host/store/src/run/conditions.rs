@@ -1,39 +1,39 @@
 //! Columns of what a case was measured under, and why one is missing.
 
-use host_record::{Conditions, DomainEnergy, Gap, GapKind, column};
+use host_record::{Conditions, DomainEnergy, Gap, NotMeasured, column};
 
-/// Why an energy is not known although its counters were read.
-fn gap(reason: &str) -> Gap {
-    Gap { kind: GapKind::NotMeasured, reason: reason.into() }
+/// The gap of a measurement that the record is older than.
+fn before(quantity: &str) -> Gap {
+    NotMeasured::BeforeRecorded { quantity: quantity.into() }.into()
 }
 
 /// The most bytes that the engine's allocator counted on the device.
 pub(super) fn allocator_peak(conditions: &Conditions) -> Result<u64, Gap> {
     let found = conditions.memory.as_ref().and_then(|memory| memory.allocator.as_ref());
-    let found = found.ok_or_else(|| gap("the record is from before allocators were asked"))?;
+    let found = found.ok_or_else(|| before("allocators"))?;
     let found = found.as_ref().map_err(Clone::clone)?;
-    found.peak_bytes.ok_or_else(|| {
-        gap(&format!("the allocator `{}` does not tell the most that it held", found.name))
-    })
+    found
+        .peak_bytes
+        .ok_or_else(|| NotMeasured::NoAllocatorPeak { allocator: found.name.clone() }.into())
 }
 
 /// Joules of what a column of energy is about.
 pub(super) fn energy(conditions: &Conditions, name: &str) -> Result<f64, Gap> {
     let energy = conditions.energy.as_ref();
-    let energy = energy.ok_or_else(|| gap("the record is from before energy was counted"))?;
+    let energy = energy.ok_or_else(|| before("energy"))?;
     if name == column::DEVICE_ENERGY {
         return energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone);
     }
     let domains = energy.processor.as_ref().map_err(Clone::clone)?;
     let sum = |domains: Vec<&DomainEnergy>, what: &str| match domains[..] {
-        [] => Err(gap(what)),
+        [] => Err(NotMeasured::NoEnergyDomain { domain: what.into() }.into()),
         _ => Ok(domains.iter().map(|one| one.joules).sum()),
     };
     if name == column::PACKAGE_ENERGY {
-        sum(energy.packages().collect(), "the processor counts no energy of a package")
+        sum(energy.packages().collect(), "package")
     } else {
         let memory = domains.iter().filter(|one| one.domain.ends_with("/dram")).collect();
-        sum(memory, "the processor does not count the energy of memory apart")
+        sum(memory, "memory")
     }
 }
 
@@ -60,13 +60,11 @@ pub(super) fn missing(conditions: &Conditions, names: &[impl AsRef<str>]) -> Vec
             }
             column::AVERAGE_MEMORY => {
                 let memory = conditions.memory.as_ref()?;
-                let short = "it was over before the host looked at the worker's memory, which it \
-                             does ten times a second";
-                (memory.average_of == 0).then(|| gap(short))
+                (memory.average_of == 0).then(|| NotMeasured::TooShortToSample.into())
             }
             _ => None,
         };
-        Some(gap?.reason)
+        Some(gap?.to_string())
     };
     names
         .iter()
@@ -86,7 +84,7 @@ mod tests {
     }
 
     fn conditions(processor: Result<Vec<DomainEnergy>, Gap>) -> Conditions {
-        let device = Err(gap("no extension"));
+        let device = Err(NotMeasured::ThreadPanicked.into());
         Conditions { energy: Some(Energy { processor, device }), ..Conditions::default() }
     }
 
@@ -104,7 +102,8 @@ mod tests {
         assert_eq!(energy(&all, column::MEMORY_ENERGY), Ok(3.0));
         assert_eq!(energy_time(&all), Some(2.0));
         let names = [column::PACKAGE_ENERGY, column::DEVICE_ENERGY, column::AVERAGE_MEMORY];
-        let expected = ("missing.device-energy".to_owned(), "no extension".to_owned());
+        let reason = NotMeasured::ThreadPanicked.to_string();
+        let expected = ("missing.device-energy".to_owned(), reason);
         assert_eq!(missing(&all, &names), [expected]);
     }
 
@@ -112,11 +111,11 @@ mod tests {
     fn what_is_missing_says_why() {
         let psys = conditions(Ok(vec![domain("psys", 99.0)]));
         let gap = energy(&psys, column::PACKAGE_ENERGY).expect_err("no package");
-        assert_eq!(gap.reason, "the processor counts no energy of a package");
+        assert_eq!(gap, NotMeasured::NoEnergyDomain { domain: "package".into() }.into());
         let none = conditions(Err(gap.clone()));
         assert_eq!(energy(&none, column::MEMORY_ENERGY), Err(gap));
         assert_eq!(energy_time(&none), None);
         let old = energy(&Conditions::default(), column::DEVICE_ENERGY).expect_err("an old record");
-        assert_eq!(old.reason, "the record is from before energy was counted");
+        assert_eq!(old, before("energy"));
     }
 }

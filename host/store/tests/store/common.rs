@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
-    DomainEnergy, Doubt, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings,
-    MemoryUse, MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
+    DomainEnergy, Doubt, Energy, Environment, Gap, InputSource, MeasureSettings, MemoryUse,
+    MetricValue, Mode, NotMeasured, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
     Processor, ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes,
     Scenario, SlowedBy, StageTimes, Timings, WarmUp, WorkerReport,
 };
@@ -150,7 +150,8 @@ fn operator(name: &str, start_ns: u64, duration_ns: u64) -> ProfiledOperator {
 pub(crate) fn conditions() -> Conditions {
     let domain =
         |domain: &str, joules| DomainEnergy { domain: domain.into(), joules, seconds: 2.0 };
-    let nothing = Gap { kind: GapKind::NotMeasured, reason: "the backend tells no stages".into() };
+    let extension = "tare/stage-times/1".into();
+    let nothing = NotMeasured::NotOffered { extension }.into();
     Conditions {
         energy: Some(Energy {
             processor: Ok(vec![domain("package-0", 30.0), domain("package-0/dram", 3.0)]),
@@ -201,7 +202,12 @@ pub(crate) fn gap_record(index: u64) -> CaseRecord {
 }
 
 pub(crate) fn gap() -> Gap {
-    Gap { kind: GapKind::PrecisionUnsupported, reason: "The device has no int8.".into() }
+    Gap::PrecisionUnsupported {
+        backend: "cpu".into(),
+        device: "cpu:0".into(),
+        precision: Precision::Int8,
+        offered: vec![Precision::Fp32],
+    }
 }
 
 /// Consecutive queries with latencies that differ and can be told from the case and their place.

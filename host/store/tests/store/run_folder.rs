@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 use host_record::{
-    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Outcome, OutputBlock,
+    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, NotMeasured, Outcome, OutputBlock,
     Phase, Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
 };
 use host_store::{
@@ -88,9 +88,8 @@ fn a_column_that_is_missing_says_why() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let writer = RunFolder::create(results.path(), new_run()).expect("a run");
     let mut report = report();
-    let reason = "only root may read the counters";
-    let gap = Gap { kind: GapKind::NotMeasured, reason: reason.into() };
-    let device = Err(gap.clone());
+    let gap: Gap = NotMeasured::NoEnergyCounters { folder: "/sys/class/powercap".into() }.into();
+    let (reason, device) = (gap.to_string(), Err(gap.clone()));
     report.conditions.energy = Some(Energy { processor: Err(gap), device });
     let record = record(&spec(0), Outcome::Finished(Box::new(report)));
     let asked = [column::PACKAGE_ENERGY, column::BASELINE_MEMORY];
