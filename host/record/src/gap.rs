@@ -378,7 +378,7 @@ impl fmt::Display for NotMeasured {
                 bytes(*used_bytes)
             ),
             Self::NoAllocatorPeak { allocator } => {
-                write!(formatter, "the allocator `{allocator}` does not report the most that it held")
+                write!(formatter, "the allocator `{allocator}` does not report its peak")
             }
             Self::NoEnergyCounters { folder } => write!(
                 formatter,
@@ -387,7 +387,7 @@ impl fmt::Display for NotMeasured {
                  shows them: sudo modprobe intel_rapl_msr"
             ),
             Self::NoEnergyDomain { domain } => {
-                write!(formatter, "the processor does not count the energy of its {domain} apart")
+                write!(formatter, "the processor has no separate energy counter for its {domain}")
             }
             Self::CounterUnreadable { file, root_only: true, .. } => write!(
                 formatter,
@@ -410,7 +410,7 @@ impl fmt::Display for NotMeasured {
                 "it was over before the host sampled the worker's memory, which it does ten times a second",
             ),
             Self::BeforeRecorded { quantity } => {
-                write!(formatter, "the record is older than the measurement of {quantity}")
+                write!(formatter, "the record predates the measurement of {quantity}")
             }
         }
     }
