@@ -7,20 +7,22 @@ use serde_json::Value;
 
 /// Packages of ours that each package may depend on, apart from tests.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("host-hash", &[]),
     ("host-record", &[]),
     ("host-statistics", &[]),
     ("host-manifest", &["host-record"]),
     ("host-measure", &["host-record"]),
-    ("host-plan", &["host-manifest", "host-record"]),
-    ("host-registry", &["host-record"]),
-    ("host-runtime", &["host-record", "host-registry"]),
-    ("host-worker", &["host-measure", "host-record", "host-statistics", "plugin-api"]),
+    ("host-plan", &["host-hash", "host-manifest", "host-record"]),
+    ("host-registry", &["host-hash", "host-record"]),
+    ("host-runtime", &["host-hash", "host-record", "host-registry"]),
+    ("host-worker", &["host-hash", "host-measure", "host-record", "host-statistics", "plugin-api"]),
     ("host-run", &["host-plan", "host-record"]),
-    ("host-wasm", &["host-record"]),
-    ("host-store", &["host-record", "host-statistics"]),
+    ("host-wasm", &["host-hash", "host-record"]),
+    ("host-store", &["host-hash", "host-record", "host-statistics"]),
     (
         "host-cli",
         &[
+            "host-hash",
             "host-manifest",
             "host-plan",
             "host-record",

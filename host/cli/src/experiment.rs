@@ -5,12 +5,13 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256_of_file;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{DeviceInfo, Gap, Pin, PluginIdentity, RuntimeIdentity, list_of_processors};
-use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError, sha256_of_file};
+use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
 use host_run::{DescribeError, Interrupt, Runner};
 use host_runtime::{Runtimes, Standing};
 

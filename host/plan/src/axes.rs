@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use host_manifest::{DeviceChoice, Experiment, PartialCell};
 use host_record::{DeviceInfo, Find, Gap, Mode, PluginIdentity, Precision, Rate, Scenario};
 
-use crate::PlanError;
 use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
+use crate::error::PlanError;
 use crate::facts::{BackendFacts, Facts};
 
 /// Different values, numbered in the order in which they were met.

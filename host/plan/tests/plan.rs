@@ -2,7 +2,7 @@
 
 use host_manifest::{PerPrecision, parse};
 use host_plan::{BackendFacts, Count, Facts, ModelFacts, ModelFile, Plan, PlanError, PlannedCase};
-use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision};
+use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision, RuntimeState};
 use insta::assert_snapshot;
 
 fn device(id: &str, precisions: &[Precision]) -> DeviceInfo {
@@ -131,8 +131,13 @@ fn a_precision_that_a_missing_runtime_may_offer_is_a_gap_of_the_runtime() {
     let Some(BackendFacts::Ready { lacks, .. }) = facts.backends.get_mut("cpu") else {
         panic!("the backend is ready")
     };
-    let reason = "runtime `demo` 1.0 is not installed".to_owned();
-    *lacks = Some(Gap { kind: GapKind::RuntimeMissing, reason });
+    *lacks = Some(Gap::RuntimeMissing {
+        plugin: "demo".to_owned(),
+        runtime: "demo".to_owned(),
+        version: "1.0".to_owned(),
+        state: RuntimeState::Missing,
+        reason: "is not installed".to_owned(),
+    });
     let matrix = "precision = [\"fp32\", \"fp16\"]\nmodel = \"a\"\nbackend = \"cpu\"";
     let plan = plan(matrix, facts).unwrap();
     let gaps: Vec<_> = plan.items().map(|item| item.gap().map(Gap::kind)).collect();
@@ -423,7 +428,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
             PlannedCase::Case(case) => {
                 let check = case.check.clone().expect("a check");
                 assert_eq!(check.reference(), "cpu 0.1.0 on cpu:0 in fp32");
-                let own = check.reference_of(&case);
+                let own = case.reference(&check);
                 assert_eq!((&*own.key.device, own.key.batch), ("cpu:0", case.key.batch));
                 let expected = if case.key.precision == Precision::Fp16 { 0.5 } else { 1e-4 };
                 assert_eq!(check.tolerance.absolute, expected);

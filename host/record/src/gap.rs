@@ -3,12 +3,12 @@
 //! A gap is data; its `Display` is the reason in words, for whoever reads it.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Precision, names};
-use crate::outcome::{ErrorCode, Phase};
+use crate::key::Precision;
+use crate::names::names;
+use crate::phase::{ErrorCode, Phase};
 use crate::words::{bytes, list, time};
 
 names! {

@@ -11,6 +11,7 @@ to: [`RECORD_VERSION`] for what is written to disk, [`protocol::PROTOCOL_VERSION
 worker and the host say to each other.
 */
 
+mod backend;
 mod case;
 mod check;
 mod columns;
@@ -19,8 +20,13 @@ mod device_state;
 mod energy;
 mod environment;
 mod gap;
+mod key;
 mod load;
+mod names;
+mod number;
+mod numbered;
 mod outcome;
+mod phase;
 mod pin;
 mod placement;
 mod processes;
@@ -29,15 +35,13 @@ mod recorder;
 mod results;
 mod runtime;
 mod sample;
+mod settings;
 mod table;
 mod warning;
 pub mod words;
 
-pub use case::{
-    CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
-    Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
-    SyntheticInput, WarmUp,
-};
+pub use backend::{DeviceInfo, PluginIdentity};
+pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use conditions::{
@@ -49,11 +53,14 @@ pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
 pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
+pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
     Breach, EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch,
     RuleDifference, SearchEnd, SteadyClass, Verdict, WarmUpFacts,
 };
-pub use outcome::{CaseRecord, ErrorCode, Failure, Outcome, Phase, Timings, WorkerReport, part};
+pub use number::{Rate, Share};
+pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
+pub use phase::{ErrorCode, Phase};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
@@ -64,6 +71,7 @@ pub use sample::{
     OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
     TensorType,
 };
+pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use table::{Cell, Table, Views};
 pub use warning::{
     Doubt, Fallback, FileLoss, OutputObstacle, Throttle, Warning, WarningGroup, WarningKind,

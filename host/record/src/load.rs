@@ -1,13 +1,14 @@
 //! How the load of a case was kept up, and whether its result is valid.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Rate, RuleSet, Scenario, names};
-use crate::outcome::is_first;
-use crate::warning::in_process;
+use crate::key::Scenario;
+use crate::names::names;
+use crate::number::Rate;
+use crate::numbered::{in_process, is_first};
+use crate::settings::RuleSet;
 use crate::words::{count, percent, percentile, rate, time};
 
 /// How an open loop kept to its schedule. Rates are of *n* queries over the *n − 1* gaps from the

@@ -1,82 +1,22 @@
 //! How a case ended.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseKey, CaseSpec, Rate, names};
+use crate::case::{CaseSpec, part};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
 use crate::gap::Gap;
+use crate::key::CaseKey;
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
+use crate::number::Rate;
+use crate::numbered::is_first;
+use crate::phase::{ErrorCode, Phase};
 use crate::placement::ProfiledOperator;
 use crate::warning::{Fallback, Warning};
-
-names! {
-    /// What a worker is busy with.
-    Phase {
-        /// Starting the process and shaking hands.
-        Start = "start",
-        /// Opening the plugin's library.
-        Open = "open",
-        /// Asking for devices.
-        Devices = "devices",
-        /// Loading the model.
-        Load = "load",
-        /// Reading or making the inputs.
-        Inputs = "inputs",
-        /// Preparing the model for a batch size and precision; compiling it.
-        Prepare = "prepare",
-        /// The first run.
-        FirstRun = "first-run",
-        /// Comparing outputs with the reference's, or making the reference's.
-        Check = "check",
-        /// Warming up.
-        WarmUp = "warm-up",
-        /// Searching the load.
-        Search = "search",
-        /// Measuring.
-        Measure = "measure",
-        /// Timing the copies and the computation of whole queries apart, and the device.
-        Stages = "stages",
-        /// Finding out which operators ran where.
-        Profile = "profile",
-        /// Collecting outputs over the data set, untimed.
-        Outputs = "outputs",
-        /// Releasing the model and the plugin.
-        Unload = "unload",
-    }
-}
-
-names! {
-    /// The kind of error that a backend reports: a code of the native ABI by its name.
-    ErrorCode {
-        /// A bug in the backend.
-        Internal = "internal",
-        /// The call, an option or a shape is wrong.
-        InvalidArgument = "invalid-argument",
-        /// No such file, device or name.
-        NotFound = "not-found",
-        /// The file is not a model, or is damaged.
-        InvalidModel = "invalid-model",
-        /// The backend cannot do this.
-        Unsupported = "unsupported",
-        /// On the host or on the device.
-        OutOfMemory = "out-of-memory",
-        /// The device or its driver failed.
-        Device = "device",
-        /// A struct is smaller than the first version of it.
-        Version = "version",
-        /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
-        RuntimeMissing = "runtime-missing",
-        /// The backend broke the rules of the ABI. Found by the worker, and never sent by a backend.
-        Contract = "contract",
-    }
-}
 
 /// Why a case failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -356,11 +296,6 @@ pub struct CaseRecord {
     pub further: Vec<WorkerReport>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-pub(crate) fn is_first(process: &u32) -> bool {
-    *process == 0
-}
-
 impl CaseRecord {
     /// The rates that the case's processes found and were measured at, in queries per second and in the order
     /// of the processes. Where a search came to no end, it is the rate that was measured as evidence. Empty
@@ -385,15 +320,5 @@ impl CaseRecord {
     #[must_use]
     pub fn part(&self) -> String {
         part(&self.case_id, self.process)
-    }
-}
-
-/// What the files of one process of a case are named by: the case's id, and behind a dot the
-/// process unless it is the first.
-#[must_use]
-pub fn part(case_id: &str, process: u32) -> String {
-    match process {
-        0 => case_id.to_owned(),
-        _ => format!("{case_id}.{process}"),
     }
 }

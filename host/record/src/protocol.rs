@@ -13,8 +13,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, DeviceInfo};
-use crate::outcome::{Failure, Phase, WorkerReport};
+use crate::backend::DeviceInfo;
+use crate::case::CaseSpec;
+use crate::outcome::{Failure, WorkerReport};
+use crate::phase::Phase;
 use crate::sample::{OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::names;
-use std::fmt;
-use std::str::FromStr;
+use crate::names::names;
 
 names! {
     /// Which part of a case a sample belongs to.

@@ -4,15 +4,14 @@
 //! where somebody reads it, with [`Warning`]'s `Display`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::names;
 use crate::device_state::SlowedBy;
 use crate::gap::Gap;
 use crate::load::{Breach, SteadyClass};
-use crate::outcome::is_first;
+use crate::names::names;
+use crate::numbered::{in_process, is_first};
 use crate::placement::ProviderShare;
 use crate::words::{about, change, count, list, percent, percentile, time, time_change};
 
@@ -644,13 +643,6 @@ impl fmt::Display for Warning {
     }
 }
 
-pub(crate) fn in_process(formatter: &mut fmt::Formatter<'_>, process: u32) -> fmt::Result {
-    match process {
-        0 => Ok(()),
-        _ => write!(formatter, "in process {}: ", process + 1),
-    }
-}
-
 impl fmt::Display for Doubt {
     /// The figures in words, without the kind.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -957,9 +949,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::case::{Rate, RuleSet, Scenario};
     use crate::gap::NotMeasured;
+    use crate::key::Scenario;
     use crate::load::{InvalidKind, InvalidReason, RuleDifference, SearchEnd};
+    use crate::number::Rate;
+    use crate::settings::RuleSet;
 
     fn gap() -> Gap {
         NotMeasured::ThreadPanicked.into()

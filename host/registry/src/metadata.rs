@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::MetadataError;
 use crate::runtime::RuntimeNeed;
-use crate::strict::Text;
+use crate::strict::{Text, is_line};
 
 /// The newest `schema` of `plugin.toml` that this host reads.
 const SCHEMA: u32 = 1;
@@ -143,12 +143,6 @@ impl Metadata {
             lists.into_iter().flat_map(|(key, texts)| texts.iter().map(move |text| (key, text)));
         one.into_iter().chain(listed).map(|(key, text)| (key, text.as_str()))
     }
-}
-
-/// Returns whether the text can be shown in a table: it has no line breaks and no other control
-/// characters.
-pub(crate) fn is_line(text: &str) -> bool {
-    !text.chars().any(char::is_control)
 }
 
 /// Returns whether `id` is lower-case words or digits joined by single hyphens.

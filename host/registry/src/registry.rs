@@ -1,21 +1,21 @@
 //! Scanning the folders, and choosing a plugin from them.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256_of_file;
 use host_record::PluginIdentity;
 use semver::VersionReq;
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use crate::error::{Problem, RegistryError, nearest};
 use crate::lock::{LockError, LockFile, Locked};
 use crate::metadata::Metadata;
+use crate::origin::Origin;
 use crate::platform;
-use crate::search::{Folder, Origin, Search};
+use crate::search::{Folder, Search};
 
 /// A native plugin as its folder describes it. Nothing has been loaded or hashed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -408,30 +408,6 @@ fn hash(path: &Path) -> Result<String, RegistryError> {
     sha256_of_file(path).map_err(|source| RegistryError::Read { path: path.to_owned(), source })
 }
 
-/// Returns the SHA-256 of a file, in hexadecimal. The file is read in pieces, so it may be large.
-///
-/// # Errors
-///
-/// If the file cannot be read.
-pub fn sha256_of_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => hasher.update(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let mut text = String::with_capacity(64);
-    for byte in hasher.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use semver::Version;
@@ -696,16 +672,5 @@ mod tests {
         let error = registry.backend("cpu", None).expect_err("nowhere to record the hash");
         assert!(matches!(error, RegistryError::Lock(LockError::Nowhere)), "{error}");
         registry.backend("null", None).expect("an installed plugin");
-    }
-
-    #[test]
-    fn the_hash_is_sha_256() {
-        let machine = Machine::new();
-        fs::write(machine.path("abc"), "abc").expect("a file");
-        // FIPS 180-2, appendix B.1.
-        assert_eq!(
-            sha256_of_file(&machine.path("abc")).expect("readable"),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
     }
 }

@@ -15,8 +15,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::MetadataError;
-use crate::metadata::is_line;
-use crate::strict::Text;
+use crate::strict::{Text, is_line};
 
 /// The newest `schema` of `runtime.lock` that this host reads.
 const SCHEMA: u32 = 1;

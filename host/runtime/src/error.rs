@@ -5,8 +5,31 @@ use std::path::PathBuf;
 
 use host_record::RuntimeOrigin;
 use host_registry::MetadataError;
+use serde::Serialize;
 
-use crate::installed::Flaw;
+/// Flaws of an installed runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "flaw", rename_all = "kebab-case")]
+pub enum Flaw {
+    /// A file is not there.
+    #[error("{file} is missing")]
+    Missing {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+    /// A file is not what was installed.
+    #[error("{file} has changed")]
+    Changed {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+    /// A file was not installed, and the loader may find it.
+    #[error("{file} does not belong to it")]
+    Foreign {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+}
 
 /// Reasons why pip did not fetch a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

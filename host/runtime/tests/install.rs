@@ -7,8 +7,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_hash::sha256_of_file;
 use host_record::RuntimeOrigin;
-use host_registry::{Metadata, NativePlugin, Origin, sha256_of_file};
+use host_registry::{Metadata, NativePlugin, Origin};
 use host_runtime::{
     Flaw, Named, Observer, RuntimeError, Runtimes, Silent, Standing, Step, platform_name,
 };

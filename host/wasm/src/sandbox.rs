@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use host_record::{CaseColumns, ColumnData, MetricValue, Recommendation, Table, Views};
-use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
 
 use crate::answer;
 use crate::bindings::metric::tare::plugin::types;
 use crate::bindings::run_metric::RunMetricPluginPre;
-use crate::cache::{Cache, hexadecimal};
+use crate::cache::Cache;
 use crate::error::{GuestError, GuestErrorKind};
 use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
 use crate::platform::HugePages;
@@ -122,7 +121,7 @@ impl Sandbox {
         };
         let bytes = read(path).map_err(failed)?;
         plugin::check_header(&bytes).map_err(failed)?;
-        let sha256 = hexadecimal(&Sha256::digest(&bytes));
+        let sha256 = host_hash::sha256(&bytes);
         let component = self.component(&bytes, &sha256).map_err(failed)?;
         let world = plugin::resolve(&self.engine, &component).map_err(failed)?;
         let (description, columns) = self.ask(&name, &world)?;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use host_record::{Cell, Table, Views};
 
 use crate::bindings::{metric, recommender, report, run_metric};
+use crate::console::Console;
 use crate::limits::{Limits, Meter};
 use crate::output::Staged;
-use crate::wasi::Console;
 
 /// Lines that a call may write to the host's log.
 const LOG_LINES: usize = 1000;

@@ -6,7 +6,7 @@ use std::path::Path;
 use host_measure::Target;
 use host_record::protocol::BackendDescription;
 use host_record::{DeviceInfo, Phase};
-use plugin_api::client::{Call, Error, ModelInfo, Session, TensorData, TensorInfo};
+use plugin_api::client::{Call, Error, Model, ModelInfo, Session, Tensor, TensorData, TensorInfo};
 
 use crate::connection::Connection;
 use crate::failure::{self, Stop};
@@ -41,6 +41,11 @@ pub(crate) fn describe(
         extensions: description.extensions,
         devices: devices.collect(),
     })
+}
+
+/// Puts a batch on the device: a tensor of each input, in the model's order.
+pub(crate) fn tensors(model: &Model, batch: &[TensorData]) -> Result<Vec<Tensor>, Error> {
+    batch.iter().map(|data| model.tensor(data.view())).collect()
 }
 
 /// What the loop times: calls of one session, taken in turn so that each query has other inputs

@@ -11,7 +11,7 @@ use host_record::{Breach, DeviceTime, Gap, Impossible};
 use host_statistics::median;
 use plugin_api::client::{Error, Model, Session, TensorData};
 
-use crate::stages::tensors;
+use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
 /// Enough for a median, and little beside what was measured.

@@ -3,7 +3,7 @@
 use host_record::{CaseSpec, ErrorCode, Failure, Phase};
 use plugin_api::client::{Error, Model, ModelOnThreads, TensorData};
 
-use crate::backend::BackendTarget;
+use crate::backend::{BackendTarget, tensors};
 use crate::examples::Examples;
 
 /// What each lane makes its target of.
@@ -49,8 +49,7 @@ impl<'a> Lanes<'a> {
         let count = self.batches.len();
         let calls = (0..count).map(|index| {
             let batch = &self.batches[(index + lane as usize) % count];
-            let inputs = batch.iter().map(|data| model.tensor(data.view()));
-            session.call(inputs.collect::<Result<_, _>>()?)
+            session.call(tensors(model, batch)?)
         });
         let calls = calls.collect::<Result<_, _>>()?;
         let mut target = BackendTarget::new(session, calls);

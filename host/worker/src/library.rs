@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256_of_reader;
 use host_record::Failure;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -23,7 +24,12 @@ use plugin_api::abi;
 use plugin_api::client::Backend;
 
 use crate::platform::Stamp;
-use crate::{failure, hash, platform};
+use crate::{failure, platform};
+
+/// A hash, unless it is empty and so not known.
+pub(crate) fn known(sha256: &str) -> Option<&str> {
+    Some(sha256).filter(|sha256| !sha256.is_empty())
+}
 
 /// Opens a plugin's library and its backend, whatever its hash.
 ///
@@ -59,7 +65,7 @@ impl Library {
         let mut file = File::open(path).map_err(fail)?;
         let stamp = Stamp::of(&file.metadata().map_err(fail)?);
         if let Some(expected) = sha256 {
-            let Ok(found) = hash::sha256::<Infallible>(&mut file, || Ok(()));
+            let Ok(found) = sha256_of_reader(&mut file, |_| Ok::<_, Infallible>(()));
             let found = found.map_err(fail)?;
             file.rewind().map_err(fail)?;
             if found != expected {

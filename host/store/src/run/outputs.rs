@@ -22,8 +22,8 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 
+use super::durable::settle;
 use super::samples::{FileWriter, create, properties, write_rows};
-use super::settle;
 use crate::error::StoreError;
 
 /// Values that are kept in memory before any is encoded: 32 MiB.

@@ -35,7 +35,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 
-use super::{make_folder, partial, settle};
+use super::durable::{make_folder, partial, settle};
 use crate::error::StoreError;
 
 /// Queries that are kept in memory before any is encoded: 32 MiB.
