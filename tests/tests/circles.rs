@@ -259,7 +259,7 @@ fn circles(modules: &Modules) -> BTreeMap<Vec<String>, Vec<String>> {
 #[test]
 fn files_of_a_room_do_not_go_round_in_circles() {
     let mut found = BTreeSet::new();
-    let mut said = String::new();
+    let mut report = String::new();
     for room in fs::read_dir(end_to_end::root().join("host")).expect("the rooms") {
         let room = room.expect("a room").path();
         let name = room.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
@@ -267,12 +267,12 @@ fn files_of_a_room_do_not_go_round_in_circles() {
             let argued =
                 ARGUED.iter().any(|(room, argued)| *room == name && files == words(argued));
             if !argued {
-                said += &format!("host/{name}:\n  {}\n", arrows.join("\n  "));
+                report += &format!("host/{name}:\n  {}\n", arrows.join("\n  "));
             }
             found.insert((name.clone(), files));
         }
     }
-    assert!(said.is_empty(), "files that reach each other:\n{said}");
+    assert!(report.is_empty(), "files that reach each other:\n{report}");
     for (room, files) in ARGUED {
         let there = found.contains(&((*room).to_owned(), words(files)));
         assert!(there, "the circle of {files:?} in host/{room} is gone: take it off the list");

@@ -307,6 +307,17 @@ impl Plan {
             let gap = || precision_gap(cell, backend, &found.device);
             return Err(found.lacks.clone().unwrap_or_else(gap));
         }
+        if !found.device.modes.contains(&cell.mode) {
+            let offered: Vec<_> = found.device.modes.iter().map(|mode| mode.name()).collect();
+            let (id, mode) = (&self.backends[cell.place.backend].backend.id, cell.mode);
+            return Err(Gap {
+                kind: GapKind::Unsupported,
+                reason: format!(
+                    "the backend `{id}` has no mode {mode}; it has {}",
+                    offered.join(", ")
+                ),
+            });
+        }
         let model = &self.models[cell.model];
         let file = model.facts.get(cell.precision).ok_or_else(|| {
             let offered = model.facts.precisions().collect();

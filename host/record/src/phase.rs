@@ -59,6 +59,8 @@ names! {
         Version = "version",
         /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
         RuntimeMissing = "runtime-missing",
+        /// The host asked for an end before the call was done.
+        Cancelled = "cancelled",
         /// The backend broke the rules of the ABI. Found by the worker, and never sent by a backend.
         Contract = "contract",
     }

@@ -13,7 +13,7 @@ use crate::load::{Breach, SteadyClass};
 use crate::names::names;
 use crate::numbered::{in_process, is_first};
 use crate::placement::ProviderShare;
-use crate::words::{about, change, count, list, percent, percentile, time, time_change};
+use crate::words::{about, bytes, change, count, list, percent, percentile, time, time_change};
 
 names! {
     /// A kind of doubt about a measurement.
@@ -441,6 +441,20 @@ pub enum OutputObstacle {
         shape: Vec<i64>,
         /// Examples in the batch.
         batch: u64,
+    },
+    /// It is not a tensor.
+    NotATensor {
+        /// The output's name.
+        output: String,
+        /// The kind of value, such as `map`.
+        value_kind: String,
+    },
+    /// It would take too much room.
+    TooLarge {
+        /// The output's name.
+        output: String,
+        /// Bytes over the whole data set.
+        bytes: u64,
     },
     /// Its elements are not kept.
     ElementType {
@@ -930,6 +944,12 @@ impl fmt::Display for OutputObstacle {
                 formatter,
                 "output `{output}` has shape {shape:?}, whose first axis is not the batch of {batch}"
             ),
+            Self::NotATensor { output, value_kind } => {
+                write!(formatter, "output `{output}` is a {value_kind}, not a tensor")
+            }
+            Self::TooLarge { output, bytes: size } => {
+                write!(formatter, "output `{output}` takes {}", bytes(*size))
+            }
             Self::ElementType { output, element_type } => {
                 write!(formatter, "output `{output}` has elements of type {element_type}")
             }

@@ -55,4 +55,4 @@ pub use search::{Folder, Places, Search};
 
 /// The native ABI that this host speaks: major and minor version, as `plugin.toml`'s `api` range
 /// sees it.
-pub const HOST_ABI: semver::Version = semver::Version::new(1, 0, 0);
+pub const HOST_ABI: semver::Version = semver::Version::new(1, 1, 0);

@@ -11,10 +11,10 @@ use host_record::{CaseSpec, Failure, Phase};
 use crate::Interrupt;
 use crate::supervise::{Conclusion, Limits, Program, supervise};
 
-/// What there is to compare a case with.
+/// Reference of a case.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reference {
-    /// The case asks for nothing.
+    /// The case has no check.
     Unasked,
     /// The file with the reference's outputs.
     Kept(PathBuf),
@@ -31,8 +31,8 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// The reference of a case. It is made in a worker of its own, unless its file is there already: from
-    /// an earlier case, or from before the run was interrupted.
+    /// Returns the reference of a case. It is made in a worker of its own, unless its file already
+    /// exists: from an earlier case, or from before the run was interrupted.
     pub(crate) fn of<'a>(
         &mut self,
         folder: Option<&Path>,
@@ -69,7 +69,7 @@ impl References {
     }
 }
 
-/// Whether it was made; `false` where somebody asked to stop.
+/// Returns whether it was made; `false` if a stop was requested.
 fn make(
     program: Program<'_>,
     case: CaseSpec,

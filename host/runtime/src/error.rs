@@ -128,22 +128,22 @@ pub enum RuntimeError {
         tried: String,
     },
     /// Python exists, but without pip.
-    #[error("packages are fetched with pip, but {python} does not have it: {said}")]
+    #[error("packages are fetched with pip, but {python} does not have it: {output}")]
     NoPip {
         /// The Python.
         python: String,
         /// Python's message.
-        said: String,
+        output: String,
     },
     /// pip failed.
-    #[error("pip could not fetch {package}: {said}")]
+    #[error("pip could not fetch {package}: {output}")]
     Pip {
         /// Name and version.
         package: String,
         /// The reason, as far as pip's message shows it.
         fault: PipFault,
         /// Pip's message.
-        said: String,
+        output: String,
     },
     /// A file is not the one that the lock names.
     #[error("{} is not the file that runtime.lock names: {detail}", .file.display())]

@@ -64,6 +64,7 @@ pub(crate) fn code(code: client::ErrorCode) -> ErrorCode {
         client::ErrorCode::Device => ErrorCode::Device,
         client::ErrorCode::Version => ErrorCode::Version,
         client::ErrorCode::RuntimeMissing => ErrorCode::RuntimeMissing,
+        client::ErrorCode::Cancelled => ErrorCode::Cancelled,
         client::ErrorCode::Contract => ErrorCode::Contract,
     }
 }

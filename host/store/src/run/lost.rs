@@ -88,9 +88,12 @@ impl CaseFile {
             | column::SCHEDULED
             | column::LANE
             | column::PROCESS
+            | column::PHASES
+            | column::TOKENS
+            | column::TOKEN_TIME
             | column::WARM_UP_LATENCY
             | column::WARM_UP_START => Some(Self::Samples),
-            column::OUTPUT => Some(Self::Outputs),
+            column::OUTPUT | column::OUTPUTS => Some(Self::Outputs),
             column::LABEL => Some(Self::Labels),
             _ => None,
         }

@@ -1,14 +1,16 @@
 //! Collects outputs for metrics, takes everything down and writes the report.
 
 use host_record::protocol::Message;
-use host_record::{Doubt, InvalidReason, OutputObstacle, Phase, Warning, WorkerReport};
+use host_record::{
+    Doubt, InvalidReason, OutputBlock, OutputObstacle, Phase, Warning, WorkerReport,
+};
 use plugin_api::client::{Call, Session};
 
 use super::context::Context;
 use super::examining::{Examined, Findings};
 use super::opening::Opened;
 use super::preparing::Subject;
-use crate::backend::tensors;
+use crate::backend::{Answer, tensors};
 use crate::failure::{self, Stop};
 use crate::outputs::{self, NotNumbers};
 
@@ -62,8 +64,36 @@ pub(super) fn collect(
     })
 }
 
-/// Runs the whole data set once more, untimed, sends the first output of each example and counts what
-/// is NaN in it. The inner error says why there are no outputs to send, which does not make the case fail.
+/// An output other than the first is kept if all of it takes no more than this, in bytes: it may be as large as
+/// a layer, and nobody may want it.
+const LARGEST_OTHER: u64 = 64 << 20;
+
+/// An output that is being collected.
+struct Collected<'a> {
+    name: &'a str,
+    width: Option<u64>,
+    /// Why no more of it is collected.
+    ended: Option<OutputObstacle>,
+}
+
+impl Collected<'_> {
+    /// Whether a block goes with those before it.
+    fn takes(&mut self, block: &OutputBlock) -> Result<(), OutputObstacle> {
+        let expected = *self.width.get_or_insert(block.width);
+        if block.width == expected {
+            return Ok(());
+        }
+        Err(OutputObstacle::WidthChanged {
+            output: block.name.clone(),
+            example: block.first_example,
+            values: block.width,
+            before: expected,
+        })
+    }
+}
+
+/// Runs the whole data set once more, untimed, sends the outputs of each example and counts what is NaN in
+/// the first. The inner error says why there is no first output to send, which does not make the case fail.
 fn outputs(
     context: &mut Context<'_>,
     subject: &mut Subject,
@@ -73,12 +103,15 @@ fn outputs(
     let backend = failure::backend(Phase::Outputs);
     let batch = u64::from(context.case.key.batch);
     let Subject { model, examples, .. } = subject;
-    let Some(info) = model.info().outputs.first() else {
-        return Ok(Err(OutputObstacle::NoOutput));
-    };
+    let mut all: Vec<Collected<'_>> = model
+        .info()
+        .outputs
+        .iter()
+        .map(|info| Collected { name: &info.name, width: None, ended: None })
+        .collect();
+    let Some(first) = all.first() else { return Ok(Err(OutputObstacle::NoOutput)) };
+    let mut not_numbers = NotNumbers { name: first.name.into(), found: 0, of: 0 };
     let mut call: Option<Call> = None;
-    let mut width = None;
-    let mut not_numbers = NotNumbers { name: info.name.clone(), found: 0, of: 0 };
     for index in 0..examples.batches() {
         let inputs = tensors(model, &examples.batch(index)?).map_err(&backend)?;
         let call = match &mut call {
@@ -91,26 +124,34 @@ fn outputs(
             None => call.insert(session.call(inputs).map_err(&backend)?),
         };
         call.run().map_err(&backend)?;
-        let output = call.read_output(0).map_err(&backend)?;
-        not_numbers = not_numbers.and(&NotNumbers::of(&info.name, &output));
         let first = index * batch;
-        match outputs::blocks(&info.name, &output, batch, first, count - first) {
-            Ok(blocks) => {
-                for block in blocks {
-                    let expected = *width.get_or_insert(block.width);
-                    if block.width != expected {
-                        return Ok(Err(OutputObstacle::WidthChanged {
-                            output: block.name,
-                            example: block.first_example,
-                            values: block.width,
-                            before: expected,
-                        }));
-                    }
-                    context.connection.send(&Message::Outputs(block))?;
-                }
+        for (position, output) in all.iter_mut().enumerate() {
+            if output.ended.is_some() {
+                continue;
             }
-            Err(obstacle) => return Ok(Err(obstacle)),
+            let answer = Answer::read(call, position).map_err(&backend)?;
+            if let (0, Answer::Numbers(data)) = (position, &answer) {
+                not_numbers = not_numbers.and(&NotNumbers::of(output.name, data));
+            }
+            let blocks = outputs::blocks(output.name, &answer, batch, first, count - first);
+            for block in blocks.unwrap_or_else(|obstacle| {
+                output.ended = Some(obstacle);
+                Vec::new()
+            }) {
+                let bytes = block.width.saturating_mul(4).saturating_mul(count);
+                if position > 0 && bytes > LARGEST_OTHER {
+                    let name = output.name.to_owned();
+                    output.ended = Some(OutputObstacle::TooLarge { output: name, bytes });
+                } else {
+                    output.ended = output.takes(&block).err();
+                }
+                if output.ended.is_some() {
+                    break;
+                }
+                context.connection.send(&Message::Outputs(block))?;
+            }
         }
     }
-    Ok(Ok(not_numbers))
+    let first = all.into_iter().next().and_then(|first| first.ended);
+    Ok(first.map_or(Ok(not_numbers), Err))
 }
