@@ -28,7 +28,7 @@ mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
-    CaseKey, CaseSpec, DeviceInfo, Gap, InputSource, MeasureSettings, Order, Scenario,
+    CaseKey, CaseSpec, DeviceInfo, Gap, InputSource, MeasureSettings, Order, Scenario, Unsupported,
 };
 
 use crate::axes::{Coordinates, Found, Values};
@@ -308,15 +308,11 @@ impl Plan {
             return Err(found.lacks.clone().unwrap_or_else(gap));
         }
         if !found.device.modes.contains(&cell.mode) {
-            let offered: Vec<_> = found.device.modes.iter().map(|mode| mode.name()).collect();
-            let (id, mode) = (&self.backends[cell.place.backend].backend.id, cell.mode);
-            return Err(Gap {
-                kind: GapKind::Unsupported,
-                reason: format!(
-                    "the backend `{id}` has no mode {mode}; it has {}",
-                    offered.join(", ")
-                ),
-            });
+            return Err(Gap::Unsupported(Unsupported::Mode {
+                backend: self.backends[cell.place.backend].backend.id.clone(),
+                mode: cell.mode,
+                offered: found.device.modes.clone(),
+            }));
         }
         let model = &self.models[cell.model];
         let file = model.facts.get(cell.precision).ok_or_else(|| {

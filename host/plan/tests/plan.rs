@@ -137,12 +137,12 @@ fn a_mode_that_a_backend_lacks_is_a_gap() {
     let gaps: Vec<_> = plan
         .items()
         .filter_map(|item| item.gap().cloned())
-        .filter(|gap| gap.kind != GapKind::DeviceMissing)
+        .filter(|gap| gap.kind() != GapKind::DeviceMissing)
         .collect();
     assert_eq!((plan.count().cases, gaps.len()), (3, 1));
-    assert_eq!(gaps[0].kind, GapKind::Unsupported);
+    assert_eq!(gaps[0].kind(), GapKind::Unsupported);
     assert_snapshot!(
-        gaps[0].reason,
+        gaps[0],
         @"the backend `cuda` has no mode training; it has inference"
     );
 }

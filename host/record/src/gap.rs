@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::Precision;
+use crate::key::{Mode, Precision};
 use crate::names::names;
 use crate::phase::{ErrorCode, Phase};
 use crate::words::{bytes, list, time};
@@ -123,6 +123,15 @@ pub enum Unsupported {
         call: String,
         /// Its message.
         backend_message: String,
+    },
+    /// The backend lacks the mode.
+    Mode {
+        /// The backend's id in the manifest.
+        backend: String,
+        /// The mode that was asked for.
+        mode: Mode,
+        /// Those that it has.
+        offered: Vec<Mode>,
     },
     /// A metric says so of its value.
     Metric {
@@ -344,6 +353,14 @@ impl fmt::Display for Unsupported {
         match self {
             Self::Backend { phase, call, backend_message } => {
                 write!(formatter, "the backend said in phase {phase}: {call}: {backend_message}")
+            }
+            Self::Mode { backend, mode, offered } => {
+                let names: Vec<_> = offered.iter().map(|mode| mode.name().to_owned()).collect();
+                write!(
+                    formatter,
+                    "the backend `{backend}` has no mode {mode}; it has {}",
+                    list(&names, "and")
+                )
             }
             Self::Metric { metric_message } => formatter.write_str(metric_message),
         }

@@ -75,7 +75,7 @@ impl<'a> Lanes<'a> {
         let target = self.target(lane)?;
         let marking = Marking::of(self.case, target.session())?.ok_or_else(|| Error {
             call: MARKS,
-            code: ErrorCode::Contract,
+            code: client::ErrorCode::Contract,
             message: "is offered for one session and not for another".into(),
             details: String::new(),
         })?;

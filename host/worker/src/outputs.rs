@@ -240,7 +240,9 @@ mod tests {
         let found = blocks("label", &answer, 2, 0, 2).expect("values per example");
         assert_eq!((found[0].width, &found[0].values), (1, &OutputValues::Texts(texts)));
         let reason = blocks("all", &Answer::NotATensor(ValueKind::Map), 2, 0, 2);
-        assert_eq!(reason, Err("the output `all` is a map, not a tensor".into()));
+        let obstacle =
+            OutputObstacle::NotATensor { output: "all".into(), value_kind: "map".into() };
+        assert_eq!(reason, Err(obstacle));
     }
 
     #[test]
