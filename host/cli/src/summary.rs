@@ -276,7 +276,7 @@ impl Summary {
             match &case.record.outcome {
                 Outcome::Finished(_) => {}
                 Outcome::Failed { failure } => add("failed", failure.to_string(), name.clone()),
-                Outcome::Gap { gap } => add("gap", gap.reason.clone(), name.clone()),
+                Outcome::Gap { gap } => add("gap", gap.to_string(), name.clone()),
             }
             for (plugin, error) in &case.errors {
                 add("no value", format!("metric `{plugin}`: {error}"), name.clone());
@@ -300,12 +300,12 @@ impl Summary {
             .iter()
             .flat_map(|case| case.warnings().iter().map(move |warning| (case, warning)))
             .collect();
-        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind).collect();
+        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
             let of_kind: Vec<_> =
-                warnings.iter().filter(|(_, warning)| warning.kind == kind).collect();
+                warnings.iter().filter(|(_, warning)| warning.kind() == kind).collect();
             let mut cases: Vec<_> = of_kind.iter().map(|(case, _)| &case.record.case_id).collect();
             cases.dedup();
             let cases = units::count(cases.len() as u64, "case", "cases");
@@ -314,7 +314,7 @@ impl Summary {
                 _ => writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning")),
             };
             for (case, warning) in of_kind.iter().take(EVIDENCE) {
-                let said = format!("{}: {}", common.rest(&case.record.key), warning.evidence);
+                let said = format!("{}: {warning}", common.rest(&case.record.key));
                 let _ = writeln!(text, "{}", wrapped(&visible::excerpt(&said), width, "  "));
             }
             if let Some(more) = of_kind.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
@@ -363,7 +363,8 @@ impl Case {
 
     /// Words for the table's last column.
     fn notes(&self) -> Vec<&'static str> {
-        let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
+        let mut notes: Vec<_> =
+            self.warnings().iter().map(|warning| warning.kind().name()).collect();
         // Of several processes, each may say the same.
         let mut seen = BTreeSet::new();
         notes.retain(|note| seen.insert(*note));
@@ -543,7 +544,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_record::{
-        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Outcome, Pace, Rate, RateSearch,
+        CaseKey, CaseRecord, Direction, MetricValue, NotMeasured, Outcome, Pace, Rate, RateSearch,
         Scenario, SearchEnd, Shown, WorkerReport,
     };
 
@@ -594,8 +595,7 @@ mod tests {
     fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
         let value = |value: Option<f64>| MetricValue {
             metric: "any".into(),
-            value: value
-                .ok_or(Gap { kind: GapKind::NotMeasured, reason: "it is not counted".into() }),
+            value: value.ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
             unit: "B".into(),
             direction: Direction::Lower,
             interval: None,

@@ -60,9 +60,10 @@ pub(crate) fn see(
         };
         let devices = experiment::describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
             let nothing = experiment::nothing_found(&error);
-            let looked = nothing.is_some();
+            let (looked, wants) = (nothing.is_some(), experiment::wants_runtime(&error));
             let said = nothing.unwrap_or_else(|| error.to_string());
-            runtimes::explained(said, looked, &plugin.plugin, runtimes.find(&plugin.plugin))
+            let found = runtimes.find(&plugin.plugin);
+            runtimes::explained(said, looked, wants, &plugin.plugin, found)
         });
         // One that can do without a runtime has devices all the same, and not those that were meant.
         let devices = devices.and_then(|devices| match runtimes.find(&plugin.plugin) {

@@ -170,7 +170,7 @@ fn runtime(
         return Ok(Some(ready.path));
     }
     match runtimes::missing(plugin, standing.as_ref()) {
-        Some(missing) if !need.optional => Err(Failure::new(Exit::Plugin, missing)),
+        Some(missing) if !need.optional => Err(Failure::new(Exit::Plugin, missing.to_string())),
         _ => Ok(None),
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use host_plan::{Plan, PlannedCase};
-use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
+use host_record::{CaseRecord, CaseSpec, Gap, Outcome, OutputBlock, Recorder, SampleBlock, Views};
 use host_run::{DescribeError, Interrupt, RunSummary, Runner, machine};
 use host_store::{
     Database, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultRecord, ResultsFolder,
@@ -257,18 +257,17 @@ fn gap_reasons(plan: &Plan) -> Vec<String> {
     if plan.count().gaps == 0 {
         return Vec::new();
     }
-    let mut reasons: Vec<(String, u64)> = Vec::new();
+    let mut gaps: Vec<(Gap, u64)> = Vec::new();
     for item in plan.items() {
         let Some(gap) = item.gap() else { continue };
-        match reasons.iter().position(|(reason, _)| *reason == gap.reason) {
-            Some(known) => reasons[known].1 += 1,
-            None if reasons.len() < 10 => reasons.push((gap.reason.clone(), 1)),
+        match gaps.iter().position(|(known, _)| known == gap) {
+            Some(known) => gaps[known].1 += 1,
+            None if gaps.len() < 10 => gaps.push((gap.clone(), 1)),
             None => {}
         }
     }
-    reasons
-        .into_iter()
-        .map(|(reason, count)| format!("{}: {reason}", crate::units::count(count, "gap", "gaps")))
+    gaps.into_iter()
+        .map(|(gap, count)| format!("{}: {gap}", crate::units::count(count, "gap", "gaps")))
         .collect()
 }
 

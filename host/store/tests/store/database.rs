@@ -347,7 +347,7 @@ fn lost_samples_are_said_to_be_lost() {
         let to = |name: &str| folder.path().join(name);
         let views = RunViews::open(run).expect("views");
         let warnings = read(&views, "warnings");
-        let of_kind = warnings.rows.iter().filter(|row| row[1] == Cell::Text("file-lost".into()));
+        let of_kind = warnings.rows.iter().filter(|row| row[2] == Cell::Text("file-lost".into()));
         assert_eq!(of_kind.count(), 1);
         assert!(!read(&views, "latency_quantiles").rows.is_empty(), "those of the other case");
         let sql = "SELECT count(DISTINCT case_id) FROM raw_benchmark_data";

@@ -3,7 +3,7 @@
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
 use report_common::Scenario;
-use report_common::host_record::{InvalidKind, InvalidReason, Phase, Precision, Verdict};
+use report_common::host_record::{Breach, Phase, Precision, Verdict};
 use report_common::made_up::{self, COMPARISON, QUICKSTART, SINGLE, Shape, Tables};
 
 use crate::{Hardware, LimitOption, Options, Quantity};
@@ -262,8 +262,8 @@ fn what_is_invalid_is_not_recommended() {
     let valid = |tables: &mut made_up::Tables, case_index: u64, scenario: Scenario| {
         made_up::change_case(tables, case_index, |record| record.key.scenario = scenario);
         made_up::change_report(tables, case_index, |report| {
-            let reason = InvalidReason { kind: InvalidKind::OverLimit, evidence: String::new() };
-            let reasons = vec![reason];
+            let breach = Breach::OverLimit { over_queries: 9, queries: 10, allowed_queries: 1 };
+            let reasons = vec![breach.into()];
             report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None });
         });
     };
