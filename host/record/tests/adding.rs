@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host_record::{Axis, QUANTITIES};
+use host_record::{Axis, Mode, QUANTITIES};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -104,6 +104,19 @@ fn the_example_of_an_axis_is_named_in_the_listed_files_and_in_no_other() {
         .into_iter()
         .flat_map(product_files)
         .filter(|(_, text)| names.iter().any(|name| text.contains(name)))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(naming, section.files.into_iter().collect());
+}
+
+#[test]
+fn the_example_of_a_mode_is_named_in_the_listed_files_and_in_no_other() {
+    let section = sections(&page()).swap_remove(2);
+    let mode: Mode = section.example.parse().expect("a mode");
+    let naming: BTreeSet<String> = ["host", "plugins", "plugin-api"]
+        .into_iter()
+        .flat_map(product_files)
+        .filter(|(_, text)| text.contains(&format!("\"{mode}\"")))
         .map(|(path, _)| path)
         .collect();
     assert_eq!(naming, section.files.into_iter().collect());
