@@ -2,6 +2,7 @@
 
 use host_experiment::{Notice, Observer, Progress};
 use host_plan::Plan;
+use host_record::Gap;
 use host_store::Flaw;
 
 use crate::axes::Common;
@@ -139,18 +140,17 @@ fn gap_reasons(plan: &Plan) -> Vec<String> {
     if plan.count().gaps == 0 {
         return Vec::new();
     }
-    let mut reasons: Vec<(String, u64)> = Vec::new();
+    let mut gaps: Vec<(Gap, u64)> = Vec::new();
     for item in plan.items() {
         let Some(gap) = item.gap() else { continue };
-        match reasons.iter().position(|(reason, _)| *reason == gap.reason) {
-            Some(known) => reasons[known].1 += 1,
-            None if reasons.len() < 10 => reasons.push((gap.reason.clone(), 1)),
+        match gaps.iter().position(|(known, _)| known == gap) {
+            Some(known) => gaps[known].1 += 1,
+            None if gaps.len() < 10 => gaps.push((gap.clone(), 1)),
             None => {}
         }
     }
-    reasons
-        .into_iter()
-        .map(|(reason, count)| format!("{}: {reason}", units::count(count, "gap", "gaps")))
+    gaps.into_iter()
+        .map(|(gap, count)| format!("{}: {gap}", units::count(count, "gap", "gaps")))
         .collect()
 }
 

@@ -216,7 +216,7 @@ impl Summary {
             match &case.record.outcome {
                 Outcome::Finished(_) => {}
                 Outcome::Failed { failure } => add("failed", failure.to_string(), name.clone()),
-                Outcome::Gap { gap } => add("gap", gap.reason.clone(), name.clone()),
+                Outcome::Gap { gap } => add("gap", gap.to_string(), name.clone()),
             }
             for (plugin, error) in &case.errors {
                 add("no value", format!("metric `{plugin}`: {error}"), name.clone());
@@ -241,12 +241,12 @@ impl Summary {
             .iter()
             .flat_map(|case| case.warnings().iter().map(move |warning| (case, warning)))
             .collect();
-        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind).collect();
+        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
             let of_kind: Vec<_> =
-                warnings.iter().filter(|(_, warning)| warning.kind == kind).collect();
+                warnings.iter().filter(|(_, warning)| warning.kind() == kind).collect();
             let mut cases: Vec<_> = of_kind.iter().map(|(case, _)| &case.record.case_id).collect();
             cases.dedup();
             let cases = units::count(cases.len() as u64, "case", "cases");
@@ -255,7 +255,7 @@ impl Summary {
                 _ => writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning")),
             };
             for (case, warning) in of_kind.iter().take(EVIDENCE) {
-                let said = format!("{}: {}", common.rest(&case.record.key), warning.evidence);
+                let said = format!("{}: {warning}", common.rest(&case.record.key));
                 let _ = writeln!(text, "{}", wrapped(&visible::excerpt(&said), width, "  "));
             }
             if let Some(more) = of_kind.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
@@ -437,7 +437,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host_record::{Direction, Gap, GapKind, MetricValue, Shown};
+    use host_record::{Direction, MetricValue, NotMeasured, Shown};
 
     use super::{has_column, wrapped};
 
@@ -446,7 +446,7 @@ mod tests {
         let value = |value: Option<f64>| MetricValue {
             metric: "any".into(),
             value: value
-                .ok_or(Gap { kind: GapKind::NotMeasured, reason: "it is not counted".into() }),
+                .ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
             unit: "B".into(),
             direction: Direction::Lower,
             interval: None,

@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
                 println!("{}: {value:.0} {} ({low:.0} to {high:.0})", case.record.key, p50.unit);
             }
             (Ok(value), None) => println!("{}: {value:.0} {}", case.record.key, p50.unit),
-            (Err(gap), _) => println!("{}: {}", case.record.key, gap.reason),
+            (Err(gap), _) => println!("{}: {}", case.record.key, gap),
         }
     }
     Ok(())

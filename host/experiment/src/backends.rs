@@ -5,9 +5,9 @@ use std::path::Path;
 
 use host_manifest::{Experiment, Mentions, PluginMention};
 use host_plan::BackendFacts;
-use host_record::{DeviceInfo, Gap, GapKind, PluginIdentity, RuntimeIdentity};
+use host_record::{DeviceInfo, ErrorCode, Failure, Gap, Phase, PluginIdentity, RuntimeIdentity};
 use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
-use host_run::{DescribeError, Interrupt, MissingRuntime, Runner};
+use host_run::{DescribeError, Interrupt, Runner};
 use host_runtime::{Runtimes, Standing};
 
 use crate::error::{Error, Result};
@@ -59,8 +59,7 @@ impl ChosenBackend {
     /// The gap of what it cannot do for want of the runtime that its options need.
     fn lacks(&self) -> Option<Gap> {
         let plugin = self.without_runtime().filter(|_| self.needs_runtime)?;
-        let reason = runtimes::missing(plugin, self.runtime.as_ref())?;
-        Some(Gap { kind: GapKind::RuntimeMissing, reason })
+        runtimes::missing(plugin, self.runtime.as_ref())
     }
 }
 
@@ -174,7 +173,7 @@ pub(crate) fn describe_backends(
     let mut described = Described::default();
     for backend in chosen {
         let facts = match &backend.plugin {
-            Err(error) => missing(error.to_string()),
+            Err(error) => missing(&backend.id, error.to_string()),
             Ok(plugin) => match answers.get(&*plugin.plugin.library) {
                 Some(Ok(devices)) => BackendFacts::Ready {
                     plugin: plugin.identity.clone(),
@@ -182,14 +181,19 @@ pub(crate) fn describe_backends(
                     devices: devices.clone(),
                     lacks: backend.lacks(),
                 },
-                Some(Err(error)) => match lacking(plugin, backend.runtime.as_ref(), error) {
-                    Some(gap) => BackendFacts::Missing(gap),
-                    None => {
-                        described.failures.insert(backend.id.clone(), error.clone());
-                        missing(error.to_string())
+                Some(Err(error)) => {
+                    match lacking(&backend.id, plugin, backend.runtime.as_ref(), error) {
+                        Some(gap) => BackendFacts::Missing(gap),
+                        None => {
+                            described.failures.insert(backend.id.clone(), error.clone());
+                            missing(&plugin.identity.id, error.to_string())
+                        }
                     }
-                },
-                None => missing(format!("plugin `{}` was not asked", plugin.identity.id)),
+                }
+                None => {
+                    let id = &plugin.identity.id;
+                    missing(id, format!("plugin `{id}` was not asked"))
+                }
             },
         };
         described.facts.insert(backend.id.clone(), facts);
@@ -200,20 +204,22 @@ pub(crate) fn describe_backends(
 /// What a plugin lacks that cannot be described, and so has not failed: its runtime, or a device. One
 /// that looks for its device first has found no use for the runtime either.
 fn lacking(
+    backend: &str,
     plugin: &BackendPlugin,
     runtime: Option<&Standing>,
     error: &DescribeError,
 ) -> Option<Gap> {
-    use host_record::Failure::MissingLibrary;
     let nothing = nothing_found(error);
-    let wants_runtime = match &nothing {
-        Some(message) => message.contains(&runtimes::install_command(&plugin.identity.id)),
-        None => matches!(error.failure, MissingLibrary { .. }),
-    };
-    let missing = if wants_runtime { runtimes::missing(&plugin.plugin, runtime) } else { None };
-    missing
-        .map(|reason| Gap { kind: GapKind::RuntimeMissing, reason })
-        .or_else(|| nothing.map(|reason| Gap { kind: GapKind::DeviceMissing, reason }))
+    let wants_runtime = wants_runtime(error) || matches!(error.failure, Failure::MissingLibrary { .. });
+    let runtime = runtime.filter(|_| wants_runtime);
+    runtimes::missing(&plugin.plugin, runtime).or_else(|| {
+        Some(Gap::DeviceMissing {
+            backend: backend.to_owned(),
+            device: None,
+            seen: Vec::new(),
+            backend_message: Some(nothing?),
+        })
+    })
 }
 
 /// Asks a plugin for its devices. It must be the plugin that its `plugin.toml` says it is, since
@@ -243,24 +249,29 @@ pub fn describe(
     })
 }
 
-/// What a plugin looked for and did not find, where that is why it could not list devices: its runtime, a
-/// driver, or hardware. It works, and this is not a machine for it.
+/// Whether a plugin could not list devices for want of its runtime.
+#[must_use]
+pub fn wants_runtime(error: &DescribeError) -> bool {
+    matches!(&error.failure, Failure::Backend { code: ErrorCode::RuntimeMissing, .. })
+}
+
+/// The message of a plugin that could not list devices because it did not find its runtime, a driver, or
+/// hardware. Such a plugin works; this machine does not serve it.
 #[must_use]
 pub fn nothing_found(error: &DescribeError) -> Option<String> {
-    use host_record::{Failure, Phase};
     match &error.failure {
-        Failure::Backend { phase: Phase::Devices, code, message, .. }
-            if matches!(&**code, "not-found" | "unsupported") =>
-        {
-            // What comes before is the name of the call.
-            Some(message.strip_prefix("devices: ").unwrap_or(message).to_owned())
-        }
+        Failure::Backend {
+            phase: Phase::Devices,
+            code: ErrorCode::NotFound | ErrorCode::Unsupported | ErrorCode::RuntimeMissing,
+            message,
+            ..
+        } => Some(message.clone()),
         _ => None,
     }
 }
 
-fn missing(reason: String) -> BackendFacts {
-    BackendFacts::Missing(Gap { kind: GapKind::PluginMissing, reason })
+fn missing(plugin: &str, registry_message: String) -> BackendFacts {
+    BackendFacts::Missing(Gap::PluginMissing { plugin: plugin.to_owned(), registry_message })
 }
 
 /// A runner for the chosen backends, with their runtimes.
@@ -271,9 +282,8 @@ pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Res
         let library = plugin.library.clone();
         if let Some(Standing::Ready(ready)) = &backend.runtime {
             runner.runtimes.insert(library, ready.path.clone());
-        } else if let Some(reason) = runtimes::missing(plugin, backend.runtime.as_ref()) {
-            let command = runtimes::install_command(&plugin.metadata.id);
-            runner.missing_runtimes.insert(library, MissingRuntime { command, reason });
+        } else if let Some(gap) = runtimes::missing(plugin, backend.runtime.as_ref()) {
+            runner.missing_runtimes.insert(library, gap);
         }
     }
     Ok(runner)
@@ -308,6 +318,8 @@ pub(crate) fn tell_of_missing(
 
 #[cfg(test)]
 mod tests {
+    use host_record::RuntimeState;
+
     use super::*;
 
     #[test]
@@ -329,26 +341,36 @@ mod tests {
             first_use: false,
         };
         let missing = Standing::Missing { reason: "is not installed".into() };
-        let said = |code: &str, message: &str| DescribeError {
-            failure: host_record::Failure::Backend {
-                phase: host_record::Phase::Devices,
-                code: code.into(),
+        let said = |code: ErrorCode, message: &str| DescribeError {
+            failure: Failure::Backend {
+                phase: Phase::Devices,
+                call: "devices".into(),
+                code,
                 message: message.into(),
                 details: String::new(),
             },
             standard_error: String::new(),
         };
-        let nowhere = "libdemo.so is nowhere; `host runtimes install demo` installs it";
-        let gap = lacking(&plugin, Some(&missing), &said("not-found", nowhere)).expect("a gap");
-        assert_eq!(gap.kind, GapKind::RuntimeMissing);
-        assert_eq!(
-            gap.reason,
-            "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it"
-        );
-        assert_eq!(lacking(&plugin, Some(&missing), &said("internal", nowhere)), None, "it failed");
+        let nowhere = said(ErrorCode::RuntimeMissing, "libdemo.so is nowhere");
+        let lacking = |error| lacking("demo", &plugin, Some(&missing), error);
+        let runtime = Gap::RuntimeMissing {
+            plugin: "demo".into(),
+            runtime: "demo".into(),
+            version: "1.0".into(),
+            state: RuntimeState::Missing,
+            reason: "is not installed".into(),
+        };
+        assert_eq!(lacking(&nowhere), Some(runtime));
+        let failed = said(ErrorCode::Internal, "`host runtimes install demo` installs it");
+        assert_eq!(lacking(&failed), None, "it failed");
         // One that looked for its device first has no use for the runtime either.
-        let gap = lacking(&plugin, Some(&missing), &said("not-found", "devices: there is no NPU"));
-        let device = Gap { kind: GapKind::DeviceMissing, reason: "there is no NPU".to_owned() };
-        assert_eq!(gap, Some(device));
+        let nothing = said(ErrorCode::NotFound, "there is no NPU");
+        let device = Gap::DeviceMissing {
+            backend: "demo".into(),
+            device: None,
+            seen: Vec::new(),
+            backend_message: Some("there is no NPU".into()),
+        };
+        assert_eq!(lacking(&nothing), Some(device));
     }
 }

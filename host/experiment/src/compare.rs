@@ -115,7 +115,7 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
         };
         let is_disturbed = reports(&record)
             .flat_map(|report| &report.warnings)
-            .any(|warning| DISTURBANCES.contains(&warning.kind));
+            .any(|warning| DISTURBANCES.contains(&warning.kind()));
         let rates = record.searched_rates();
         let rates = (!rates.is_empty()).then(|| rates.into_iter().map(Rate::get).collect());
         let CaseRecord { case_id, key, .. } = record;

@@ -170,7 +170,7 @@ fn runtime(
         return Ok(Some(ready.path));
     }
     match missing(plugin, standing.as_ref()) {
-        Some(reason) if !need.optional => Err(Error::NoRuntime { reason }),
+        Some(gap) if !need.optional => Err(Error::NoRuntime { gap: Box::new(gap) }),
         _ => Ok(None),
     }
 }

@@ -7,7 +7,7 @@ use host_registry::Registry;
 use host_run::{Interrupt, Runner};
 use host_runtime::Runtimes;
 
-use crate::backends::{describe, nothing_found, runner};
+use crate::backends::{describe, nothing_found, runner, wants_runtime};
 use crate::error::Result;
 use crate::runtimes;
 use crate::settings::Settings;
@@ -58,9 +58,10 @@ pub fn see(ids: &[&str], registry: &Registry, runtimes: &Runtimes, runner: &Runn
         };
         let devices = describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
             let nothing = nothing_found(&error);
-            let looked = nothing.is_some();
+            let (looked, wants) = (nothing.is_some(), wants_runtime(&error));
             let said = nothing.unwrap_or_else(|| error.to_string());
-            runtimes::explained(said, looked, &plugin.plugin, runtimes.find(&plugin.plugin))
+            let found = runtimes.find(&plugin.plugin);
+            runtimes::explained(said, looked, wants, &plugin.plugin, found)
         });
         // One that can do without a runtime has devices all the same, and not those that were meant.
         let devices = devices.and_then(|devices| match runtimes.find(&plugin.plugin) {

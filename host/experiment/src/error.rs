@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use host_manifest::ManifestErrors;
-use host_record::{CaseKey, PluginIdentity};
+use host_record::{CaseKey, Gap, PluginIdentity};
 use host_registry::{Problem, RegistryError};
 use host_run::RunError;
 use host_runtime::RuntimeError;
@@ -98,10 +98,10 @@ pub enum Error {
         reason: String,
     },
     /// The runtime is missing that a plugin cannot do without.
-    #[error("{reason}")]
+    #[error("{gap}")]
     NoRuntime {
-        /// Why, with what installs it.
-        reason: String,
+        /// Which one, and why it cannot be used.
+        gap: Box<Gap>,
     },
     /// The path is not that of a plugin's folder.
     #[error("{target} is not a plugin: {}", if *is_folder { "it has no plugin.toml" } else { "there is no such folder" })]

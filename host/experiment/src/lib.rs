@@ -46,7 +46,7 @@ mod runtimes;
 mod settings;
 pub mod units;
 
-pub use backends::{describe, nothing_found, runner};
+pub use backends::{describe, nothing_found, runner, wants_runtime};
 pub use compare::{
     CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread, Unit,
     compare,

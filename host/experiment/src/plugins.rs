@@ -256,7 +256,7 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
         },
         Ok(standing) => {
             let missing = missing(plugin, standing.as_ref());
-            facts.extend(missing.map(|missing| ("runtime-missing", json!(missing))));
+            facts.extend(missing.map(|gap| ("runtime-missing", json!(gap.to_string()))));
         }
         Err(error) => facts.push(("runtime-missing", json!(error.to_string()))),
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use host_record::{Gap, RuntimeState};
 use host_registry::{NativePlugin, Registry};
 use host_runtime::{Outcome, RuntimeError, Runtimes, Standing};
 
@@ -21,36 +22,40 @@ pub fn naming(id: &str) -> String {
     format!("one that is on this machine already is named with --runtime {id}=PATH")
 }
 
-/// Why a plugin's runtime cannot be used, and what to do about it; nothing where it can, or where the
-/// plugin takes none.
+/// The gap of a plugin's runtime that cannot be used; `None` if it can, or if the plugin takes none.
 #[must_use]
-pub fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<String> {
+pub fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap> {
     let (need, standing) = (plugin.metadata.runtime.as_ref()?, standing?);
-    let id = &plugin.metadata.id;
-    let advice = match standing {
+    let (state, reason) = match standing {
         Standing::Ready(_) => return None,
-        Standing::Missing { .. } => format!("`{}` installs it", install_command(id)),
-        Standing::Damaged { .. } => format!("`{}` puts it right", install_command(id)),
-        Standing::Unavailable { .. } => naming(id),
+        Standing::Missing { reason } => (RuntimeState::Missing, reason),
+        Standing::Damaged { reason } => (RuntimeState::Damaged, reason),
+        Standing::Unavailable { reason } => (RuntimeState::Unavailable, reason),
     };
-    let reason = standing.reason()?;
-    Some(format!("runtime `{}` {} {reason}; {advice}", need.name, need.version))
+    Some(Gap::RuntimeMissing {
+        plugin: plugin.metadata.id.clone(),
+        runtime: need.name.clone(),
+        version: need.version.clone(),
+        state,
+        reason: reason.clone(),
+    })
 }
 
-/// What a plugin said that could not list its devices, with what the host knows of its runtime.
-/// `looked` says whether that is an answer, and no failure: it looked for something and found nothing.
+/// The message of a plugin that could not list its devices, with what the host knows of its runtime.
+/// `looked` says whether that is an answer and not a failure: it looked for something and found nothing.
+/// `wants` says whether it reported that its runtime is missing.
 #[must_use]
 pub fn explained(
     said: String,
     looked: bool,
+    wants: bool,
     plugin: &NativePlugin,
     found: Result<Option<Standing>, RuntimeError>,
 ) -> String {
-    let wants = said.contains(&install_command(&plugin.metadata.id));
     let missing = match &found {
         // It looked for its device first, and this is no machine for it.
         Ok(Some(Standing::Unavailable { .. })) if looked && !wants => None,
-        Ok(standing) => missing(plugin, standing.as_ref()),
+        Ok(standing) => missing(plugin, standing.as_ref()).map(|gap| gap.to_string()),
         Err(error) => Some(error.to_string()),
     };
     match missing {
@@ -124,7 +129,9 @@ mod tests {
         };
         let damaged = || Ok(Some(Standing::Damaged { reason: "is damaged".into() }));
         let other = || Ok(Some(Standing::Unavailable { reason: "is not for this".into() }));
-        let told = |said: &str, looked, found| explained(said.into(), looked, &plugin, found);
+        let told = |said: &str, looked, found| {
+            explained(said.into(), looked, said == nowhere, &plugin, found)
+        };
         let lines = [
             told(nowhere, true, named()),
             told(device, true, named()),

@@ -50,7 +50,7 @@ pub use crew::Crew;
 pub use error::MeasureError;
 pub use meter::Meter;
 pub use pattern::Pattern;
-pub use rules::{Evidence, Judgement, KeepUp, Reason, Rules};
+pub use rules::{Evidence, Judgement, KeepUp, Rules};
 pub use schedule::{Arrivals, Schedule};
 pub use search::{Bracket, MaxRate, Probing, Search, Seen, find_max_rate, hold};
 pub use stop::{Observer, StopRule, Summary};

@@ -7,7 +7,7 @@ queries do: if so few of them are over the limit that a binomial bound already g
 confidence. The bound belongs to statistics; it is passed in as a function.
 */
 
-use host_record::{Pace, Requirement, RuleSet, Scenario};
+use host_record::{Breach, Pace, Requirement, RuleSet, Scenario};
 
 /// Rules for the result of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,19 +67,19 @@ impl Rules {
         needed: impl FnOnce(f64, f64, u64) -> u64,
     ) -> Judgement {
         let Evidence { timed_ns, queries, samples, over_limit, cut_short, pace } = *evidence;
-        let mut reasons = Vec::new();
+        let mut breaches = Vec::new();
         let mut stopped_early = false;
         if cut_short {
-            reasons.push(Reason::CutShort);
+            breaches.push(Breach::CutShort);
         }
         if timed_ns < self.minimum_ns {
-            reasons.push(Reason::TooShort { timed_ns, minimum_ns: self.minimum_ns });
+            breaches.push(Breach::TooShort { timed_ns, minimum_ns: self.minimum_ns });
         }
         match self.requirement {
             Requirement::Nothing => {}
             Requirement::Samples(minimum) => {
                 if samples < minimum {
-                    reasons.push(Reason::TooFewSamples { samples, minimum });
+                    breaches.push(Breach::TooFewSamples { samples, minimum_samples: minimum });
                 }
             }
             Requirement::Percentile { percentile, confidence, queries: enough } => {
@@ -89,25 +89,29 @@ impl Rules {
                 // A hair is added, since 0.1 is not 1 − 0.9 in binary.
                 let allowed = ((1.0 - percentile) * queries as f64 * (1.0 + 1e-9)) as u64;
                 if let Some(over) = over_limit.filter(|over| *over > allowed) {
-                    reasons.push(Reason::OverLimit { over, queries, allowed });
+                    breaches.push(Breach::OverLimit {
+                        over_queries: over,
+                        queries,
+                        allowed_queries: allowed,
+                    });
                 } else if queries < enough {
                     let minimum = needed(percentile, confidence, over).min(enough);
                     if queries < minimum {
-                        reasons.push(Reason::TooFewQueries { queries, minimum });
+                        breaches.push(Breach::TooFewQueries { queries, minimum_queries: minimum });
                     }
                     stopped_early = true;
                 }
             }
         }
-        let few = |reason: &Reason| matches!(reason, Reason::TooFewQueries { .. });
-        if queries == 0 && !reasons.iter().any(few) {
-            reasons.push(Reason::TooFewQueries { queries, minimum: 1 });
+        let few = |breach: &Breach| matches!(breach, Breach::TooFewQueries { .. });
+        if queries == 0 && !breaches.iter().any(few) {
+            breaches.push(Breach::TooFewQueries { queries, minimum_queries: 1 });
         }
         if let Some(pace) = pace {
-            self.keep_up.check(&pace, &mut reasons);
+            self.keep_up.check(&pace, &mut breaches);
         }
-        stopped_early &= reasons.is_empty();
-        Judgement { reasons, stopped_early }
+        stopped_early &= breaches.is_empty();
+        Judgement { breaches, stopped_early }
     }
 }
 
@@ -126,19 +130,23 @@ impl KeepUp {
         pace.unserved == 0 && (self.too_slow(pace).is_none() || !grows())
     }
 
-    fn too_slow(self, pace: &Pace) -> Option<Reason> {
+    fn too_slow(self, pace: &Pace) -> Option<Breach> {
         let (offered, achieved) = pace.offered_per_second.zip(pace.achieved_per_second)?;
         let bound = self.achieved;
-        (achieved < bound * offered).then_some(Reason::TooSlow { offered, achieved, bound })
+        (achieved < bound * offered).then_some(Breach::TooSlow {
+            offered_per_second: offered,
+            achieved_per_second: achieved,
+            bound_ratio: bound,
+        })
     }
 
-    fn check(self, pace: &Pace, reasons: &mut Vec<Reason>) {
+    fn check(self, pace: &Pace, breaches: &mut Vec<Breach>) {
         if let Some(late) = pace.lateness.filter(|_| self.is_late(pace)) {
-            reasons.push(Reason::Late { p99_ns: late.p99_ns, bound_ns: self.lateness_ns });
+            breaches.push(Breach::Late { p99_ns: late.p99_ns, bound_ns: self.lateness_ns });
         }
-        reasons.extend(self.too_slow(pace));
+        breaches.extend(self.too_slow(pace));
         if pace.unserved > 0 {
-            reasons.push(Reason::Unserved { queries: pace.unserved });
+            breaches.push(Breach::Unserved { queries: pace.unserved });
         }
     }
 }
@@ -164,81 +172,11 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// All that it breaks; empty if the result is valid.
-    pub reasons: Vec<Reason>,
+    pub breaches: Vec<Breach>,
     /// The result is valid with fewer queries than the rules count, since the binomial bound says that
     /// they are enough. A percentile without a limit must then be stated as the bound's estimate: the
     /// value that as many queries as the bound allows are at or above.
     pub stopped_early: bool,
-}
-
-/// Why a result is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum Reason {
-    /// The maximum ended the loop before its rule was satisfied.
-    #[error("the maximum was over before there was enough")]
-    CutShort,
-    /// It took too little time.
-    #[error("{timed_ns} ns were measured and not {minimum_ns} ns")]
-    TooShort {
-        /// Time under the clock in nanoseconds.
-        timed_ns: u64,
-        /// Least time in nanoseconds.
-        minimum_ns: u64,
-    },
-    /// There are too few queries to say where the percentile is.
-    #[error("{queries} queries were made and not {minimum}")]
-    TooFewQueries {
-        /// Queries made.
-        queries: u64,
-        /// Least number, if no further one is over the limit.
-        minimum: u64,
-    },
-    /// There are too few samples.
-    #[error("{samples} samples were measured and not {minimum}")]
-    TooFewSamples {
-        /// Samples measured.
-        samples: u64,
-        /// Least number.
-        minimum: u64,
-    },
-    /// The percentile is over the limit.
-    #[error("{over} of {queries} queries were over the limit on their latency and not {allowed}")]
-    OverLimit {
-        /// Queries over the limit.
-        over: u64,
-        /// Queries made.
-        queries: u64,
-        /// How many of them may be over it.
-        allowed: u64,
-    },
-    /// Could not keep up: the generator itself was late.
-    #[error(
-        "could not keep up: the generator was {p99_ns} ns late (99th percentile), more than {bound_ns} ns"
-    )]
-    Late {
-        /// The 99th percentile of its lateness in nanoseconds.
-        p99_ns: u64,
-        /// What is allowed, in nanoseconds.
-        bound_ns: u64,
-    },
-    /// Could not keep up: queries ended more slowly than they came.
-    #[error(
-        "could not keep up: {achieved} of {offered} queries per second ended, less than a share of {bound}"
-    )]
-    TooSlow {
-        /// Queries per second that came.
-        offered: f64,
-        /// Queries per second that ended.
-        achieved: f64,
-        /// The least share of the one in the other.
-        bound: f64,
-    },
-    /// Could not keep up: queries were never begun.
-    #[error("could not keep up: {queries} queries were due and never begun")]
-    Unserved {
-        /// How many.
-        queries: u64,
-    },
 }
 
 #[cfg(test)]
@@ -276,8 +214,8 @@ mod tests {
         Rules::of(RuleSet::MlPerf, scenario).expect("MLPerf has it")
     }
 
-    fn broken(reasons: Vec<Reason>) -> Judgement {
-        Judgement { reasons, stopped_early: false }
+    fn broken(breaches: Vec<Breach>) -> Judgement {
+        Judgement { breaches, stopped_early: false }
     }
 
     fn server() -> Rules {
@@ -287,8 +225,10 @@ mod tests {
     #[test]
     fn counts_make_a_result_valid_and_so_does_the_bound() {
         let (single, multi) = (mlperf(Scenario::SingleStream), mlperf(Scenario::MultiStream));
-        let valid = |stopped_early| Judgement { reasons: Vec::new(), stopped_early };
-        let few = |queries, minimum| broken(vec![Reason::TooFewQueries { queries, minimum }]);
+        let valid = |stopped_early| Judgement { breaches: Vec::new(), stopped_early };
+        let few = |queries, minimum| {
+            broken(vec![Breach::TooFewQueries { queries, minimum_queries: minimum }])
+        };
         for (rules, queries, over, verdict) in [
             (Rules::default(), 1, None, valid(false)),
             (Rules::default(), 0, None, few(0, 1)),
@@ -326,19 +266,22 @@ mod tests {
             ..evidence(1000, Some(11))
         };
         let judgement = server().judge(&evidence, needed);
-        let reasons: Vec<String> = judgement.reasons.iter().map(ToString::to_string).collect();
         assert_eq!(
-            reasons,
+            judgement.breaches,
             [
-                "the maximum was over before there was enough",
-                "599999999999 ns were measured and not 600000000000 ns",
-                "11 of 1000 queries were over the limit on their latency and not 10",
-                "could not keep up: the generator was 100001 ns late (99th percentile), more than \
-                 100000 ns",
-                "could not keep up: 98.9 of 100 queries per second ended, less than a share of 0.99",
-                "could not keep up: 3 queries were due and never begun",
+                Breach::CutShort,
+                Breach::TooShort { timed_ns: MINUTES_10 - 1, minimum_ns: MINUTES_10 },
+                Breach::OverLimit { over_queries: 11, queries: 1000, allowed_queries: 10 },
+                Breach::Late { p99_ns: 100_001, bound_ns: 100_000 },
+                Breach::TooSlow {
+                    offered_per_second: 100.0,
+                    achieved_per_second: 98.9,
+                    bound_ratio: 0.99,
+                },
+                Breach::Unserved { queries: 3 },
             ]
         );
+        assert!(!judgement.stopped_early);
     }
 
     #[test]
@@ -346,7 +289,7 @@ mod tests {
         let offline = mlperf(Scenario::Offline);
         let of = |samples| Evidence { samples, ..evidence(1, None) };
         assert_eq!(offline.judge(&of(24_576), needed), broken(Vec::new()));
-        let reason = Reason::TooFewSamples { samples: 24_575, minimum: 24_576 };
+        let reason = Breach::TooFewSamples { samples: 24_575, minimum_samples: 24_576 };
         assert_eq!(offline.judge(&of(24_575), needed), broken(vec![reason]));
         assert_eq!(Rules::of(RuleSet::MlPerf, Scenario::ClosedLoop), None);
         assert_eq!(Rules::of(RuleSet::MlPerf, Scenario::ConstantRate), None);
@@ -364,7 +307,11 @@ mod tests {
         let of = |achieved| Evidence { pace: Some(pace(achieved)), ..evidence(10, None) };
         let rules = Rules::default();
         assert_eq!(rules.judge(&of(99.0), needed), broken(Vec::new()));
-        let reason = Reason::TooSlow { offered: 100.0, achieved: 98.0, bound: 0.99 };
+        let reason = Breach::TooSlow {
+            offered_per_second: 100.0,
+            achieved_per_second: 98.0,
+            bound_ratio: 0.99,
+        };
         assert_eq!(rules.judge(&of(98.0), needed), broken(vec![reason]));
     }
 }

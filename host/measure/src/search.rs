@@ -803,7 +803,7 @@ mod tests {
             pace: last,
         };
         let judgement = Rules::default().judge(&evidence, |_, _, _| 0);
-        assert_eq!((judgement.reasons, judgement.stopped_early), (Vec::new(), false));
+        assert_eq!((judgement.breaches, judgement.stopped_early), (Vec::new(), false));
     }
 
     /// The whole way: a server scenario in virtual time, its 99th percentile, and the rate that

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use host_manifest::{DeviceChoice, Experiment, PartialCell};
 use host_record::{
-    CaseKey, DeviceInfo, Find, Gap, GapKind, Mode, PluginIdentity, Precision, Rate, Scenario,
+    CaseKey, DeviceInfo, Find, Gap, Mode, PluginIdentity, Precision, Rate, Scenario,
 };
 
 use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
@@ -328,18 +328,16 @@ pub(crate) fn find(
             (device.id.clone(), Ok(found))
         }
         None => {
-            let seen: Vec<_> = devices.iter().map(|device| format!("`{}`", device.id)).collect();
-            let reason = match (choice, &seen[..]) {
-                (DeviceChoice::Auto, _) => format!("the backend `{id}` sees no device here"),
-                (DeviceChoice::Id(device), []) => {
-                    format!("the backend `{id}` sees no device `{device}` here, nor any other")
-                }
-                (DeviceChoice::Id(device), seen) => format!(
-                    "the backend `{id}` sees no device `{device}` here; it sees {}",
-                    seen.join(", ")
-                ),
+            let gap = Gap::DeviceMissing {
+                backend: id.to_owned(),
+                device: match choice {
+                    DeviceChoice::Auto => None,
+                    DeviceChoice::Id(device) => Some(device.clone()),
+                },
+                seen: devices.iter().map(|device| device.id.clone()).collect(),
+                backend_message: None,
             };
-            (text(), Err(Gap { kind: GapKind::DeviceMissing, reason }))
+            (text(), Err(gap))
         }
     }
 }

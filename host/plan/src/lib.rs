@@ -27,8 +27,7 @@ mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
-    CaseKey, CaseSpec, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Order, Precision,
-    Scenario,
+    CaseKey, CaseSpec, DeviceInfo, Gap, InputSource, MeasureSettings, Order, Scenario, Unsupported,
 };
 
 use crate::axes::{Coordinates, Found, Values};
@@ -46,15 +45,14 @@ use crate::reference::PlannedReference;
 ///
 /// As [`Plan::new`].
 pub fn check(experiment: &Experiment) -> Result<(), PlanError> {
-    let unasked = Gap {
-        kind: GapKind::DeviceMissing,
-        reason: "no backend has been asked for devices".into(),
+    // No backend has been asked for devices.
+    let unasked = |backend: &Backend| {
+        let (backend, device, seen) = (backend.id.clone(), None, Vec::new());
+        let gap =
+            Gap::DeviceMissing { backend: backend.clone(), device, seen, backend_message: None };
+        (backend, BackendFacts::Missing(gap))
     };
-    let backends = experiment
-        .backends
-        .iter()
-        .map(|backend| (backend.id.clone(), BackendFacts::Missing(unasked.clone())))
-        .collect();
+    let backends = experiment.backends.iter().map(unasked).collect();
     let (_, cells) = axes::cells(experiment, &Facts { backends, ..Facts::default() })?;
     within_limit(&cells)?;
     if cells.iter().next().is_none() {
@@ -309,27 +307,16 @@ impl Plan {
             return Err(found.lacks.clone().unwrap_or_else(gap));
         }
         if !found.device.modes.contains(&cell.mode) {
-            let offered: Vec<_> = found.device.modes.iter().map(|mode| mode.name()).collect();
-            let (id, mode) = (&self.backends[cell.place.backend].backend.id, cell.mode);
-            return Err(Gap {
-                kind: GapKind::Unsupported,
-                reason: format!(
-                    "the backend `{id}` has no mode {mode}; it has {}",
-                    offered.join(", ")
-                ),
-            });
+            return Err(Gap::Unsupported(Unsupported::Mode {
+                backend: self.backends[cell.place.backend].backend.id.clone(),
+                mode: cell.mode,
+                offered: found.device.modes.clone(),
+            }));
         }
         let model = &self.models[cell.model];
         let file = model.facts.get(cell.precision).ok_or_else(|| {
-            let named: Vec<_> = model.facts.precisions().map(Precision::name).collect();
-            let (id, precision) = (&model.id, cell.precision);
-            Gap {
-                kind: GapKind::ModelFileMissing,
-                reason: format!(
-                    "the model `{id}` has no file for {precision}; it has one for {}",
-                    named.join(", ")
-                ),
-            }
+            let offered = model.facts.precisions().collect();
+            Gap::ModelFileMissing { model: model.id.clone(), precision: cell.precision, offered }
         })?;
         Ok((found, file))
     }
@@ -383,16 +370,10 @@ fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSetting
 
 /// Returns the reason why a device cannot run a cell's precision.
 fn precision_gap(cell: &Coordinates<'_>, backend: &str, device: &DeviceInfo) -> Gap {
-    let offered: Vec<_> = device.precisions.iter().map(|precision| precision.name()).collect();
-    let offered = match &offered[..] {
-        [] => "it names no precision".to_owned(),
-        names => format!("it computes in {}", names.join(", ")),
-    };
-    let (id, precision) = (&device.id, cell.precision);
-    Gap {
-        kind: GapKind::PrecisionUnsupported,
-        reason: format!(
-            "the backend `{backend}` does not compute in {precision} on `{id}`; {offered}"
-        ),
+    Gap::PrecisionUnsupported {
+        backend: backend.to_owned(),
+        device: device.id.clone(),
+        precision: cell.precision,
+        offered: device.precisions.clone(),
     }
 }

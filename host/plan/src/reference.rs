@@ -31,11 +31,11 @@ impl PlannedReference {
         let facts = facts.ok_or_else(|| PlanError::UnknownBackend(id.clone()))?;
         let choice = backend.devices.first().unwrap_or(&DeviceChoice::Auto);
         let no_reference = |reason| PlanError::NoReference { id: id.clone(), reason };
-        let found = find(id, facts, choice).1.map_err(|gap| no_reference(gap.reason))?;
+        let found = find(id, facts, choice).1.map_err(|gap| no_reference(gap.to_string()))?;
         if !found.device.precisions.contains(&check.precision) {
             let (device, precision) = (&found.device.id, check.precision);
             let reason = format!("it does not compute in {precision} on `{device}`");
-            return Err(no_reference(found.lacks.map_or(reason, |gap| gap.reason)));
+            return Err(no_reference(found.lacks.map_or(reason, |gap| gap.to_string())));
         }
         Ok(Some(Self { check: check.clone(), backend: backend.clone(), found }))
     }

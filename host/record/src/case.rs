@@ -9,6 +9,7 @@ use crate::backend::{DeviceInfo, PluginIdentity};
 use crate::check::Check;
 use crate::key::CaseKey;
 use crate::names::names;
+use crate::numbered::is_first;
 use crate::settings::MeasureSettings;
 
 names! {
@@ -138,9 +139,4 @@ pub fn part(case_id: &str, process: u32) -> String {
         0 => case_id.to_owned(),
         _ => format!("{case_id}.{process}"),
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-pub(crate) fn is_first(process: &u32) -> bool {
-    *process == 0
 }

@@ -163,7 +163,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{DomainEnergy, Environment, GapKind, Limit, MeasureSettings, Pin, WorkerReport};
+    use crate::{
+        DomainEnergy, Environment, Limit, MeasureSettings, NotMeasured, Pin, WorkerReport,
+    };
 
     /// A report as the first version wrote it.
     fn old_report() -> serde_json::Value {
@@ -172,7 +174,7 @@ mod tests {
             "peak-memory-bytes": 5,
             "baseline-memory-bytes": null,
             "clock": { "source": "CLOCK_MONOTONIC", "resolution-ns": 1, "read-ns": 20.5, "loop-ns": 31.25 },
-            "warnings": [{ "kind": "drift", "evidence": "It drifted." }],
+            "warnings": [{ "kind": "drift", "from-ns": 1e6, "to-ns": 1.1e6, "scatter-ns": 5e3 }],
             "used": { "engine": "rten" },
         })
     }
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let gap = Gap { kind: GapKind::NotMeasured, reason: "no counters".into() };
+        let gap = Gap::from(NotMeasured::NoEnergyDomain { domain: "memory".into() });
         let domain = DomainEnergy { domain: "gpu:0".into(), joules: 1.5, seconds: 0.25 };
         let conditions = Conditions {
             worker_version: Some("0.1.0".into()),

@@ -1,8 +1,15 @@
-//! Statements that something cannot be done or measured.
+//! Typed statements that something cannot be done or measured here. Never a zero, never a guess.
+//!
+//! A gap is data; its `Display` is the reason in words, for whoever reads it.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::key::{Mode, Precision};
 use crate::names::names;
+use crate::phase::{ErrorCode, Phase};
+use crate::words::{bytes, list, time};
 
 names! {
     /// Why something cannot be done or measured here.
@@ -21,19 +28,539 @@ names! {
         Unsupported = "unsupported",
         /// The machine, the backend or the case offers no such measurement.
         NotMeasured = "not-measured",
-        /// What the backend said cannot be, and is refused.
+        /// A figure of the backend's cannot be true, and is refused.
         Impossible = "impossible",
-        /// The metric plugin that was to say failed.
+        /// The metric plugin that was to compute it failed.
         PluginFailed = "plugin-failed",
     }
 }
 
-/// A typed statement that something cannot be done or measured. Never a zero, never a guess.
+/// A typed statement that something cannot be done or measured. Each kind is a [`GapKind`] of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Gap {
+    /// No such plugin is installed, or none with a version that fits.
+    PluginMissing {
+        /// The plugin's id.
+        plugin: String,
+        /// What the registry says: what was looked for, and where.
+        registry_message: String,
+    },
+    /// The vendor's runtime is not there.
+    RuntimeMissing {
+        /// The id of the plugin that needs it, by which it is installed.
+        plugin: String,
+        /// The runtime's name.
+        runtime: String,
+        /// Its version.
+        version: String,
+        /// How it stands with it.
+        state: RuntimeState,
+        /// The reason, such as `is not installed`.
+        reason: String,
+    },
+    /// The backend sees no such device here.
+    DeviceMissing {
+        /// The backend's id in the manifest.
+        backend: String,
+        /// The device that was asked for; `None` if any would do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<String>,
+        /// The devices that it sees.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        seen: Vec<String>,
+        /// The backend's own message, if it reports that it found none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backend_message: Option<String>,
+    },
+    /// The device does not compute in this precision.
+    PrecisionUnsupported {
+        /// The backend's id in the manifest.
+        backend: String,
+        /// The device.
+        device: String,
+        /// The precision that was asked for.
+        precision: Precision,
+        /// Those that it computes in.
+        offered: Vec<Precision>,
+    },
+    /// The model has no file for this precision.
+    ModelFileMissing {
+        /// The model's id.
+        model: String,
+        /// The precision that was asked for.
+        precision: Precision,
+        /// Those that it has a file for.
+        offered: Vec<Precision>,
+    },
+    /// It cannot be done.
+    Unsupported(Unsupported),
+    /// It was not measured.
+    NotMeasured(NotMeasured),
+    /// A figure of the backend's cannot be true, and is refused.
+    Impossible(Impossible),
+    /// The metric plugin that was to compute it failed.
+    PluginFailed {
+        /// Its message.
+        plugin_message: String,
+    },
+}
+
+/// How it stands with a runtime that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Gap {
-    /// What kind of thing is missing.
-    pub kind: GapKind,
-    /// What was looked for and not found, in one sentence.
-    pub reason: String,
+pub enum RuntimeState {
+    /// It is not installed, and can be.
+    Missing,
+    /// It is installed, and not as it was.
+    Damaged,
+    /// There is none to install on this machine.
+    Unavailable,
+}
+
+/// Why something cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Unsupported {
+    /// The backend says so.
+    Backend {
+        /// The phase in which it was called.
+        phase: Phase,
+        /// The call of the ABI.
+        call: String,
+        /// Its message.
+        backend_message: String,
+    },
+    /// The backend lacks the mode.
+    Mode {
+        /// The backend's id in the manifest.
+        backend: String,
+        /// The mode that was asked for.
+        mode: Mode,
+        /// Those that it has.
+        offered: Vec<Mode>,
+    },
+    /// A metric says so of its value.
+    Metric {
+        /// Its message.
+        metric_message: String,
+    },
+}
+
+/// Why something was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum NotMeasured {
+    /// The backend does not offer the extension.
+    NotOffered {
+        /// The extension.
+        extension: String,
+    },
+    /// The backend failed at it.
+    Refused {
+        /// The call of the ABI.
+        call: String,
+        /// The kind of error.
+        code: ErrorCode,
+        /// Its message.
+        backend_message: String,
+    },
+    /// A metric has too few values to state it.
+    Metric {
+        /// Its message.
+        metric_message: String,
+    },
+    /// The operating system gave no thread to measure from.
+    NoThread {
+        /// The operating system's message.
+        system_message: String,
+    },
+    /// The thread that was to measure it panicked.
+    ThreadPanicked,
+    /// Preparing the model took so long that it was not prepared again for a profile.
+    PrepareTooLong {
+        /// How long preparing it took.
+        prepare_ns: u64,
+        /// The case's `timeout`.
+        timeout_ns: u64,
+    },
+    /// The backend reports the memory that it holds on the device, and not the most that it held.
+    NoDevicePeak {
+        /// What it held after measuring.
+        used_bytes: u64,
+    },
+    /// The allocator does not report the most that it held.
+    NoAllocatorPeak {
+        /// The allocator's name.
+        allocator: String,
+    },
+    /// The machine has no energy counters.
+    NoEnergyCounters {
+        /// Where they would be.
+        folder: String,
+    },
+    /// The processor has no energy counter for this part of it.
+    NoEnergyDomain {
+        /// The part: `package` or `memory`.
+        domain: String,
+    },
+    /// A counter in a file cannot be read.
+    CounterUnreadable {
+        /// The file.
+        file: String,
+        /// Whether only root may read it.
+        root_only: bool,
+        /// The operating system's message.
+        system_message: String,
+    },
+    /// A counter's file holds something else than a number.
+    NotACount {
+        /// The file.
+        file: String,
+        /// Its text.
+        text: String,
+    },
+    /// A counter was not read for so long that it may have started again unnoticed.
+    CounterMayHaveWrapped {
+        /// The part of the processor that it counts.
+        domain: String,
+        /// How long it was not read.
+        elapsed_ns: u64,
+        /// The most that it holds.
+        range_microjoules: u64,
+    },
+    /// It was over before the worker's memory was sampled.
+    TooShortToSample,
+    /// The record is older than this measurement.
+    BeforeRecorded {
+        /// The measurement.
+        quantity: String,
+    },
+}
+
+/// A figure of the backend's that cannot be true.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Impossible {
+    /// The device's energy counter went back.
+    EnergyWentBack {
+        /// Before measuring.
+        from_microjoules: u64,
+        /// After it.
+        to_microjoules: u64,
+    },
+    /// The device was busy for longer than the call took.
+    DeviceTime {
+        /// How long it was busy, by the backend.
+        device_ns: u64,
+        /// How long the call took, by the clock.
+        call_ns: u64,
+    },
+    /// The stages of a run took longer than the run.
+    StageTimes {
+        /// All stages together, by the backend.
+        stages_ns: u64,
+        /// The run, by the clock.
+        run_ns: u64,
+    },
+}
+
+impl Gap {
+    /// The kind of thing that is missing.
+    #[must_use]
+    pub fn kind(&self) -> GapKind {
+        match self {
+            Self::PluginMissing { .. } => GapKind::PluginMissing,
+            Self::RuntimeMissing { .. } => GapKind::RuntimeMissing,
+            Self::DeviceMissing { .. } => GapKind::DeviceMissing,
+            Self::PrecisionUnsupported { .. } => GapKind::PrecisionUnsupported,
+            Self::ModelFileMissing { .. } => GapKind::ModelFileMissing,
+            Self::Unsupported(_) => GapKind::Unsupported,
+            Self::NotMeasured(_) => GapKind::NotMeasured,
+            Self::Impossible(_) => GapKind::Impossible,
+            Self::PluginFailed { .. } => GapKind::PluginFailed,
+        }
+    }
+}
+
+impl From<NotMeasured> for Gap {
+    fn from(cause: NotMeasured) -> Self {
+        Self::NotMeasured(cause)
+    }
+}
+
+impl From<Impossible> for Gap {
+    fn from(cause: Impossible) -> Self {
+        Self::Impossible(cause)
+    }
+}
+
+impl fmt::Display for Gap {
+    /// The reason.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PluginMissing { registry_message, .. } => formatter.write_str(registry_message),
+            Self::RuntimeMissing { plugin, runtime, version, state, reason } => {
+                write!(formatter, "runtime `{runtime}` {version} {reason}; ")?;
+                match state {
+                    RuntimeState::Missing => {
+                        write!(formatter, "`host runtimes install {plugin}` installs it")
+                    }
+                    RuntimeState::Damaged => {
+                        write!(formatter, "`host runtimes install {plugin}` puts it right")
+                    }
+                    RuntimeState::Unavailable => write!(
+                        formatter,
+                        "one that is on this machine already is named with --runtime {plugin}=PATH"
+                    ),
+                }
+            }
+            Self::DeviceMissing { backend_message: Some(message), .. } => {
+                formatter.write_str(message)
+            }
+            Self::DeviceMissing { backend, device, seen, .. } => {
+                let Some(device) = device else {
+                    return write!(formatter, "the backend `{backend}` sees no device here");
+                };
+                write!(formatter, "the backend `{backend}` sees no device `{device}` here")?;
+                let seen: Vec<_> = seen.iter().map(|device| format!("`{device}`")).collect();
+                match seen.is_empty() {
+                    true => formatter.write_str(", nor any other"),
+                    false => write!(formatter, "; it sees {}", list(&seen, "and")),
+                }
+            }
+            Self::PrecisionUnsupported { backend, device, precision, offered } => {
+                write!(
+                    formatter,
+                    "the backend `{backend}` does not compute in {precision} on `{device}`; "
+                )?;
+                match offered.is_empty() {
+                    true => formatter.write_str("it names no precision"),
+                    false => write!(formatter, "it computes in {}", precisions(offered)),
+                }
+            }
+            Self::ModelFileMissing { model, precision, offered } => write!(
+                formatter,
+                "the model `{model}` has no file for {precision}; it has one for {}",
+                precisions(offered)
+            ),
+            Self::Unsupported(cause) => cause.fmt(formatter),
+            Self::NotMeasured(cause) => cause.fmt(formatter),
+            Self::Impossible(cause) => cause.fmt(formatter),
+            Self::PluginFailed { plugin_message } => formatter.write_str(plugin_message),
+        }
+    }
+}
+
+fn precisions(offered: &[Precision]) -> String {
+    let names: Vec<_> = offered.iter().map(|precision| precision.name().to_owned()).collect();
+    list(&names, "and")
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backend { phase, call, backend_message } => {
+                write!(formatter, "the backend said in phase {phase}: {call}: {backend_message}")
+            }
+            Self::Mode { backend, mode, offered } => {
+                let names: Vec<_> = offered.iter().map(|mode| mode.name().to_owned()).collect();
+                write!(
+                    formatter,
+                    "the backend `{backend}` has no mode {mode}; it has {}",
+                    list(&names, "and")
+                )
+            }
+            Self::Metric { metric_message } => formatter.write_str(metric_message),
+        }
+    }
+}
+
+impl fmt::Display for NotMeasured {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOffered { extension } => {
+                write!(formatter, "the backend does not offer the extension `{extension}`")
+            }
+            Self::Refused { call, code, backend_message } => {
+                write!(formatter, "the backend said: {call}: {backend_message} ({code})")
+            }
+            Self::Metric { metric_message } => formatter.write_str(metric_message),
+            Self::NoThread { system_message } => {
+                write!(formatter, "no thread could be started to measure it: {system_message}")
+            }
+            Self::ThreadPanicked => formatter.write_str("the thread that measures it panicked"),
+            Self::PrepareTooLong { prepare_ns, timeout_ns } => write!(
+                formatter,
+                "preparing the model took {}, and a profile may prepare it again; a `timeout` of more than \
+                 four times that allows it, and it is {}",
+                time(*prepare_ns as f64),
+                time(*timeout_ns as f64)
+            ),
+            Self::NoDevicePeak { used_bytes } => write!(
+                formatter,
+                "the backend reports what it holds on the device, {} after measuring, and not the most that \
+                 it held",
+                bytes(*used_bytes)
+            ),
+            Self::NoAllocatorPeak { allocator } => {
+                write!(formatter, "the allocator `{allocator}` does not report its peak")
+            }
+            Self::NoEnergyCounters { folder } => write!(
+                formatter,
+                "the system shows no energy counters under {folder}: virtual machines and most processors \
+                 other than Intel's and AMD's have none, and elsewhere the kernel module `intel_rapl_msr` \
+                 shows them: sudo modprobe intel_rapl_msr"
+            ),
+            Self::NoEnergyDomain { domain } => {
+                write!(formatter, "the processor has no separate energy counter for its {domain}")
+            }
+            Self::CounterUnreadable { file, root_only: true, .. } => write!(
+                formatter,
+                "{file} may be read by root only: sudo chmod a+r {file}, until the machine starts again"
+            ),
+            Self::CounterUnreadable { file, system_message, .. } => {
+                write!(formatter, "{file}: {system_message}")
+            }
+            Self::NotACount { file, text } => {
+                write!(formatter, "{file} holds `{text}`, which is not a count")
+            }
+            Self::CounterMayHaveWrapped { domain, elapsed_ns, range_microjoules } => write!(
+                formatter,
+                "the energy counter of {domain} was not read for {}, in which it may have started again \
+                 unnoticed: it holds {} J",
+                time(*elapsed_ns as f64),
+                range_microjoules / 1_000_000
+            ),
+            Self::TooShortToSample => formatter.write_str(
+                "it was over before the host sampled the worker's memory, which it does ten times a second",
+            ),
+            Self::BeforeRecorded { quantity } => {
+                write!(formatter, "the record predates the measurement of {quantity}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EnergyWentBack { from_microjoules, to_microjoules } => write!(
+                formatter,
+                "the backend's energy counter went back, from {from_microjoules} µJ to {to_microjoules} µJ"
+            ),
+            Self::DeviceTime { device_ns, call_ns } => write!(
+                formatter,
+                "the backend said that the device was busy for {} in a call of {}",
+                time(*device_ns as f64),
+                time(*call_ns as f64)
+            ),
+            Self::StageTimes { stages_ns, run_ns } => write!(
+                formatter,
+                "the backend said that the stages of a run took {}, and the whole run took {}",
+                time(*stages_ns as f64),
+                time(*run_ns as f64)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_kept_with_their_figures_and_told_in_words() {
+        let gaps = [
+            (
+                Gap::PluginMissing {
+                    plugin: "cuda".into(),
+                    registry_message: "no plugin `cuda` is installed".into(),
+                },
+                "no plugin `cuda` is installed",
+            ),
+            (
+                Gap::RuntimeMissing {
+                    plugin: "cpu".into(),
+                    runtime: "onnxruntime".into(),
+                    version: "1.0".into(),
+                    state: RuntimeState::Missing,
+                    reason: "is not installed".into(),
+                },
+                "runtime `onnxruntime` 1.0 is not installed; `host runtimes install cpu` installs it",
+            ),
+            (
+                Gap::DeviceMissing {
+                    backend: "b".into(),
+                    device: Some("gpu:0".into()),
+                    seen: vec!["gpu:1".into(), "gpu:2".into()],
+                    backend_message: None,
+                },
+                "the backend `b` sees no device `gpu:0` here; it sees `gpu:1` and `gpu:2`",
+            ),
+            (
+                Gap::DeviceMissing {
+                    backend: "b".into(),
+                    device: None,
+                    seen: Vec::new(),
+                    backend_message: Some("there is no NPU".into()),
+                },
+                "there is no NPU",
+            ),
+            (
+                Gap::PrecisionUnsupported {
+                    backend: "b".into(),
+                    device: "cpu:0".into(),
+                    precision: Precision::Int8,
+                    offered: vec![Precision::Fp32, Precision::Fp16],
+                },
+                "the backend `b` does not compute in int8 on `cpu:0`; it computes in fp32 and fp16",
+            ),
+            (
+                Gap::ModelFileMissing {
+                    model: "m".into(),
+                    precision: Precision::Int8,
+                    offered: vec![Precision::Fp32],
+                },
+                "the model `m` has no file for int8; it has one for fp32",
+            ),
+            (
+                Gap::Unsupported(Unsupported::Backend {
+                    phase: Phase::Prepare,
+                    call: "prepare".into(),
+                    backend_message: "no int8 here".into(),
+                }),
+                "the backend said in phase prepare: prepare: no int8 here",
+            ),
+            (
+                NotMeasured::NotOffered { extension: "tare/energy/1".into() }.into(),
+                "the backend does not offer the extension `tare/energy/1`",
+            ),
+            (
+                NotMeasured::CounterMayHaveWrapped {
+                    domain: "dram".into(),
+                    elapsed_ns: 40_000_000_000,
+                    range_microjoules: 65_712_999_613,
+                }
+                .into(),
+                "the energy counter of dram was not read for 40 s, in which it may have started again unnoticed: \
+                 it holds 65712 J",
+            ),
+            (
+                Impossible::DeviceTime { device_ns: 3_600_000_000, call_ns: 5000 }.into(),
+                "the backend said that the device was busy for 3.60 s in a call of 5 µs",
+            ),
+        ];
+        for (gap, words) in gaps {
+            assert_eq!(gap.to_string(), words);
+            let json = serde_json::to_value(&gap).expect("JSON");
+            assert_eq!(json["kind"], gap.kind().name(), "{json}");
+            assert_eq!(serde_json::from_value::<Gap>(json).expect("what was written"), gap);
+        }
+        let kind = |gap: Gap| serde_json::to_value(gap).expect("JSON").to_string();
+        assert_eq!(
+            kind(NotMeasured::TooShortToSample.into()),
+            r#"{"cause":"too-short-to-sample","kind":"not-measured"}"#
+        );
+    }
 }

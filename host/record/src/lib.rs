@@ -25,7 +25,9 @@ mod key;
 mod load;
 mod names;
 mod number;
+mod numbered;
 mod outcome;
+mod phase;
 mod pin;
 mod placement;
 mod processes;
@@ -40,6 +42,7 @@ mod settings;
 mod summary;
 mod table;
 mod warning;
+pub mod words;
 
 pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
@@ -54,14 +57,15 @@ pub use energy::{DomainEnergy, Energy};
 pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
-pub use gap::{Gap, GapKind};
+pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
-    EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
-    SteadyClass, Verdict, WarmUpFacts,
+    Breach, EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch,
+    RuleDifference, SearchEnd, SteadyClass, Verdict, WarmUpFacts,
 };
 pub use number::{Rate, Share};
-pub use outcome::{CaseRecord, Failure, Outcome, Phase, Timings, WorkerReport};
+pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
+pub use phase::{ErrorCode, Phase};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
@@ -77,7 +81,10 @@ pub use sample::{
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use summary::{SummaryMetric, is_bundled, summary};
 pub use table::{Cell, CellKind, Table, Views};
-pub use warning::{Warning, WarningKind};
+pub use warning::{
+    Doubt, Fallback, FileLoss, OutputObstacle, Throttle, Warning, WarningGroup, WarningKind,
+    by_kind,
+};
 
 /// Version of the records that are written to run folders: the journal, the plan and the results.
 ///

@@ -1,10 +1,15 @@
 //! How the load of a case was kept up, and whether its result is valid.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
+use crate::key::Scenario;
 use crate::names::names;
 use crate::number::Rate;
+use crate::numbered::{in_process, is_first};
 use crate::settings::RuleSet;
+use crate::words::{count, percent, percentile, rate, time};
 
 /// How an open loop kept to its schedule. Rates are of *n* queries over the *n − 1* gaps from the
 /// first to the last.
@@ -57,6 +62,8 @@ names! {
         Unserved = "unserved",
         /// The rules say nothing of such a case.
         NoRules = "no-rules",
+        /// The case is not as the rules have it.
+        AgainstRules = "against-rules",
         /// The search came to no end.
         NotFound = "not-found",
         /// A run returns long before its device is done, by the device's own events.
@@ -68,18 +75,308 @@ names! {
     }
 }
 
-/// A reason why a result is invalid, with its evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A reason why a result is invalid, of one process of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InvalidReason {
-    /// What is wrong.
-    pub kind: InvalidKind,
-    /// The figures that say so, in one sentence.
-    pub evidence: String,
+    /// The process that was measured, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: u32,
+    /// The breach, with its figures.
+    #[serde(flatten)]
+    pub breach: Breach,
+}
+
+/// A requirement that a result breaks, with the figures. Each kind is an [`InvalidKind`] of the same name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Breach {
+    /// `maximum-duration` was over before there was enough.
+    CutShort,
+    /// Less time was measured than the rules ask for.
+    TooShort {
+        /// Time that was measured.
+        timed_ns: u64,
+        /// Time that the rules ask for.
+        minimum_ns: u64,
+    },
+    /// Fewer queries were made than the rules ask for.
+    TooFewQueries {
+        /// Queries that were made.
+        queries: u64,
+        /// Queries that the rules ask for.
+        minimum_queries: u64,
+    },
+    /// Fewer samples were measured than the rules ask for.
+    TooFewSamples {
+        /// Samples that were measured.
+        samples: u64,
+        /// Samples that the rules ask for.
+        minimum_samples: u64,
+    },
+    /// Too many latencies are over their limit.
+    OverLimit {
+        /// Queries over the limit.
+        over_queries: u64,
+        /// Queries that were made.
+        queries: u64,
+        /// Queries that may be over it.
+        allowed_queries: u64,
+    },
+    /// The generator of the load was late.
+    Late {
+        /// 99th percentile of its lateness.
+        p99_ns: u64,
+        /// The most that it may be.
+        bound_ns: u64,
+    },
+    /// Queries ended more slowly than they came.
+    TooSlow {
+        /// Rate at which they came.
+        offered_per_second: f64,
+        /// Rate at which they ended.
+        achieved_per_second: f64,
+        /// Part of the offered rate that has to be achieved, from 0 to 1.
+        bound_ratio: f64,
+    },
+    /// Queries were due and never begun.
+    Unserved {
+        /// How many.
+        queries: u64,
+    },
+    /// The rules say nothing of such a case.
+    NoRules {
+        /// The rules.
+        rules: RuleSet,
+        /// The scenario that they do not know.
+        scenario: Scenario,
+    },
+    /// The case is not as the rules have it.
+    AgainstRules {
+        /// The rules.
+        rules: RuleSet,
+        /// The case's scenario.
+        scenario: Scenario,
+        /// What differs.
+        difference: RuleDifference,
+    },
+    /// The search for the highest rate came to no end.
+    NotFound {
+        /// How it ended.
+        end: SearchEnd,
+        /// The rate at which it ended, in queries per second.
+        rate: Option<Rate>,
+        /// Measurements that were made.
+        measurements: u64,
+        /// `maximum-duration` of each.
+        maximum_ns: u64,
+    },
+    /// A run returns long before its device is done, by the device's own events.
+    Unsynchronised {
+        /// The longest that a plain run took.
+        run_ns: u64,
+        /// The least time that the device needs for it.
+        device_ns: u64,
+    },
+    /// `run` returned before the work was done, so that latencies do not contain it.
+    ReturnedEarly {
+        /// The shortest run.
+        run_ns: u64,
+        /// The least time from its return until its output was read.
+        output_ns: u64,
+        /// The longest that reading the output again took.
+        copy_ns: u64,
+    },
+    /// All values of an output are NaN.
+    NotANumber {
+        /// The output's name.
+        output: String,
+        /// How many values it has.
+        values: u64,
+    },
+}
+
+/// A point in which a case differs from what the rules ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum RuleDifference {
+    /// The samples of a query.
+    Samples {
+        /// Those of the case.
+        samples: u64,
+        /// Those of the rules.
+        ruled_samples: u64,
+    },
+    /// The latency has a limit by the rules, and none is set.
+    NoLatencyLimit,
+    /// The percentile that the limit is on.
+    Percentile {
+        /// That of the case, as a share from 0 to 1.
+        percentile: f64,
+        /// That of the rules, as a share from 0 to 1.
+        ruled_percentile: f64,
+    },
+}
+
+impl Breach {
+    /// The kind of breach.
+    #[must_use]
+    pub fn kind(&self) -> InvalidKind {
+        match self {
+            Self::CutShort => InvalidKind::CutShort,
+            Self::TooShort { .. } => InvalidKind::TooShort,
+            Self::TooFewQueries { .. } => InvalidKind::TooFewQueries,
+            Self::TooFewSamples { .. } => InvalidKind::TooFewSamples,
+            Self::OverLimit { .. } => InvalidKind::OverLimit,
+            Self::Late { .. } => InvalidKind::Late,
+            Self::TooSlow { .. } => InvalidKind::TooSlow,
+            Self::Unserved { .. } => InvalidKind::Unserved,
+            Self::NoRules { .. } => InvalidKind::NoRules,
+            Self::AgainstRules { .. } => InvalidKind::AgainstRules,
+            Self::NotFound { .. } => InvalidKind::NotFound,
+            Self::Unsynchronised { .. } => InvalidKind::Unsynchronised,
+            Self::ReturnedEarly { .. } => InvalidKind::ReturnedEarly,
+            Self::NotANumber { .. } => InvalidKind::NotANumber,
+        }
+    }
+}
+
+impl InvalidReason {
+    /// The kind of breach.
+    #[must_use]
+    pub fn kind(&self) -> InvalidKind {
+        self.breach.kind()
+    }
+}
+
+impl From<Breach> for InvalidReason {
+    /// Of the first process.
+    fn from(breach: Breach) -> Self {
+        Self { process: 0, breach }
+    }
+}
+
+impl fmt::Display for InvalidReason {
+    /// The figures in words, with the process if it is not the first.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        in_process(formatter, self.process)?;
+        self.breach.fmt(formatter)
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |nanoseconds: u64| time(nanoseconds as f64);
+        match self {
+            Self::CutShort => {
+                formatter.write_str("`maximum-duration` was over before there was enough")
+            }
+            Self::TooShort { timed_ns, minimum_ns } => write!(
+                formatter,
+                "measured {}; the rules ask for {}",
+                shown(*timed_ns),
+                shown(*minimum_ns)
+            ),
+            Self::TooFewQueries { queries, minimum_queries } => write!(
+                formatter,
+                "{}; the rules ask for {minimum_queries}",
+                count(*queries, "query", "queries")
+            ),
+            Self::TooFewSamples { samples, minimum_samples } => write!(
+                formatter,
+                "{}; the rules ask for {minimum_samples}",
+                count(*samples, "sample", "samples")
+            ),
+            Self::OverLimit { over_queries, queries, allowed_queries } => write!(
+                formatter,
+                "{over_queries} of {queries} queries were over the latency limit; at most {allowed_queries} may be"
+            ),
+            Self::Late { p99_ns, bound_ns } => write!(
+                formatter,
+                "the load generator was late by {} (p99); at most {} is allowed",
+                shown(*p99_ns),
+                shown(*bound_ns)
+            ),
+            Self::TooSlow { offered_per_second, achieved_per_second, bound_ratio } => write!(
+                formatter,
+                "achieved {} of the offered {}; at least {} is needed",
+                rate(*achieved_per_second),
+                rate(*offered_per_second),
+                percent(*bound_ratio)
+            ),
+            Self::Unserved { queries } => write!(
+                formatter,
+                "{} due and never begun",
+                count(*queries, "query was", "queries were")
+            ),
+            Self::NoRules { rules, scenario } => {
+                write!(formatter, "{rules} has no rules for {scenario}")
+            }
+            Self::AgainstRules { rules, scenario, difference } => {
+                write!(formatter, "not by the rules of {rules}: ")?;
+                match difference {
+                    RuleDifference::Samples { samples, ruled_samples } => write!(
+                        formatter,
+                        "a query of {scenario} has {}, not {samples}",
+                        count(*ruled_samples, "sample", "samples")
+                    ),
+                    RuleDifference::NoLatencyLimit => {
+                        write!(formatter, "{scenario} needs a latency limit")
+                    }
+                    RuleDifference::Percentile { percentile: own, ruled_percentile } => write!(
+                        formatter,
+                        "the latency limit of {scenario} is on {}, not {}",
+                        percentile(*ruled_percentile),
+                        percentile(*own)
+                    ),
+                }
+            }
+            Self::NotFound { end, rate: at, measurements, maximum_ns } => {
+                let at = at.map_or_else(|| "an unknown rate".to_owned(), |at| rate(at.get()));
+                match end {
+                    SearchEnd::Found => write!(formatter, "{at} was found")?,
+                    SearchEnd::Unsettled => formatter.write_str("no rate was settled on")?,
+                    SearchEnd::GeneratorLate => {
+                        write!(formatter, "the load generator could not keep up with {at}")?;
+                    }
+                    SearchEnd::NotEvenLowest => {
+                        write!(formatter, "even the lowest rate tried, {at}, is too much")?;
+                    }
+                    SearchEnd::CutShort => write!(
+                        formatter,
+                        "{at} is too much, and `maximum-duration` ({}) is too short for a lower rate",
+                        shown(*maximum_ns)
+                    )?,
+                    SearchEnd::FineAtHighest => {
+                        write!(formatter, "the limit was kept at the highest rate searched, {at}")?;
+                    }
+                }
+                write!(formatter, " ({})", count(*measurements, "measurement", "measurements"))
+            }
+            Self::Unsynchronised { run_ns, device_ns } => write!(
+                formatter,
+                "runs returned after {} at most, and the device needs at least {}: they return before it is \
+                 done",
+                shown(*run_ns),
+                shown(*device_ns)
+            ),
+            Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
+                formatter,
+                "a run returned after {}, and its output came {} later, {} of it for reading: latencies miss \
+                 a part of the work",
+                shown(*run_ns),
+                shown(*output_ns),
+                shown(*copy_ns)
+            ),
+            Self::NotANumber { output, values } => {
+                write!(formatter, "all {values} values of output `{output}` are NaN")
+            }
+        }
+    }
 }
 
 /// Whether a result is valid.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Verdict {
     /// The public rules that it was judged by; `None`: only that it is whole, that its latency keeps

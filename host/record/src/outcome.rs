@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, InputSource, is_first, part};
+use crate::case::{CaseSpec, InputSource, part};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
@@ -13,46 +13,11 @@ use crate::environment::{ClockFacts, Environment};
 use crate::gap::Gap;
 use crate::key::CaseKey;
 use crate::load::{Lateness, Pace, RateSearch, Verdict, WarmUpFacts};
-use crate::names::names;
 use crate::number::Rate;
+use crate::numbered::is_first;
+use crate::phase::{ErrorCode, Phase};
 use crate::placement::ProfiledOperator;
-use crate::warning::Warning;
-
-names! {
-    /// What a worker is busy with.
-    Phase {
-        /// Starting the process and shaking hands.
-        Start = "start",
-        /// Opening the plugin's library.
-        Open = "open",
-        /// Asking for devices.
-        Devices = "devices",
-        /// Loading the model.
-        Load = "load",
-        /// Reading or making the inputs.
-        Inputs = "inputs",
-        /// Preparing the model for a batch size and precision; compiling it.
-        Prepare = "prepare",
-        /// The first run.
-        FirstRun = "first-run",
-        /// Comparing outputs with the reference's, or making the reference's.
-        Check = "check",
-        /// Warming up.
-        WarmUp = "warm-up",
-        /// Searching the load.
-        Search = "search",
-        /// Measuring.
-        Measure = "measure",
-        /// Timing the copies and the computation of whole queries apart, and the device.
-        Stages = "stages",
-        /// Finding out which operators ran where.
-        Profile = "profile",
-        /// Collecting outputs over the data set, untimed.
-        Outputs = "outputs",
-        /// Releasing the model and the plugin.
-        Unload = "unload",
-    }
-}
+use crate::warning::{Fallback, Warning};
 
 /// Why a case failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -137,12 +102,14 @@ pub enum Failure {
         detail: String,
     },
     /// The plugin reported an error.
-    #[error("the backend reported {code} in phase {phase}: {message}")]
+    #[error("the backend reported {code} in phase {phase}: {call}: {message}")]
     Backend {
-        /// What was being done.
+        /// The phase in which it was called.
         phase: Phase,
-        /// The error code's name.
-        code: String,
+        /// The call of the ABI that failed, such as `load`.
+        call: String,
+        /// The kind of error.
+        code: ErrorCode,
         /// The plugin's message.
         message: String,
         /// Further details, possibly empty.
@@ -198,10 +165,10 @@ pub enum Failure {
         detail: String,
     },
     /// Operators ran elsewhere than on the device, which the manifest rules out.
-    #[error("placement is strict: {detail}")]
+    #[error("placement is strict: {}", misplaced(.fallback.as_ref()))]
     Misplaced {
-        /// How many operators ran where, and their names.
-        detail: String,
+        /// The operators; `None` if the session does not name its provider, so that nobody can tell.
+        fallback: Option<Fallback>,
     },
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
@@ -209,6 +176,16 @@ pub enum Failure {
         /// What the operating system said.
         detail: String,
     },
+}
+
+fn misplaced(fallback: Option<&Fallback>) -> String {
+    fallback.map_or_else(
+        || {
+            "the session does not say which provider it uses, so where operators should have run is not known"
+                .to_owned()
+        },
+        ToString::to_string,
+    )
 }
 
 /// Start-up times of a case in nanoseconds, each measured once.
@@ -395,7 +372,7 @@ impl CaseRecord {
         match &self.outcome {
             Outcome::Finished(_) => None,
             Outcome::Failed { failure } => Some((failure.kind(), failure.to_string())),
-            Outcome::Gap { gap } => Some((gap.kind.name(), gap.reason.clone())),
+            Outcome::Gap { gap } => Some((gap.kind().name(), gap.to_string())),
         }
     }
 

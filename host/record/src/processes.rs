@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::load::InvalidReason;
 use crate::outcome::{CaseRecord, Outcome};
+use crate::warning::Warning;
 
 /// Puts the records of a case's processes together.
 ///
@@ -51,16 +53,13 @@ fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
             merged.standard_error = record.standard_error;
         }
         report.peak_memory_bytes = report.peak_memory_bytes.max(further.peak_memory_bytes);
-        let told = |evidence: &str| format!("In process {}: {evidence}", record.process + 1);
-        report.warnings.extend(further.warnings.iter().cloned().map(|mut warning| {
-            warning.evidence = told(&warning.evidence);
-            warning
-        }));
+        let process = record.process;
+        report
+            .warnings
+            .extend(further.warnings.iter().cloned().map(|warning| Warning { process, ..warning }));
         if let (Some(verdict), Some(other)) = (&mut report.verdict, &further.verdict) {
-            verdict.reasons.extend(other.reasons.iter().cloned().map(|mut reason| {
-                reason.evidence = told(&reason.evidence);
-                reason
-            }));
+            let reasons = other.reasons.iter().cloned();
+            verdict.reasons.extend(reasons.map(|reason| InvalidReason { process, ..reason }));
         }
         merged.further.push(*further);
     }
@@ -77,7 +76,7 @@ fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
 mod tests {
     use super::*;
     use crate::{
-        Failure, Pace, Phase, Rate, RateSearch, SearchEnd, Warning, WarningKind, WorkerReport,
+        Doubt, Failure, Pace, Phase, Rate, RateSearch, SearchEnd, WarningKind, WorkerReport,
     };
 
     fn record(process: u32, outcome: Outcome) -> CaseRecord {
@@ -118,7 +117,7 @@ mod tests {
     fn finished(process: u32, peak: u64) -> CaseRecord {
         let report = WorkerReport {
             peak_memory_bytes: Some(peak),
-            warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted.".into() }],
+            warnings: vec![Doubt::Drift { from_ns: 1e6, to_ns: 1.1e6, scatter_ns: 5e3 }.into()],
             ..WorkerReport::default()
         };
         record(process, Outcome::Finished(Box::new(report)))
@@ -134,8 +133,10 @@ mod tests {
         let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
         assert_eq!(report.peak_memory_bytes, Some(7));
         let told: Vec<_> =
-            report.warnings.iter().map(|warning| warning.evidence.as_str()).collect();
-        assert_eq!(told, ["It drifted.", "In process 2: It drifted.", "In process 3: It drifted."]);
+            report.warnings.iter().map(|warning| (warning.process, warning.kind())).collect();
+        let kind = WarningKind::Drift;
+        assert_eq!(told, [(0, kind), (1, kind), (2, kind)]);
+        assert!(report.warnings[1].to_string().starts_with("in process 2: p50 rose 10 %"));
     }
 
     #[test]

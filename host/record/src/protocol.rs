@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
-use crate::outcome::{Failure, Phase, WorkerReport};
+use crate::outcome::{Failure, WorkerReport};
+use crate::phase::Phase;
 use crate::sample::{
     Marks, OutputBlock, OutputValues, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes,
 };

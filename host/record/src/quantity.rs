@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::conditions::{Conditions, Disturbance, MemoryUse, StageTimes};
 use crate::device_state::{DeviceStates, Spread};
 use crate::energy::DomainEnergy;
-use crate::gap::{Gap, GapKind};
+use crate::gap::{Gap, NotMeasured};
 use crate::load::{Lateness, Pace};
 use crate::names::names;
 use crate::outcome::{CaseRecord, Timings, WorkerReport};
@@ -208,8 +208,13 @@ impl fmt::Debug for Quantity {
     }
 }
 
-fn gap<T>(reason: impl Into<String>) -> Taken<T> {
-    Some(Err(Gap { kind: GapKind::NotMeasured, reason: reason.into() }))
+fn gap<T>(cause: NotMeasured) -> Taken<T> {
+    Some(Err(cause.into()))
+}
+
+/// The gap of a quantity that the record is older than.
+fn before<T>(quantity: &str) -> Taken<T> {
+    gap(NotMeasured::BeforeRecorded { quantity: quantity.into() })
 }
 
 /// A number that a record has or lacks without a reason.
@@ -248,10 +253,7 @@ fn device_state(
     which: fn(&Spread) -> f64,
 ) -> Taken<f64> {
     match conditions(record)?.device_state.as_ref()? {
-        Ok(states) => match of(states) {
-            Some(spread) => Some(Ok(which(&spread))),
-            None => gap("the device does not tell"),
-        },
+        Ok(states) => of(states).map(|spread| Ok(which(&spread))),
         Err(gap) => Some(Err(gap.clone())),
     }
 }
@@ -268,17 +270,17 @@ fn rate(record: &CaseRecord, of: fn(&Pace) -> Option<f64>) -> Taken<f64> {
 fn processor_energy(
     record: &CaseRecord,
     is_part: fn(&DomainEnergy) -> bool,
-    none: &'static str,
+    part: &str,
 ) -> Taken<f64> {
     let energy = conditions(record)?.energy.as_ref();
-    let Some(energy) = energy else { return gap("the record predates energy counting") };
+    let Some(energy) = energy else { return before("energy") };
     let domains = match &energy.processor {
         Ok(domains) => domains,
         Err(gap) => return Some(Err(gap.clone())),
     };
     let mut parts = domains.iter().filter(|domain| is_part(domain)).peekable();
     if parts.peek().is_none() {
-        return gap(none);
+        return gap(NotMeasured::NoEnergyDomain { domain: part.into() });
     }
     Some(Ok(parts.map(|domain| domain.joules).sum()))
 }
@@ -293,28 +295,25 @@ fn energy_time(record: &CaseRecord) -> Taken<f64> {
 fn device_energy(record: &CaseRecord) -> Taken<f64> {
     match &conditions(record)?.energy {
         Some(energy) => Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone)),
-        None => gap("the record predates energy counting"),
+        None => before("energy"),
     }
 }
 
 fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
     let memory = conditions(record)?.memory.as_ref();
     match memory.and_then(|memory| memory.allocator.as_ref()) {
-        None => gap("the record predates the allocator's figures"),
+        None => before("allocators"),
         Some(Err(gap)) => Some(Err(gap.clone())),
         Some(Ok(found)) => match found.peak_bytes {
             Some(bytes) => Some(Ok(bytes)),
-            None => gap(format!("the allocator `{}` does not report its peak", found.name)),
+            None => gap(NotMeasured::NoAllocatorPeak { allocator: found.name.clone() }),
         },
     }
 }
 
 fn average_memory(record: &CaseRecord) -> Taken<u64> {
     memory(record, |memory| match memory.average_bytes {
-        None if memory.average_of == 0 => gap(
-            "it was over before the host looked at the worker's memory, which it does ten times a \
-             second",
-        ),
+        None if memory.average_of == 0 => gap(NotMeasured::TooShortToSample),
         average => plain(average),
     })
 }
@@ -435,7 +434,7 @@ pub const QUANTITIES: &[Quantity] = &[
         source: Real(|record| {
             let is_package =
                 |one: &DomainEnergy| one.domain.starts_with("package") && !one.domain.contains('/');
-            processor_energy(record, is_package, "the processor has no package energy counter")
+            processor_energy(record, is_package, "package")
         }),
         metric: None,
     },
@@ -448,8 +447,7 @@ pub const QUANTITIES: &[Quantity] = &[
         definition: "energy of the memory beside the processors, as they count it",
         source: Real(|record| {
             let is_memory = |one: &DomainEnergy| one.domain.ends_with("/dram");
-            let none = "the processor has no separate energy counter for memory";
-            processor_energy(record, is_memory, none)
+            processor_energy(record, is_memory, "memory")
         }),
         metric: None,
     },
@@ -788,8 +786,8 @@ mod tests {
         Quantity::named(id).expect("a quantity").of(record)
     }
 
-    fn reason(id: &str, record: &CaseRecord) -> String {
-        of(id, record).expect("something is said").expect_err("a gap").reason
+    fn missing(id: &str, record: &CaseRecord) -> Gap {
+        of(id, record).expect("something is said").expect_err("a gap")
     }
 
     #[test]
@@ -811,7 +809,7 @@ mod tests {
     }
 
     fn energy(processor: Result<Vec<DomainEnergy>, Gap>) -> CaseRecord {
-        let device = Err(Gap { kind: GapKind::NotMeasured, reason: "no extension".into() });
+        let device = Err(NotMeasured::ThreadPanicked.into());
         record(Conditions { energy: Some(Energy { processor, device }), ..Conditions::default() })
     }
 
@@ -828,24 +826,25 @@ mod tests {
         assert_eq!(of("package-energy", &all), Some(Ok(30.0)));
         assert_eq!(of("memory-energy", &all), Some(Ok(3.0)));
         assert_eq!(of("energy-time", &all), Some(Ok(2.0)));
-        assert_eq!(reason("device-energy", &all), "no extension");
+        assert_eq!(missing("device-energy", &all), NotMeasured::ThreadPanicked.into());
         assert_eq!(of("average-memory", &all), None);
     }
 
     #[test]
     fn a_gap_says_why() {
         let psys = energy(Ok(vec![domain("psys", 99.0)]));
-        let said = "the processor has no package energy counter";
-        assert_eq!(reason("package-energy", &psys), said);
-        let unknown = Gap { kind: GapKind::NotMeasured, reason: "only root may read it".into() };
+        let none = NotMeasured::NoEnergyDomain { domain: "package".into() };
+        assert_eq!(missing("package-energy", &psys), none.into());
+        let unknown: Gap = NotMeasured::NoEnergyCounters { folder: "/sys".into() }.into();
         let none = energy(Err(unknown.clone()));
         assert_eq!(of("memory-energy", &none), Some(Err(unknown)));
         assert_eq!(of("energy-time", &none), None);
         let old = record(Conditions::default());
-        assert_eq!(reason("device-energy", &old), "the record predates energy counting");
-        assert_eq!(reason("device-allocator", &old), "the record predates the allocator's figures");
-        let short = MemoryUse::default();
-        let short = record(Conditions { memory: Some(short), ..Conditions::default() });
-        assert!(reason("average-memory", &short).starts_with("it was over before"));
+        let before = |quantity: &str| NotMeasured::BeforeRecorded { quantity: quantity.into() };
+        assert_eq!(missing("device-energy", &old), before("energy").into());
+        assert_eq!(missing("device-allocator", &old), before("allocators").into());
+        let short = Some(MemoryUse::default());
+        let short = record(Conditions { memory: short, ..Conditions::default() });
+        assert_eq!(missing("average-memory", &short), NotMeasured::TooShortToSample.into());
     }
 }

@@ -1,24 +1,39 @@
-//! Typed advice about a measurement.
+//! Typed doubts about a measurement, with their figures.
+//!
+//! A warning is data: it goes through the journal, the store and the views as it was found, and becomes text only
+//! where somebody reads it, with [`Warning`]'s `Display`.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::device_state::SlowedBy;
+use crate::gap::Gap;
+use crate::load::{Breach, SteadyClass};
 use crate::names::names;
+use crate::numbered::{in_process, is_first};
+use crate::placement::ProviderShare;
+use crate::words::{about, bytes, change, count, list, percent, percentile, time, time_change};
 
 names! {
-    /// What is doubtful about a measurement.
+    /// A kind of doubt about a measurement.
     WarningKind {
         /// The result is invalid: it broke its limit, or the rules, or its load was not kept up, or the work
         /// was not done.
         Invalid = "invalid",
         /// No hardware of its kind computed: the device is a simulator, or is made of software.
         Simulated = "simulated",
-        /// Fewer queries than were asked for, or than a stated percentile needs.
+        /// Fewer queries, or less time, than was asked for.
         FewSamples = "few-samples",
+        /// The interval around a percentile is wider than was asked for.
+        WideInterval = "wide-interval",
+        /// Too few queries to tell whether the limited percentile keeps to its limit.
+        LimitUndecided = "limit-undecided",
         /// A query takes so little time that the harness's own cost shows.
         OverheadVisible = "overhead-visible",
         /// A query takes less than a few steps of the clock.
         ClockTooCoarse = "clock-too-coarse",
-        /// The latencies reached no steady state: while warming up, or while measuring.
+        /// The latencies reached no steady state while warming up.
         NoSteadyState = "no-steady-state",
         /// Latencies drifted between the first and the last part of the measurement.
         Drift = "drift",
@@ -32,11 +47,11 @@ names! {
         Stalls = "stalls",
         /// `run` returned before the work was done, so that latencies do not contain it.
         ReturnedEarly = "returned-early",
-        /// The backend told figures that cannot be, which are refused.
+        /// The backend reported figures that cannot be, which are refused.
         Impossible = "impossible",
         /// Operators ran elsewhere than on the device that was asked for.
         FellBack = "fell-back",
-        /// Some of what the model answered is NaN.
+        /// Some of the model's outputs are NaN.
         NotANumber = "not-a-number",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
@@ -46,7 +61,7 @@ names! {
         Preempted = "preempted",
         /// A reading of the clock costs more than it should.
         ClockSlow = "clock-slow",
-        /// Heat or a quota slowed the processors.
+        /// Heat, a quota or a power limit slowed the processors or the device.
         Throttled = "throttled",
         /// The processors' frequency changed.
         FrequencyChanged = "frequency-changed",
@@ -54,17 +69,1270 @@ names! {
         PageFaults = "page-faults",
         /// The backend used something else than it was asked for.
         NotAsAsked = "not-as-asked",
-        /// A file of the finished case is no longer there.
+        /// The device was to be sampled while measuring, and was not.
+        DeviceNotSampled = "device-not-sampled",
+        /// The outputs over the data set were not collected.
+        OutputsNotCollected = "outputs-not-collected",
+        /// A file of the case is no longer in the run folder.
         FileLost = "file-lost",
     }
 }
 
-/// A warning, with its evidence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A warning about one process of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Warning {
-    /// What is doubtful.
+    /// The process that was measured, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub process: u32,
+    /// The doubt, with its figures.
+    #[serde(flatten)]
+    pub doubt: Doubt,
+}
+
+/// A doubt about a measurement, with the figures that raise it. Each kind is a [`WarningKind`] of the same name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Doubt {
+    /// The result is invalid.
+    Invalid {
+        /// What it breaks.
+        breach: Breach,
+    },
+    /// The device is a simulator, or is made of software.
+    Simulated {
+        /// The backend's own words for how.
+        backend_message: String,
+    },
+    /// The measurement ended before it had the queries or the time that were asked for.
+    FewSamples {
+        /// Queries that were measured.
+        queries: u64,
+        /// Queries that were asked for.
+        minimum_queries: u64,
+        /// Time that was measured.
+        timed_ns: u64,
+        /// Time that was asked for.
+        minimum_ns: u64,
+        /// `maximum-duration`, which ended the measurement.
+        maximum_ns: u64,
+    },
+    /// The measurement ended before the interval around a percentile was as narrow as was asked for.
+    WideInterval {
+        /// The percentile, as a share from 0 to 1.
+        percentile: f64,
+        /// The half width that was asked for, as a share of the percentile's value.
+        half_width: f64,
+        /// The interval's confidence, from 0 to 1.
+        level: f64,
+        /// `maximum-duration`, which ended the measurement.
+        maximum_ns: u64,
+    },
+    /// The latency limit is on a percentile that so few queries do not tell.
+    LimitUndecided {
+        /// The percentile, as a share from 0 to 1.
+        percentile: f64,
+        /// Queries that were measured.
+        queries: u64,
+        /// Queries that it takes.
+        needed_queries: u64,
+    },
+    /// The measuring loop is a visible part of a query's latency.
+    OverheadVisible {
+        /// Median latency of a query.
+        query_ns: f64,
+        /// What the loop adds to each.
+        loop_ns: f64,
+    },
+    /// The clock's steps are a visible part of a query's latency.
+    ClockTooCoarse {
+        /// Median latency of a query.
+        query_ns: f64,
+        /// The smallest step between readings.
+        resolution_ns: u64,
+    },
+    /// Warming up ended without a steady state.
+    NoSteadyState {
+        /// The class of the latencies; `None` if there were too few to tell.
+        class: Option<SteadyClass>,
+        /// Queries of the warm-up.
+        queries: u64,
+        /// Duration of the warm-up.
+        elapsed_ns: u64,
+    },
+    /// The median latency of the last third differs from that of the first third.
+    Drift {
+        /// Median of the first third.
+        from_ns: f64,
+        /// Median of the last third.
+        to_ns: f64,
+        /// Median absolute deviation within a third, the greater of the two.
+        scatter_ns: f64,
+    },
+    /// The first queries were slower, as while warming up.
+    WarmingUp {
+        /// How many of the first queries were slower.
+        first_queries: u64,
+        /// Queries that were measured.
+        queries: u64,
+        /// Median latency of the first queries.
+        first_ns: f64,
+        /// Median latency of the others.
+        later_ns: f64,
+    },
+    /// Queries became slower, and stayed so.
+    SlowedDown {
+        /// The first of the fast queries, from 0.
+        fast_from_query: u64,
+        /// The first of the slow queries, which last to the end.
+        slow_from_query: u64,
+        /// Queries that were measured.
+        queries: u64,
+        /// Typical latency of the fast ones.
+        from_ns: f64,
+        /// Typical latency of the slow ones.
+        to_ns: f64,
+    },
+    /// Queries take one of two times.
+    Bimodal {
+        /// Part of the queries that are fast, from 0 to 1.
+        fast_ratio: f64,
+        /// Median latency of the fast ones.
+        fast_ns: u64,
+        /// Median latency of the slow ones.
+        slow_ns: u64,
+    },
+    /// Queries stall at regular distances.
+    Stalls {
+        /// One query in so many stalls.
+        every_queries: f64,
+        /// Median latency of those that stall.
+        stalled_ns: f64,
+        /// Median latency of all.
+        typical_ns: f64,
+        /// Part of all the time that stalls took, from 0 to 1.
+        time_ratio: f64,
+        /// Clients, of which the first one's queries are looked at.
+        clients: u32,
+        /// Whether queries count from when they began, and not from when they were due.
+        since_begun: bool,
+    },
+    /// `run` returned before the work was done.
+    ReturnedEarly {
+        /// The shortest run.
+        run_ns: u64,
+        /// The least time from its return until its output was read.
+        output_ns: u64,
+        /// The longest that reading the output again took.
+        copy_ns: u64,
+    },
+    /// The backend reported a figure that cannot be.
+    Impossible {
+        /// What stands in the figure's place.
+        gap: Gap,
+    },
+    /// Operators ran elsewhere than on the device that was asked for.
+    FellBack {
+        /// Where operators ran.
+        fallback: Fallback,
+    },
+    /// Some values of an output are NaN.
+    NotANumber {
+        /// The output's name.
+        output: String,
+        /// How many values are NaN.
+        nan_values: u64,
+        /// How many values it has.
+        values: u64,
+    },
+    /// Other work kept processors busy, or the hypervisor withheld them.
+    MachineBusy {
+        /// Processors of the machine.
+        processors: u32,
+        /// Processors' worth of time that other work took, where that is much.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        other_processors: Option<f64>,
+        /// Part of the processors' time that the hypervisor withheld, from 0 to 1, where that is much.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stolen_ratio: Option<f64>,
+    },
+    /// More threads compute than there are processors for them.
+    Oversubscribed {
+        /// Threads of each client.
+        threads: u32,
+        /// Clients.
+        clients: u32,
+        /// Processors that the worker may use.
+        processors: u32,
+        /// Processors' worth of time that the control group's quota grants.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quota_processors: Option<f64>,
+        /// Processors that other work kept busy beforehand, where that is much.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        other_processors: Option<f64>,
+        /// Whether idle threads wait busily (`allow-spinning`).
+        spins: bool,
+    },
+    /// The kernel took the processor from the worker's threads.
+    Preempted {
+        /// How many times.
+        times: u64,
+        /// Duration of the measurement.
+        elapsed_ns: u64,
+    },
+    /// A reading of the clock costs more than it should.
+    ClockSlow {
+        /// What a reading costs.
+        read_ns: f64,
+        /// The kernel's source of time, where it names it.
+        kernel_source: Option<String>,
+    },
+    /// Processors or the device were slowed.
+    Throttled {
+        /// By what, and how often.
+        by: Throttle,
+    },
+    /// The highest frequency of the processors changed.
+    FrequencyChanged {
+        /// When measuring began.
+        from_hertz: u64,
+        /// When it ended.
+        to_hertz: u64,
+    },
+    /// Pages of memory were missing.
+    PageFaults {
+        /// Pages that were read from a disk, where those are many.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        disk_pages: Option<u64>,
+        /// Pages that were mapped anew, where those are many.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mapped_pages: Option<u64>,
+        /// The least part of the processor time that mapping them took, from 0 to 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mapping_ratio: Option<f64>,
+    },
+    /// The backend used something else than it was asked for.
+    NotAsAsked {
+        /// What was asked for, such as `precision`.
+        setting: String,
+        /// The value that was asked for.
+        asked: String,
+        /// The value that it used; `None` if it does not report it.
+        used: Option<String>,
+    },
+    /// The device was to be sampled while measuring, and was not.
+    DeviceNotSampled {
+        /// Why not.
+        gap: Gap,
+    },
+    /// The outputs over the data set were not collected.
+    OutputsNotCollected {
+        /// Why not.
+        obstacle: OutputObstacle,
+    },
+    /// A file of the case is no longer in the run folder as it was written.
+    FileLost {
+        /// What the file holds, such as `samples`.
+        file: String,
+        /// Where it should be.
+        path: String,
+        /// What became of it.
+        loss: FileLoss,
+    },
+}
+
+/// What became of a file that the journal promises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "loss", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum FileLoss {
+    /// It is not there.
+    Missing,
+    /// It is not as long as when it was written.
+    WrongLength {
+        /// Its length.
+        found_bytes: u64,
+        /// The length that the journal says.
+        recorded_bytes: u64,
+    },
+    /// It is there, and is not a Parquet file of its kind.
+    Unreadable {
+        /// The reader's message.
+        reader_message: String,
+    },
+    /// The operating system does not let it be read.
+    Refused {
+        /// The operating system's message.
+        system_message: String,
+    },
+}
+
+/// Something that slows processors or a device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Throttle {
+    /// The processors were too hot.
+    Heat {
+        /// How many times.
+        times: u64,
+    },
+    /// The control group's quota stopped its processes.
+    Quota {
+        /// How many times.
+        times: u64,
+        /// For how long in all.
+        stopped_ns: u64,
+    },
+    /// The device lowered its clocks.
+    Device {
+        /// Why.
+        by: SlowedBy,
+        /// Samples of the device's state in which it did.
+        samples: u64,
+        /// All samples.
+        of_samples: u64,
+    },
+}
+
+/// Operators that ran elsewhere than on the device that was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Fallback {
+    /// Providers of the device that was asked for.
+    pub wanted: Vec<String>,
+    /// Operators in all.
+    pub operators: u64,
+    /// Their own time, all together.
+    pub time_ns: u64,
+    /// What ran on other providers, the longest time first.
+    pub elsewhere: Vec<ProviderShare>,
+    /// Names of operators that ran elsewhere, the longest first; not all if they are many.
+    pub names: Vec<String>,
+}
+
+impl Fallback {
+    /// Operators that ran elsewhere.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.elsewhere.iter().map(|share| share.operators).sum()
+    }
+
+    /// Part of the operators' time that ran elsewhere, from 0 to 1.
+    #[must_use]
+    pub fn time_ratio(&self) -> f64 {
+        self.elsewhere.iter().map(|share| self.ratio(share)).sum()
+    }
+
+    fn ratio(&self, share: &ProviderShare) -> f64 {
+        if self.time_ns == 0 { 0.0 } else { share.time_ns as f64 / self.time_ns as f64 }
+    }
+}
+
+/// Why outputs cannot be kept for each example.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "obstacle", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum OutputObstacle {
+    /// The model has no outputs.
+    NoOutput,
+    /// The first axis is not the batch.
+    NoBatchAxis {
+        /// The output's name.
+        output: String,
+        /// Its shape.
+        shape: Vec<i64>,
+        /// Examples in the batch.
+        batch: u64,
+    },
+    /// It is not a tensor.
+    NotATensor {
+        /// The output's name.
+        output: String,
+        /// The kind of value, such as `map`.
+        value_kind: String,
+    },
+    /// It would take too much room.
+    TooLarge {
+        /// The output's name.
+        output: String,
+        /// Bytes over the whole data set.
+        bytes: u64,
+    },
+    /// Its elements are not kept.
+    ElementType {
+        /// The output's name.
+        output: String,
+        /// The type, as NumPy names it.
+        element_type: String,
+    },
+    /// An example has no values, or too many to keep.
+    Width {
+        /// The output's name.
+        output: String,
+        /// Values of an example.
+        values: u64,
+    },
+    /// Examples have different numbers of values.
+    WidthChanged {
+        /// The output's name.
+        output: String,
+        /// The first example that differs.
+        example: u64,
+        /// Its values.
+        values: u64,
+        /// Values of each example before it.
+        before: u64,
+    },
+}
+
+impl Warning {
+    /// The kind of doubt.
+    #[must_use]
+    pub fn kind(&self) -> WarningKind {
+        self.doubt.kind()
+    }
+}
+
+impl From<Doubt> for Warning {
+    /// Of the first process.
+    fn from(doubt: Doubt) -> Self {
+        Self { process: 0, doubt }
+    }
+}
+
+impl Doubt {
+    /// The kind of doubt.
+    #[must_use]
+    pub fn kind(&self) -> WarningKind {
+        match self {
+            Self::Invalid { .. } => WarningKind::Invalid,
+            Self::Simulated { .. } => WarningKind::Simulated,
+            Self::FewSamples { .. } => WarningKind::FewSamples,
+            Self::WideInterval { .. } => WarningKind::WideInterval,
+            Self::LimitUndecided { .. } => WarningKind::LimitUndecided,
+            Self::OverheadVisible { .. } => WarningKind::OverheadVisible,
+            Self::ClockTooCoarse { .. } => WarningKind::ClockTooCoarse,
+            Self::NoSteadyState { .. } => WarningKind::NoSteadyState,
+            Self::Drift { .. } => WarningKind::Drift,
+            Self::WarmingUp { .. } => WarningKind::WarmingUp,
+            Self::SlowedDown { .. } => WarningKind::SlowedDown,
+            Self::Bimodal { .. } => WarningKind::Bimodal,
+            Self::Stalls { .. } => WarningKind::Stalls,
+            Self::ReturnedEarly { .. } => WarningKind::ReturnedEarly,
+            Self::Impossible { .. } => WarningKind::Impossible,
+            Self::FellBack { .. } => WarningKind::FellBack,
+            Self::NotANumber { .. } => WarningKind::NotANumber,
+            Self::MachineBusy { .. } => WarningKind::MachineBusy,
+            Self::Oversubscribed { .. } => WarningKind::Oversubscribed,
+            Self::Preempted { .. } => WarningKind::Preempted,
+            Self::ClockSlow { .. } => WarningKind::ClockSlow,
+            Self::Throttled { .. } => WarningKind::Throttled,
+            Self::FrequencyChanged { .. } => WarningKind::FrequencyChanged,
+            Self::PageFaults { .. } => WarningKind::PageFaults,
+            Self::NotAsAsked { .. } => WarningKind::NotAsAsked,
+            Self::DeviceNotSampled { .. } => WarningKind::DeviceNotSampled,
+            Self::OutputsNotCollected { .. } => WarningKind::OutputsNotCollected,
+            Self::FileLost { .. } => WarningKind::FileLost,
+        }
+    }
+
+    /// How bad it is beside others of its kind: the higher, the worse. The numbers of different kinds do not
+    /// compare. Kinds without a figure of their own give 0.
+    #[must_use]
+    pub fn severity(&self) -> f64 {
+        let missing = |has: u64, needs: u64| needs as f64 / (has as f64).max(1.0);
+        match *self {
+            Self::FewSamples { queries, minimum_queries, timed_ns, minimum_ns, .. } => {
+                missing(queries, minimum_queries).max(missing(timed_ns, minimum_ns))
+            }
+            Self::WideInterval { percentile, .. } => percentile,
+            Self::LimitUndecided { queries, needed_queries, .. } => {
+                missing(queries, needed_queries)
+            }
+            Self::OverheadVisible { query_ns, loop_ns } => loop_ns / query_ns.max(1.0),
+            Self::ClockTooCoarse { query_ns, resolution_ns } => {
+                resolution_ns as f64 / query_ns.max(1.0)
+            }
+            Self::NoSteadyState { elapsed_ns, .. } => elapsed_ns as f64,
+            Self::Drift { from_ns, to_ns, .. } => (to_ns / from_ns).ln().abs(),
+            Self::WarmingUp { first_ns, later_ns, .. } => first_ns / later_ns,
+            Self::SlowedDown { from_ns, to_ns, .. } => to_ns / from_ns,
+            Self::Bimodal { fast_ns, slow_ns, .. } => slow_ns as f64 / (fast_ns as f64).max(1.0),
+            Self::Stalls { time_ratio, .. } => time_ratio,
+            Self::ReturnedEarly { run_ns, output_ns, .. } => missing(run_ns, output_ns),
+            Self::FellBack { ref fallback } => fallback.time_ratio(),
+            Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
+            Self::MachineBusy { processors, other_processors, stolen_ratio } => {
+                let others = other_processors.unwrap_or(0.0) / f64::from(processors.max(1));
+                others + stolen_ratio.unwrap_or(0.0)
+            }
+            Self::Oversubscribed {
+                threads,
+                clients,
+                processors,
+                quota_processors,
+                other_processors,
+                ..
+            } => {
+                let there = f64::from(processors).min(quota_processors.unwrap_or(f64::INFINITY));
+                let wanted = f64::from(threads) * f64::from(clients);
+                (wanted + other_processors.unwrap_or(0.0)) / there
+            }
+            Self::Preempted { times, elapsed_ns } => times as f64 / elapsed_ns as f64,
+            Self::ClockSlow { read_ns, .. } => read_ns,
+            Self::Throttled { ref by } => match *by {
+                Throttle::Heat { times } => times as f64,
+                Throttle::Quota { stopped_ns, .. } => stopped_ns as f64,
+                Throttle::Device { samples, of_samples, .. } => samples as f64 / of_samples as f64,
+            },
+            Self::FrequencyChanged { from_hertz, to_hertz } => {
+                (to_hertz as f64 / from_hertz as f64).ln().abs()
+            }
+            Self::PageFaults { disk_pages, mapped_pages, .. } => {
+                // A page from a disk costs some hundred times as much.
+                100.0 * disk_pages.unwrap_or(0) as f64 + mapped_pages.unwrap_or(0) as f64
+            }
+            Self::Invalid { .. }
+            | Self::Simulated { .. }
+            | Self::Impossible { .. }
+            | Self::NotAsAsked { .. }
+            | Self::DeviceNotSampled { .. }
+            | Self::OutputsNotCollected { .. }
+            | Self::FileLost { .. } => 0.0,
+        }
+    }
+}
+
+/// All warnings of one kind in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WarningGroup<'a, T> {
+    /// The kind.
     pub kind: WarningKind,
-    /// The figures that say so, in one sentence.
-    pub evidence: String,
+    /// How many warnings there are.
+    pub count: usize,
+    /// In how many places, such as cases.
+    pub places: usize,
+    /// The worst of them, and its place. The first of those that are equally bad.
+    pub worst: (T, &'a Warning),
+}
+
+/// Groups warnings by kind, in the order of [`WarningKind::ALL`]. Each comes with its place, such as its case; those
+/// of one place follow each other.
+pub fn by_kind<'a, T: PartialEq>(
+    warnings: impl IntoIterator<Item = (T, &'a Warning)>,
+) -> Vec<WarningGroup<'a, T>> {
+    /// A group, with the place of its latest warning.
+    struct Open<'a, T> {
+        group: WarningGroup<'a, T>,
+        latest: Option<T>,
+    }
+
+    let mut groups: Vec<Open<'a, T>> = Vec::new();
+    for (place, warning) in warnings {
+        let kind = warning.kind();
+        let Some(Open { group, latest }) = groups.iter_mut().find(|open| open.group.kind == kind)
+        else {
+            let group = WarningGroup { kind, count: 1, places: 1, worst: (place, warning) };
+            groups.push(Open { group, latest: None });
+            continue;
+        };
+        group.count += 1;
+        let is_new = *latest.as_ref().unwrap_or(&group.worst.0) != place;
+        group.places += usize::from(is_new);
+        if warning.doubt.severity() > group.worst.1.doubt.severity() {
+            // The place that was the worst is only the latest one if no other came since.
+            group.worst = (place, warning);
+            *latest = None;
+        } else if is_new {
+            *latest = Some(place);
+        }
+    }
+    groups.sort_by_key(|open| open.group.kind);
+    groups.into_iter().map(|open| open.group).collect()
+}
+
+impl fmt::Display for Warning {
+    /// The figures in words, without the kind; with the process if it is not the first.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        in_process(formatter, self.process)?;
+        self.doubt.fmt(formatter)
+    }
+}
+
+impl fmt::Display for Doubt {
+    /// The figures in words, without the kind.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { breach } => breach.fmt(formatter),
+            Self::Simulated { backend_message } => {
+                write!(formatter, "the times say nothing about hardware: {backend_message}")
+            }
+            Self::FewSamples { queries, minimum_queries, timed_ns, minimum_ns, maximum_ns } => {
+                write!(
+                    formatter,
+                    "{} in {}; asked for at least {minimum_queries} in at least {}, but \
+                     `maximum-duration` is {}",
+                    count(*queries, "query", "queries"),
+                    time(*timed_ns as f64),
+                    time(*minimum_ns as f64),
+                    time(*maximum_ns as f64)
+                )
+            }
+            Self::WideInterval { percentile: share, half_width, level, maximum_ns } => write!(
+                formatter,
+                "the {} interval of {} was wider than ±{} after `maximum-duration` ({})",
+                percent(*level),
+                percentile(*share),
+                percent(*half_width),
+                time(*maximum_ns as f64)
+            ),
+            Self::LimitUndecided { percentile: share, queries, needed_queries } => write!(
+                formatter,
+                "{queries} queries cannot tell whether {} is within the limit; that takes {needed_queries}",
+                percentile(*share)
+            ),
+            Self::OverheadVisible { query_ns, loop_ns } => write!(
+                formatter,
+                "the measuring loop takes {} of a query's {} ({})",
+                time(*loop_ns),
+                time(*query_ns),
+                percent(loop_ns / query_ns.max(1.0))
+            ),
+            Self::ClockTooCoarse { query_ns, resolution_ns } => write!(
+                formatter,
+                "a query takes {}, and the clock's resolution is {}",
+                time(*query_ns),
+                time(*resolution_ns as f64)
+            ),
+            Self::NoSteadyState { class, queries, elapsed_ns } => {
+                write!(
+                    formatter,
+                    "no steady state after a warm-up of {} in {}",
+                    count(*queries, "query", "queries"),
+                    time(*elapsed_ns as f64)
+                )?;
+                match class {
+                    Some(class) => write!(formatter, " (class `{class}`)"),
+                    None => formatter.write_str(" (too few to tell)"),
+                }
+            }
+            Self::Drift { from_ns, to_ns, scatter_ns } => write!(
+                formatter,
+                "p50 {} ({}) from the first to the last third of the queries, which scatter by {}",
+                change(*from_ns, *to_ns),
+                time_change(*from_ns, *to_ns),
+                time(*scatter_ns)
+            ),
+            Self::WarmingUp { first_queries, queries, first_ns, later_ns } => write!(
+                formatter,
+                "the first {first_queries} of {queries} measured queries took {}, the others {}; use a longer \
+                 warm-up",
+                time(*first_ns),
+                time(*later_ns)
+            ),
+            Self::SlowedDown { fast_from_query, slow_from_query, queries, from_ns, to_ns } => {
+                write!(
+                    formatter,
+                    "latency {} ({}) at query {slow_from_query} of {queries}",
+                    change(*from_ns, *to_ns),
+                    time_change(*from_ns, *to_ns)
+                )?;
+                match fast_from_query {
+                    0 => Ok(()),
+                    query => write!(formatter, "; it was low from query {query} on"),
+                }
+            }
+            Self::Bimodal { fast_ratio, fast_ns, slow_ns } => write!(
+                formatter,
+                "{} of the queries took {}, {} took {}, and few a time between",
+                percent((100.0 * fast_ratio).round() / 100.0),
+                time(*fast_ns as f64),
+                percent((100.0 * (1.0 - fast_ratio)).round() / 100.0),
+                time(*slow_ns as f64)
+            ),
+            Self::Stalls {
+                every_queries,
+                stalled_ns,
+                typical_ns,
+                time_ratio,
+                clients,
+                since_begun,
+            } => {
+                write!(formatter, "1 query in {}", about(*every_queries))?;
+                if *clients > 1 {
+                    write!(formatter, " of the first of {clients} clients")?;
+                }
+                write!(formatter, " took {} instead of {}", time(*stalled_ns), time(*typical_ns))?;
+                if *since_begun {
+                    formatter.write_str(" once begun")?;
+                }
+                write!(formatter, ", {} of all the time", percent(*time_ratio))
+            }
+            Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
+                formatter,
+                "a run returned after {}, and its output came {} later, {} of it for reading: latencies miss \
+                 a part of the work",
+                time(*run_ns as f64),
+                time(*output_ns as f64),
+                time(*copy_ns as f64)
+            ),
+            Self::Impossible { gap } => {
+                write!(formatter, "an impossible figure of the backend was refused: {gap}")
+            }
+            Self::FellBack { fallback } => fallback.fmt(formatter),
+            Self::NotANumber { output, nan_values, values } => {
+                write!(formatter, "{nan_values} of {values} values of output `{output}` are NaN")
+            }
+            Self::MachineBusy { processors, other_processors, stolen_ratio } => {
+                let others = other_processors
+                    .map(|used| format!("other work used {used:.2} of {processors} processors"));
+                let stolen = stolen_ratio.map(|ratio| {
+                    format!("the hypervisor withheld {} of the processors' time", percent(ratio))
+                });
+                let both: Vec<_> = others.into_iter().chain(stolen).collect();
+                formatter.write_str(&both.join("; "))
+            }
+            Self::Oversubscribed {
+                threads,
+                clients,
+                processors,
+                quota_processors,
+                other_processors,
+                spins,
+            } => {
+                let all = u64::from(*threads) * u64::from(*clients);
+                write!(formatter, "{}", count(all, "thread", "threads"))?;
+                if *clients > 1 {
+                    write!(formatter, " ({threads} for each of {clients} clients)")?;
+                }
+                write!(
+                    formatter,
+                    " on {}",
+                    count((*processors).into(), "processor", "processors")
+                )?;
+                if let Some(quota) = quota_processors {
+                    write!(formatter, " with a quota of {quota:.2}")?;
+                }
+                if let Some(others) = other_processors {
+                    write!(formatter, "; other work used {others:.2} of them before measuring")?;
+                }
+                if *spins {
+                    formatter.write_str("; idle threads wait busily (`allow-spinning`)")?;
+                }
+                Ok(())
+            }
+            Self::Preempted { times, elapsed_ns } => write!(
+                formatter,
+                "the kernel preempted the worker's threads {times} times ({:.0} per second)",
+                *times as f64 / (*elapsed_ns as f64 / 1e9)
+            ),
+            Self::ClockSlow { read_ns, kernel_source } => {
+                write!(formatter, "reading the clock takes {}", time(read_ns.round()))?;
+                match kernel_source {
+                    Some(source) => write!(formatter, ", with the kernel's source `{source}`")?,
+                    None => formatter.write_str(", with a source that the kernel does not name")?,
+                }
+                formatter.write_str("; `host doctor` says what can be done")
+            }
+            Self::Throttled { by } => by.fmt(formatter),
+            Self::FrequencyChanged { from_hertz, to_hertz } => {
+                let (from, to) = (*from_hertz as f64, *to_hertz as f64);
+                write!(
+                    formatter,
+                    "the highest processor frequency {} ({:.2} → {:.2} GHz) while measuring",
+                    change(from, to),
+                    from / 1e9,
+                    to / 1e9
+                )
+            }
+            Self::PageFaults { disk_pages, mapped_pages, mapping_ratio } => {
+                let disk = disk_pages.map(|pages| {
+                    format!("{} read from a disk", count(pages, "page was", "pages were"))
+                });
+                let mapped = mapped_pages.map(|pages| {
+                    let mapped = count(pages, "page was", "pages were");
+                    let part = mapping_ratio.map(percent).unwrap_or_default();
+                    format!("{mapped} mapped anew, at least {part} of the processor time")
+                });
+                let both: Vec<_> = disk.into_iter().chain(mapped).collect();
+                formatter.write_str(&both.join("; "))
+            }
+            Self::NotAsAsked { setting, asked, used } => match used {
+                Some(used) => write!(formatter, "asked for {setting} {asked}, used {used}"),
+                None => write!(
+                    formatter,
+                    "asked for {setting} {asked}; the backend does not report what it used"
+                ),
+            },
+            Self::DeviceNotSampled { gap } => {
+                write!(formatter, "the device was not sampled while measuring: {gap}")
+            }
+            Self::OutputsNotCollected { obstacle } => {
+                write!(formatter, "outputs were not collected: {obstacle}")
+            }
+            Self::FileLost { file, path, loss } => {
+                write!(formatter, "the {file} are lost: `{path}` ")?;
+                match loss {
+                    FileLoss::Missing => formatter.write_str("is missing"),
+                    FileLoss::WrongLength { found_bytes, recorded_bytes } => {
+                        write!(formatter, "has {found_bytes} bytes, and had {recorded_bytes}")
+                    }
+                    FileLoss::Unreadable { reader_message } => {
+                        write!(formatter, "is unreadable: {reader_message}")
+                    }
+                    FileLoss::Refused { system_message } => {
+                        write!(formatter, "cannot be read: {system_message}")
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Throttle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Heat { times } => write!(formatter, "heat slowed the processors {times} times"),
+            Self::Quota { times, stopped_ns } => write!(
+                formatter,
+                "the control group's quota stopped its processes {times} times, {} in all",
+                time(*stopped_ns as f64)
+            ),
+            Self::Device { by, samples, of_samples } => {
+                let what = match by {
+                    SlowedBy::Power => "its power limit",
+                    SlowedBy::Heat => "heat",
+                    SlowedBy::Idleness => "idleness",
+                    SlowedBy::Setting => "a setting",
+                    SlowedBy::Other => "a cause that it does not name",
+                };
+                write!(formatter, "{what} slowed the device in {samples} of {of_samples} samples")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shares: Vec<_> = self
+            .elsewhere
+            .iter()
+            .map(|share| {
+                let part = percent(self.ratio(share));
+                format!("{} on {} ({part} of the time)", share.operators, share.provider)
+            })
+            .collect();
+        let count = self.count();
+        write!(
+            formatter,
+            "{count} of {} operators ran elsewhere than on {}: {}: {}",
+            self.operators,
+            list(&self.wanted, "or"),
+            shares.join(", "),
+            self.names.join(", ")
+        )?;
+        match count.saturating_sub(self.names.len() as u64) {
+            0 => Ok(()),
+            more => write!(formatter, " and {more} more"),
+        }
+    }
+}
+
+impl fmt::Display for OutputObstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoOutput => formatter.write_str("the model has none"),
+            Self::NoBatchAxis { output, shape, batch } => write!(
+                formatter,
+                "output `{output}` has shape {shape:?}, whose first axis is not the batch of {batch}"
+            ),
+            Self::NotATensor { output, value_kind } => {
+                write!(formatter, "output `{output}` is a {value_kind}, not a tensor")
+            }
+            Self::TooLarge { output, bytes: size } => {
+                write!(formatter, "output `{output}` takes {}", bytes(*size))
+            }
+            Self::ElementType { output, element_type } => {
+                write!(formatter, "output `{output}` has elements of type {element_type}")
+            }
+            Self::Width { output, values } => {
+                write!(formatter, "output `{output}` has {values} values per example")
+            }
+            Self::WidthChanged { output, example, values, before } => write!(
+                formatter,
+                "output `{output}` has {values} values for example {example} and {before} for those before it"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::gap::NotMeasured;
+    use crate::key::Scenario;
+    use crate::load::{InvalidKind, InvalidReason, RuleDifference, SearchEnd};
+    use crate::number::Rate;
+    use crate::settings::RuleSet;
+
+    fn gap() -> Gap {
+        NotMeasured::ThreadPanicked.into()
+    }
+
+    /// One doubt of each kind at least, with its words.
+    fn doubts() -> Vec<(Doubt, &'static str)> {
+        let share = |provider: &str, operators, time_ns| ProviderShare {
+            provider: provider.into(),
+            operators,
+            time_ns,
+        };
+        vec![
+            (
+                Doubt::Invalid { breach: Breach::Unserved { queries: 3 } },
+                "3 queries were due and never begun",
+            ),
+            (
+                Doubt::Simulated { backend_message: "it is made of software".into() },
+                "the times say nothing about hardware: it is made of software",
+            ),
+            (
+                Doubt::FewSamples {
+                    queries: 1,
+                    minimum_queries: 100,
+                    timed_ns: 500_000_000,
+                    minimum_ns: 1_000_000_000,
+                    maximum_ns: 5_000_000_000,
+                },
+                "1 query in 500 ms; asked for at least 100 in at least 1 s, but `maximum-duration` is 5 s",
+            ),
+            (
+                Doubt::WideInterval {
+                    percentile: 0.99,
+                    half_width: 0.01,
+                    level: 0.95,
+                    maximum_ns: 5_000_000_000,
+                },
+                "the 95 % interval of p99 was wider than ±1 % after `maximum-duration` (5 s)",
+            ),
+            (
+                Doubt::LimitUndecided { percentile: 0.99, queries: 300, needed_queries: 368 },
+                "300 queries cannot tell whether p99 is within the limit; that takes 368",
+            ),
+            (
+                Doubt::OverheadVisible { query_ns: 150.0, loop_ns: 33.0 },
+                "the measuring loop takes 33 ns of a query's 150 ns (22 %)",
+            ),
+            (
+                Doubt::ClockTooCoarse { query_ns: 150.0, resolution_ns: 20 },
+                "a query takes 150 ns, and the clock's resolution is 20 ns",
+            ),
+            (
+                Doubt::NoSteadyState {
+                    class: Some(SteadyClass::SlowDown),
+                    queries: 500,
+                    elapsed_ns: 3_000_000_000,
+                },
+                "no steady state after a warm-up of 500 queries in 3 s (class `slow-down`)",
+            ),
+            (
+                Doubt::NoSteadyState { class: None, queries: 1, elapsed_ns: 3_000_000_000 },
+                "no steady state after a warm-up of 1 query in 3 s (too few to tell)",
+            ),
+            (
+                Doubt::Drift { from_ns: 1.2e6, to_ns: 1.29e6, scatter_ns: 24_900.0 },
+                "p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third of the queries, which \
+                 scatter by 24.9 µs",
+            ),
+            (
+                Doubt::WarmingUp {
+                    first_queries: 200,
+                    queries: 1000,
+                    first_ns: 1.52e6,
+                    later_ns: 1.01e6,
+                },
+                "the first 200 of 1000 measured queries took 1.52 ms, the others 1.01 ms; use a longer warm-up",
+            ),
+            (
+                Doubt::SlowedDown {
+                    fast_from_query: 100,
+                    slow_from_query: 500,
+                    queries: 1000,
+                    from_ns: 1.01e6,
+                    to_ns: 1.52e6,
+                },
+                "latency rose 50 % (1.01 → 1.52 ms) at query 500 of 1000; it was low from query 100 on",
+            ),
+            (
+                Doubt::Bimodal { fast_ratio: 0.708, fast_ns: 1_020_000, slow_ns: 2_030_000 },
+                "71 % of the queries took 1.02 ms, 29 % took 2.03 ms, and few a time between",
+            ),
+            (
+                Doubt::Stalls {
+                    every_queries: 5.62,
+                    stalled_ns: 10.1e6,
+                    typical_ns: 1.02e6,
+                    time_ratio: 0.31,
+                    clients: 1,
+                    since_begun: false,
+                },
+                "1 query in 5.6 took 10.1 ms instead of 1.02 ms, 31 % of all the time",
+            ),
+            (
+                Doubt::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
+                "a run returned after 900 ns, and its output came 2 ms later, 3 µs of it for reading: \
+                 latencies miss a part of the work",
+            ),
+            (
+                Doubt::Impossible { gap: gap() },
+                "an impossible figure of the backend was refused: the thread that measures it panicked",
+            ),
+            (
+                Doubt::FellBack {
+                    fallback: Fallback {
+                        wanted: vec!["Trt".into(), "Gpu".into()],
+                        operators: 9,
+                        time_ns: 200,
+                        elsewhere: vec![share("Cpu", 3, 50)],
+                        names: vec!["a".into(), "b".into()],
+                    },
+                },
+                "3 of 9 operators ran elsewhere than on Trt or Gpu: 3 on Cpu (25 % of the time): a, b and 1 more",
+            ),
+            (
+                Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 },
+                "1 of 2 values of output `y` are NaN",
+            ),
+            (
+                Doubt::MachineBusy {
+                    processors: 4,
+                    other_processors: Some(2.0),
+                    stolen_ratio: Some(0.025),
+                },
+                "other work used 2.00 of 4 processors; the hypervisor withheld 2.5 % of the processors' time",
+            ),
+            (
+                Doubt::Oversubscribed {
+                    threads: 4,
+                    clients: 3,
+                    processors: 8,
+                    quota_processors: Some(1.5),
+                    other_processors: Some(0.75),
+                    spins: true,
+                },
+                "12 threads (4 for each of 3 clients) on 8 processors with a quota of 1.50; other work used \
+                 0.75 of them before measuring; idle threads wait busily (`allow-spinning`)",
+            ),
+            (
+                Doubt::Preempted { times: 400, elapsed_ns: 2_000_000_000 },
+                "the kernel preempted the worker's threads 400 times (200 per second)",
+            ),
+            (
+                Doubt::ClockSlow { read_ns: 431.4, kernel_source: Some("xen".into()) },
+                "reading the clock takes 431 ns, with the kernel's source `xen`; `host doctor` says what can be \
+                 done",
+            ),
+            (
+                Doubt::Throttled { by: Throttle::Heat { times: 3 } },
+                "heat slowed the processors 3 times",
+            ),
+            (
+                Doubt::Throttled { by: Throttle::Quota { times: 5, stopped_ns: 50_000_000 } },
+                "the control group's quota stopped its processes 5 times, 50 ms in all",
+            ),
+            (
+                Doubt::Throttled {
+                    by: Throttle::Device { by: SlowedBy::Power, samples: 1, of_samples: 2 },
+                },
+                "its power limit slowed the device in 1 of 2 samples",
+            ),
+            (
+                Doubt::FrequencyChanged { from_hertz: 2_000_000_000, to_hertz: 1_500_000_000 },
+                "the highest processor frequency fell 25 % (2.00 → 1.50 GHz) while measuring",
+            ),
+            (
+                Doubt::PageFaults {
+                    disk_pages: Some(10),
+                    mapped_pages: Some(400_000),
+                    mapping_ratio: Some(0.1),
+                },
+                "10 pages were read from a disk; 400000 pages were mapped anew, at least 10 % of the processor \
+                 time",
+            ),
+            (
+                Doubt::NotAsAsked {
+                    setting: "precision".into(),
+                    asked: "fp32".into(),
+                    used: Some("fp16".into()),
+                },
+                "asked for precision fp32, used fp16",
+            ),
+            (
+                Doubt::DeviceNotSampled { gap: gap() },
+                "the device was not sampled while measuring: the thread that measures it panicked",
+            ),
+            (
+                Doubt::OutputsNotCollected {
+                    obstacle: OutputObstacle::NoBatchAxis {
+                        output: "loss".into(),
+                        shape: vec![2],
+                        batch: 3,
+                    },
+                },
+                "outputs were not collected: output `loss` has shape [2], whose first axis is not the batch of 3",
+            ),
+            (
+                Doubt::FileLost {
+                    file: "samples".into(),
+                    path: "samples/1.parquet".into(),
+                    loss: FileLoss::WrongLength { found_bytes: 3, recorded_bytes: 9 },
+                },
+                "the samples are lost: `samples/1.parquet` has 3 bytes, and had 9",
+            ),
+        ]
+    }
+
+    #[test]
+    fn each_kind_has_its_figures_in_json_and_in_words() {
+        let mut kinds = BTreeSet::new();
+        for (doubt, words) in doubts() {
+            assert_eq!(doubt.to_string(), words);
+            let warning = Warning { process: 1, doubt };
+            assert_eq!(warning.to_string(), format!("in process 2: {words}"));
+            let json = serde_json::to_value(&warning).expect("JSON");
+            assert_eq!(json["kind"], warning.kind().name(), "{json}");
+            let read: Warning = serde_json::from_value(json).expect("what was written");
+            assert_eq!(read, warning);
+            kinds.insert(warning.kind());
+        }
+        assert_eq!(kinds, WarningKind::ALL.iter().copied().collect());
+    }
+
+    #[test]
+    fn each_breach_has_its_figures_in_json_and_in_words() {
+        let (rules, scenario) = (RuleSet::MlPerf, Scenario::Server);
+        let breaches = [
+            (Breach::CutShort, "`maximum-duration` was over before there was enough"),
+            (
+                Breach::TooShort { timed_ns: 60_000_000_000, minimum_ns: 600_000_000_000 },
+                "measured 60 s; the rules ask for 10 min",
+            ),
+            (
+                Breach::TooFewQueries { queries: 1, minimum_queries: 64 },
+                "1 query; the rules ask for 64",
+            ),
+            (
+                Breach::TooFewSamples { samples: 5, minimum_samples: 24_576 },
+                "5 samples; the rules ask for 24576",
+            ),
+            (
+                Breach::OverLimit { over_queries: 9, queries: 100, allowed_queries: 1 },
+                "9 of 100 queries were over the latency limit; at most 1 may be",
+            ),
+            (
+                Breach::Late { p99_ns: 2_000_000, bound_ns: 100_000 },
+                "the load generator was late by 2 ms (p99); at most 100 µs is allowed",
+            ),
+            (
+                Breach::TooSlow {
+                    offered_per_second: 1000.0,
+                    achieved_per_second: 199.5,
+                    bound_ratio: 0.99,
+                },
+                "achieved 200/s of the offered 1000/s; at least 99 % is needed",
+            ),
+            (Breach::Unserved { queries: 1 }, "1 query was due and never begun"),
+            (Breach::NoRules { rules, scenario }, "mlperf has no rules for server"),
+            (
+                Breach::AgainstRules {
+                    rules,
+                    scenario,
+                    difference: RuleDifference::Percentile {
+                        percentile: 0.9,
+                        ruled_percentile: 0.99,
+                    },
+                },
+                "not by the rules of mlperf: the latency limit of server is on p99, not p90",
+            ),
+            (
+                Breach::NotFound {
+                    end: SearchEnd::CutShort,
+                    rate: Rate::per_second(1000.0).ok(),
+                    measurements: 2,
+                    maximum_ns: 200_000_000,
+                },
+                "1000/s is too much, and `maximum-duration` (200 ms) is too short for a lower rate (2 measurements)",
+            ),
+            (
+                Breach::Unsynchronised { run_ns: 90_000, device_ns: 4_000_000 },
+                "runs returned after 90 µs at most, and the device needs at least 4 ms: they return before it is \
+                 done",
+            ),
+            (
+                Breach::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
+                "a run returned after 900 ns, and its output came 2 ms later, 3 µs of it for reading: \
+                 latencies miss a part of the work",
+            ),
+            (
+                Breach::NotANumber { output: "y".into(), values: 2 },
+                "all 2 values of output `y` are NaN",
+            ),
+        ];
+        let mut kinds = BTreeSet::new();
+        for (breach, words) in breaches {
+            assert_eq!(breach.to_string(), words);
+            let reason = InvalidReason::from(breach);
+            let json = serde_json::to_value(&reason).expect("JSON");
+            assert_eq!(json["kind"], reason.kind().name(), "{json}");
+            let read: InvalidReason = serde_json::from_value(json).expect("what was written");
+            assert_eq!(read, reason);
+            kinds.insert(reason.kind());
+        }
+        assert_eq!(kinds, InvalidKind::ALL.iter().copied().collect());
+    }
+
+    #[test]
+    fn each_kind_is_grouped_with_its_count_and_its_worst_case() {
+        let drift =
+            |to_ns: f64| Warning::from(Doubt::Drift { from_ns: 1e6, to_ns, scatter_ns: 1e3 });
+        let heat = Warning::from(Doubt::Throttled { by: Throttle::Heat { times: 1 } });
+        let warnings =
+            [drift(1.1e6), drift(1.2e6), heat.clone(), drift(0.5e6), drift(1.1e6), drift(1.1e6)];
+        let cases = ["a", "a", "a", "b", "b", "c"];
+        let groups = by_kind(cases.into_iter().zip(&warnings));
+        assert_eq!(
+            groups,
+            [
+                WarningGroup {
+                    kind: WarningKind::Drift,
+                    count: 5,
+                    places: 3,
+                    // Half the time is a greater change than a fifth more.
+                    worst: ("b", &warnings[3]),
+                },
+                WarningGroup {
+                    kind: WarningKind::Throttled,
+                    count: 1,
+                    places: 1,
+                    worst: ("a", &heat),
+                },
+            ]
+        );
+        assert_eq!(by_kind::<()>([]), []);
+    }
+
+    /// Whatever the figures, none is NaN: a doubt would then be neither better nor worse than another.
+    #[test]
+    fn severity_is_a_number() {
+        for (doubt, _) in doubts() {
+            assert!(!doubt.severity().is_nan(), "{doubt:?}");
+        }
+        let nothing = Doubt::FewSamples {
+            queries: 0,
+            minimum_queries: 0,
+            timed_ns: 0,
+            minimum_ns: 0,
+            maximum_ns: 0,
+        };
+        assert!(nothing.severity().is_finite());
+    }
 }

@@ -31,4 +31,4 @@ mod supervise;
 pub use environment::set_environment;
 pub use interrupt::Interrupt;
 pub use observer::{Observer, Silent};
-pub use runner::{DescribeError, MissingRuntime, RunError, RunSummary, Runner};
+pub use runner::{DescribeError, RunError, RunSummary, Runner};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use host_plan::PlannedCase;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseRecord, CaseSpec, Environment, Failure, Gap, GapKind, Outcome, Phase, RECORD_VERSION,
-    Recorder, SampleBlock,
+    CaseRecord, CaseSpec, Environment, ErrorCode, Failure, Gap, Outcome, Phase, RECORD_VERSION,
+    Recorder, SampleBlock, Unsupported,
 };
 
 use crate::reference::{Reference, References};
@@ -29,18 +29,9 @@ pub struct Runner {
     pub references: Option<PathBuf>,
     /// The runtimes that plugins are to use, each a folder or a library, by the plugin's library.
     pub runtimes: BTreeMap<PathBuf, PathBuf>,
-    /// The runtimes that are missing, by the plugin's library.
-    pub missing_runtimes: BTreeMap<PathBuf, MissingRuntime>,
-}
-
-/// A runtime that the host has not found. The plugin may do without, or find one where the system keeps
-/// it; where it says at loading that it has found none, and what installs it, the case is a gap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingRuntime {
-    /// What installs it.
-    pub command: String,
-    /// Why it is missing, with the command.
-    pub reason: String,
+    /// The gaps of runtimes that the host has not found, by the plugin's library. The plugin may do without, or
+    /// find one where the system keeps it; if it reports a missing runtime at loading, the case is that gap.
+    pub missing_runtimes: BTreeMap<PathBuf, Gap>,
 }
 
 /// What a run came to.
@@ -299,22 +290,19 @@ impl Runner {
 
 /// A backend that says that it cannot do a case has not failed: that is a gap. So is one that has not
 /// found its runtime.
-fn outcome_of(failure: Failure, missing: Option<&MissingRuntime>) -> Outcome {
-    if let (Failure::Backend { phase: Phase::Load, code, message, .. }, Some(missing)) =
-        (&failure, missing)
-        && code == "not-found"
-        && message.contains(&missing.command)
+fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
+    if let (
+        Failure::Backend { phase: Phase::Load, code: ErrorCode::RuntimeMissing, .. },
+        Some(missing),
+    ) = (&failure, missing)
     {
-        let reason = missing.reason.clone();
-        return Outcome::Gap { gap: Gap { kind: GapKind::RuntimeMissing, reason } };
+        return Outcome::Gap { gap: missing.clone() };
     }
     match failure {
-        Failure::Backend { phase, code, message, .. } if code == "unsupported" => Outcome::Gap {
-            gap: Gap {
-                kind: GapKind::Unsupported,
-                reason: format!("the backend said in phase {phase}: {message}"),
-            },
-        },
+        Failure::Backend { phase, call, code: ErrorCode::Unsupported, message, .. } => {
+            let cause = Unsupported::Backend { phase, call, backend_message: message };
+            Outcome::Gap { gap: Gap::Unsupported(cause) }
+        }
         failure => Outcome::Failed { failure },
     }
 }

@@ -16,7 +16,8 @@ use host_record::{Table, Views};
 
 use crate::database::{
     COLUMNS_OF_MARKS, MIGRATIONS, cases_view, complete, confine, device_states_view, has_parquet,
-    import, in_memory, migrate, operators_view, pattern_literal, samples_view, table, user_query,
+    import, in_memory, migrate, names_table, operators_view, parse, pattern_literal, samples_view,
+    table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -35,6 +36,9 @@ pub(crate) const NAMES: [&str; 10] = [
     "recommendations",
     "plugins",
 ];
+
+/// Names of the views that are filled only once somebody asks for them.
+const DISTRIBUTIONS: [&str; 2] = ["latency_quantiles", "latency_histogram"];
 
 /// The views over one run.
 pub struct RunViews {
@@ -124,8 +128,8 @@ impl RunViews {
     ///
     /// Where it is not a query that reads, or DuckDB refuses it.
     pub fn query(&self, sql: &str) -> Result<Table, StoreError> {
-        let lower = sql.to_ascii_lowercase();
-        for name in NAMES.iter().filter(|name| lower.contains(**name)) {
+        let parsed = parse(&self.connection, sql)?;
+        for name in NAMES.iter().filter(|name| names_table(&parsed, name)) {
             self.fill(name)?;
         }
         user_query(&self.connection, sql).map(|answer| answer.table)

@@ -14,12 +14,12 @@ FROM main.benchmark_runs;
 
 CREATE VIEW results AS
 SELECT case_id, metric, value, unit, direction, interval_low, interval_high, gap_kind, gap_reason,
-       attributes, plugin_id, plugin_version
+       gap_data, attributes, plugin_id, plugin_version
 FROM main.benchmark_results
 ORDER BY rowid;
 
 CREATE VIEW warnings AS
-SELECT case_id, kind, evidence FROM main.benchmark_warnings ORDER BY rowid;
+SELECT case_id, process, kind, data FROM main.benchmark_warnings ORDER BY rowid;
 
 CREATE VIEW hardware AS
 SELECT name, value FROM main.hardware_info ORDER BY name;

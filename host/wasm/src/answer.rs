@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_record::{Direction, Gap, GapKind, MetricValue, Recommendation, Views};
+use host_record::{
+    Direction, Gap, GapKind, MetricValue, NotMeasured, Recommendation, Unsupported, Views,
+};
 use semver::Version;
 
 use crate::bindings::{metric, recommender, run_metric};
@@ -154,7 +156,7 @@ fn measurement(
         Measure::Value(value) => {
             return Err(format!("the value is {value}; what cannot be computed is a gap"));
         }
-        Measure::Gap(gap) => Err(Gap { kind: gap_kind(&gap.kind)?, reason: reason(gap.reason)? }),
+        Measure::Gap(gap) => Err(self::gap(&gap.kind, gap.reason)?),
     };
     if let Some((low, high)) = one.interval {
         let Ok(value) = value else { return Err("an interval around a gap".into()) };
@@ -173,18 +175,20 @@ fn measurement(
     })
 }
 
-/// Reads the kind of a gap. A metric may say that something was not measured or cannot be; the
-/// other kinds are reserved for the host.
-fn gap_kind(name: &str) -> Checked<GapKind> {
-    [GapKind::NotMeasured, GapKind::Unsupported]
-        .into_iter()
-        .find(|kind| kind.name() == name)
-        .ok_or_else(|| {
-            format!(
-                "the gap's kind {:?} is neither `not-measured` nor `unsupported`",
-                shortened(name)
-            )
-        })
+/// Reads a gap. A metric may say that something was not measured or cannot be; the other kinds are
+/// reserved for the host.
+fn gap(kind: &str, reason: String) -> Checked<Gap> {
+    let metric_message = self::reason(reason)?;
+    if kind == GapKind::NotMeasured.name() {
+        Ok(NotMeasured::Metric { metric_message }.into())
+    } else if kind == GapKind::Unsupported.name() {
+        Ok(Gap::Unsupported(Unsupported::Metric { metric_message }))
+    } else {
+        Err(format!(
+            "the gap's kind {:?} is neither `not-measured` nor `unsupported`",
+            shortened(kind)
+        ))
+    }
 }
 
 fn reason(reason: String) -> Checked<String> {
@@ -321,7 +325,7 @@ mod tests {
         assert_eq!(values[0].value, Ok(3.0));
         assert_eq!(values[0].interval, Some((3.0, 4.0)));
         assert_eq!(values[0].direction, Direction::Lower);
-        let gap = Gap { kind: GapKind::NotMeasured, reason: "no query".into() };
+        let gap = Gap::from(NotMeasured::Metric { metric_message: "no query".into() });
         assert_eq!(values[1].value, Err(gap));
     }
 

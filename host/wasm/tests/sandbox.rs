@@ -160,7 +160,7 @@ fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
     let stated: Vec<_> = values
         .iter()
         .map(|one| {
-            let value = one.value.clone().map_err(|gap| gap.reason);
+            let value = one.value.clone().map_err(|gap| gap.to_string());
             (one.metric.as_str(), value, one.unit.as_str(), one.attributes.get("width"))
         })
         .collect();
@@ -760,8 +760,8 @@ mod metrics {
         assert_eq!(found["latency.mean"].direction, Direction::Lower);
         let few = compute("latency", vec![latencies(vec![5; 50])], &Value::Null).expect("values");
         let gap = few["latency.p99"].value.clone().expect_err("too few");
-        assert_eq!(gap.kind, GapKind::NotMeasured);
-        assert_eq!(gap.reason, "needs 368 queries, has 50");
+        assert_eq!(gap.kind(), GapKind::NotMeasured);
+        assert_eq!(gap.to_string(), "needs 368 queries, has 50");
     }
 
     #[test]
@@ -784,7 +784,7 @@ mod metrics {
         assert_eq!(found["energy.package-power"].value, Ok(25.0));
         assert_eq!(found["energy.package-power"].direction, Direction::Neutral);
         let gap = found["energy.device-power"].value.clone().expect_err("no device");
-        assert_eq!(gap.kind, GapKind::NotMeasured);
+        assert_eq!(gap.kind(), GapKind::NotMeasured);
     }
 
     #[test]

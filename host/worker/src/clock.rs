@@ -1,7 +1,7 @@
 //! What is known of the clock that times queries.
 
 use host_measure::{Calibration, SystemClock};
-use host_record::{ClockFacts, Warning, WarningKind};
+use host_record::{ClockFacts, Doubt, Warning};
 
 use crate::files::Files;
 
@@ -40,14 +40,9 @@ pub(crate) fn slow(facts: &ClockFacts) -> Option<Warning> {
     const DEAR_NS: f64 = 200.0;
     let source = facts.kernel_source.as_deref();
     let outside = matches!(source, Some("hpet" | "acpi_pm"));
-    (outside || facts.read_ns > DEAR_NS).then(|| Warning {
-        kind: WarningKind::ClockSlow,
-        evidence: format!(
-            "Reading the clock costs {:.0} ns; the kernel reads the time from {}. `host doctor` \
-             says what can be done.",
-            facts.read_ns,
-            source.map_or_else(|| "a source that it does not name".into(), |it| format!("`{it}`"))
-        ),
+    (outside || facts.read_ns > DEAR_NS).then(|| {
+        Doubt::ClockSlow { read_ns: facts.read_ns, kernel_source: facts.kernel_source.clone() }
+            .into()
     })
 }
 
@@ -88,12 +83,10 @@ mod tests {
         let flags = "tsc constant_tsc nonstop_tsc";
         assert_eq!(slow(&told("tsc", flags)), None);
         assert_eq!(slow(&told("kvm-clock", flags)), None);
-        assert_eq!(slow(&told("hpet", flags)).expect("a warning").kind, WarningKind::ClockSlow);
+        assert!(slow(&told("hpet", flags)).is_some());
         let dear = ClockFacts { read_ns: 431.4, ..told("xen", flags) };
-        assert_eq!(
-            slow(&dear).expect("a warning").evidence,
-            "Reading the clock costs 431 ns; the kernel reads the time from `xen`. `host doctor` \
-             says what can be done."
-        );
+        let kernel_source = Some("xen".into());
+        let doubt = Doubt::ClockSlow { read_ns: 431.4, kernel_source };
+        assert_eq!(slow(&dear).expect("a warning").doubt, doubt);
     }
 }

@@ -5,7 +5,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
-use host_record::{DeviceSample, DeviceStates, Gap, GapKind, SlowedBy, Warning, WarningKind};
+use host_record::{
+    DeviceSample, DeviceStates, Doubt, Gap, NotMeasured, SlowedBy, Throttle, Warning,
+};
 use host_statistics::median;
 use plugin_api::abi;
 use plugin_api::client::{Backend, DeviceReading, DeviceStateReader};
@@ -48,10 +50,8 @@ pub(crate) fn start<'scope, 'env>(
             stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
         })
     });
-    let thread = thread.map_err(|error| Gap {
-        kind: GapKind::NotMeasured,
-        reason: format!("a thread that looks at the device could not be started: {error}"),
-    })?;
+    let thread =
+        thread.map_err(|error| NotMeasured::NoThread { system_message: error.to_string() })?;
     Ok(Sampler { stop, thread })
 }
 
@@ -63,10 +63,7 @@ impl Sampler<'_> {
     /// A gap with what the backend said.
     pub(crate) fn end(self) -> Result<Seen, Gap> {
         drop(self.stop);
-        self.thread.join().unwrap_or_else(|_| {
-            let reason = "the thread that looks at the device panicked".into();
-            Err(Gap { kind: GapKind::NotMeasured, reason })
-        })
+        self.thread.join().unwrap_or_else(|_| Err(NotMeasured::ThreadPanicked.into()))
     }
 }
 
@@ -146,26 +143,14 @@ fn causes(bits: u32) -> Vec<SlowedBy> {
 
 /// Heat, power and what else slows a device while it has work; that it idles between queries is no
 /// wonder, and what somebody has set is no event.
-pub(crate) fn warning(states: &DeviceStates) -> Option<Warning> {
-    let said: Vec<String> = states
-        .slowed_by
-        .as_deref()
-        .unwrap_or_default()
-        .iter()
+pub(crate) fn warnings(states: &DeviceStates) -> impl Iterator<Item = Warning> + '_ {
+    let shares = states.slowed_by.as_deref().unwrap_or_default().iter();
+    shares
         .filter(|share| matches!(share.by, SlowedBy::Power | SlowedBy::Heat | SlowedBy::Other))
         .map(|share| {
-            let what = match share.by {
-                SlowedBy::Power => "its limit on power",
-                SlowedBy::Heat => "heat",
-                _ => "something that it does not name",
-            };
-            format!("{what} slowed it in {} of {} looks", share.looks, states.looks)
+            let (samples, of_samples) = (share.looks, states.looks);
+            Doubt::Throttled { by: Throttle::Device { by: share.by, samples, of_samples } }.into()
         })
-        .collect();
-    (!said.is_empty()).then(|| Warning {
-        kind: WarningKind::Throttled,
-        evidence: format!("While the device was measured, {}.", said.join(", and ")),
-    })
 }
 
 #[cfg(test)]
@@ -189,10 +174,15 @@ mod tests {
             let sample = DeviceSample { slowed_by, ..DeviceSample::default() };
             DeviceStates::of(1, 1, &[sample, DeviceSample::default()])
         };
-        assert_eq!(warning(&states(&[SlowedBy::Idleness, SlowedBy::Setting])), None);
-        assert_eq!(warning(&states(&[])), None);
-        let found = warning(&states(&[SlowedBy::Power, SlowedBy::Heat])).expect("a warning");
-        assert_eq!(found.kind, WarningKind::Throttled);
-        insta::assert_snapshot!(found.evidence, @"While the device was measured, its limit on power slowed it in 1 of 2 looks, and heat slowed it in 1 of 2 looks.");
+        let told = |slowed_by: &[SlowedBy]| {
+            let states = states(slowed_by);
+            warnings(&states).map(|warning| warning.doubt).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[SlowedBy::Idleness, SlowedBy::Setting]), []);
+        assert_eq!(told(&[]), []);
+        let slowed =
+            |by| Doubt::Throttled { by: Throttle::Device { by, samples: 1, of_samples: 2 } };
+        let both = [SlowedBy::Power, SlowedBy::Heat];
+        assert_eq!(told(&both), both.map(slowed));
     }
 }

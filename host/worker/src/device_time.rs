@@ -7,13 +7,12 @@
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
-use host_record::{DeviceTime, Gap, GapKind, InvalidKind, InvalidReason};
+use host_record::{Breach, DeviceTime, Gap, Impossible};
 use host_statistics::median;
 use plugin_api::client::{Error, Model, Session, TensorData};
 
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
-use crate::words::time;
 
 /// Enough for a median, and little beside what was measured.
 const RUNS: usize = 10;
@@ -50,13 +49,7 @@ pub(crate) fn pairs(
         let wall = clock.now().saturating_sub(before);
         let device = device.map_err(refused)?;
         if device > wall {
-            return Err(Gap {
-                kind: GapKind::Impossible,
-                reason: format!(
-                    "the backend said that the device was busy for {device} ns with a run that took \
-                     {wall} ns"
-                ),
-            });
+            return Err(Impossible::DeviceTime { device_ns: device, call_ns: wall }.into());
         }
         session.synchronise().map_err(refused)?;
         let before = clock.now();
@@ -83,20 +76,13 @@ pub(crate) fn summary(pairs: &[Pair]) -> DeviceTime {
 
 /// Why latencies do not contain the work: no plain run took half of the time that the device needs at
 /// least. A device that is busy for less than 20 µs is left alone, since events have steps of their own.
-pub(crate) fn unsynchronised(pairs: &[Pair]) -> Option<InvalidReason> {
+pub(crate) fn unsynchronised(pairs: &[Pair]) -> Option<Breach> {
     const LEAST_NS: u64 = 20_000;
 
     let plain = pairs.iter().map(|pair| pair.plain).max()?;
     let device = pairs.iter().map(|pair| pair.device).min()?;
-    (device > LEAST_NS && plain < device / 2).then(|| InvalidReason {
-        kind: InvalidKind::Unsynchronised,
-        evidence: format!(
-            "A run returned after {} at most, and by the device's own events it takes {} at least: it \
-             returns before the device is done.",
-            time(plain as f64),
-            time(device as f64)
-        ),
-    })
+    (device > LEAST_NS && plain < device / 2)
+        .then_some(Breach::Unsynchronised { run_ns: plain, device_ns: device })
 }
 
 #[cfg(test)]
@@ -113,9 +99,8 @@ mod tests {
             (2_000, 5_000_000, 5_001_000),
             (90_000, 4_000_000, 4_001_000),
         ]));
-        let reason = reason.expect("a lie");
-        assert_eq!(reason.kind, InvalidKind::Unsynchronised);
-        insta::assert_snapshot!(reason.evidence, @"A run returned after 90.00 µs at most, and by the device's own events it takes 4.00 ms at least: it returns before the device is done.");
+        let expected = Breach::Unsynchronised { run_ns: 90_000, device_ns: 4_000_000 };
+        assert_eq!(reason, Some(expected));
         // Clocks may rise between the two.
         assert_eq!(unsynchronised(&pairs(&[(3_000_000, 5_000_000, 5_001_000)])), None);
         // Once is chance.

@@ -4,7 +4,7 @@
 //! Switches that a thread asks for, to wait for something, raise no warning: a backend's threads do so all the
 //! time. Stolen time is told with what else keeps a machine busy.
 
-use host_record::{Disturbance, Warning, WarningKind};
+use host_record::{Disturbance, Doubt, Throttle, Warning};
 
 use crate::files::Files;
 use crate::platform::{self, Activity, Usage};
@@ -92,96 +92,74 @@ fn quota(files: &Files, group: &str) -> Option<(u64, u64)> {
 
 /// What is doubtful about a measurement by what came between.
 pub(crate) fn warnings(found: &Disturbance) -> Vec<Warning> {
-    [throttled(found), frequency_changed(found), preempted(found), page_faults(found)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        heat(found),
+        quota_reached(found),
+        frequency_changed(found),
+        preempted(found),
+        page_faults(found),
+    ]
+    .into_iter()
+    .flatten()
+    .map(Warning::from)
+    .collect()
 }
 
 /// Whoever takes a processor keeps it for some milliseconds, so that fifty times a second are a tenth of the time
 /// and more, twice what counts as a drift. A few a second are the system's own.
-fn preempted(found: &Disturbance) -> Option<Warning> {
+fn preempted(found: &Disturbance) -> Option<Doubt> {
     const A_SECOND: f64 = 50.0;
     let (times, seconds) = (found.involuntary_switches?, found.elapsed_ns as f64 / 1e9);
     // One in a short measurement is no rate.
     let is_much = times >= 10 && times as f64 > A_SECOND * seconds;
-    is_much.then(|| Warning {
-        kind: WarningKind::Preempted,
-        evidence: format!(
-            "While measuring, the kernel took the processor from the worker's threads {times} times, {:.0} \
-             times a second.",
-            times as f64 / seconds
-        ),
-    })
+    is_much.then_some(Doubt::Preempted { times, elapsed_ns: found.elapsed_ns })
 }
 
-/// Heat is told by the first event: the processor then runs slower for a while, by how much it does
-/// not say. A quota is no matter until it has held the processes back for a hundredth of the time,
-/// since a group that never reaches it for long is stopped for a last few microseconds.
-fn throttled(found: &Disturbance) -> Option<Warning> {
+/// Heat counts from the first event: the processor then runs slower for a while, and does not say by how
+/// much.
+fn heat(found: &Disturbance) -> Option<Doubt> {
+    let times = found.thermal_throttles.filter(|times| *times > 0)?;
+    Some(Doubt::Throttled { by: Throttle::Heat { times } })
+}
+
+/// A quota does not matter until it has held the processes back for a hundredth of the time, since a group
+/// that never reaches it for long is stopped for a last few microseconds.
+fn quota_reached(found: &Disturbance) -> Option<Doubt> {
     const QUOTA: f64 = 0.01;
-    let mut said = Vec::new();
-    if let Some(times @ 1..) = found.thermal_throttles {
-        said.push(format!("heat slowed the processors {times} times"));
-    }
-    if let (Some(times @ 1..), Some(nanoseconds)) =
-        (found.quota_throttles, found.quota_throttled_ns)
-        && nanoseconds as f64 > QUOTA * found.elapsed_ns as f64
-    {
-        said.push(format!(
-            "the control group's quota stopped its processes {times} times, for {:.1} ms in all",
-            nanoseconds as f64 / 1e6
-        ));
-    }
-    (!said.is_empty()).then(|| Warning {
-        kind: WarningKind::Throttled,
-        evidence: format!("While measuring, {}.", said.join(", and ")),
-    })
+    let times = found.quota_throttles.filter(|times| *times > 0)?;
+    let stopped_ns = found.quota_throttled_ns?;
+    (stopped_ns as f64 > QUOTA * found.elapsed_ns as f64)
+        .then_some(Doubt::Throttled { by: Throttle::Quota { times, stopped_ns } })
 }
 
 /// A tenth more or less moves the latencies of whatever computes by as much, twice what counts as a
 /// drift. Less is what turbo does from moment to moment.
-fn frequency_changed(found: &Disturbance) -> Option<Warning> {
+fn frequency_changed(found: &Disturbance) -> Option<Doubt> {
     const CHANGE: f64 = 0.10;
-    let (start, end) = found.frequency_start_hertz.zip(found.frequency_end_hertz)?;
-    let change = (end as f64 - start as f64) / start as f64;
-    (change.abs() > CHANGE).then(|| Warning {
-        kind: WarningKind::FrequencyChanged,
-        evidence: format!(
-            "The processors' highest frequency went from {:.2} GHz when measuring began to {:.2} \
-             GHz when it ended ({:+.0} %).",
-            start as f64 / 1e9,
-            end as f64 / 1e9,
-            100.0 * change
-        ),
-    })
+    let (from_hertz, to_hertz) = found.frequency_start_hertz.zip(found.frequency_end_hertz)?;
+    let change = from_hertz.abs_diff(to_hertz) as f64;
+    (change > CHANGE * from_hertz as f64)
+        .then_some(Doubt::FrequencyChanged { from_hertz, to_hertz })
 }
 
 /// After a warm-up, nothing should have to be read from a disk any more: one page is read in a tenth
 /// of a millisecond at best. Ten in a measurement are more than chance leaves over. A page that is
 /// only mapped costs a quarter of a microsecond at the least; they matter where that alone is a
 /// twentieth of the processor time, as with an allocator that gives memory back after every query.
-fn page_faults(found: &Disturbance) -> Option<Warning> {
+fn page_faults(found: &Disturbance) -> Option<Doubt> {
     const MAJOR: u64 = 10;
     const MINOR_NS: f64 = 250.0;
     const MINOR: f64 = 0.05;
-    let mut said = Vec::new();
-    if let Some(count @ MAJOR..) = found.major_faults {
-        said.push(format!("{count} pages of memory had to be read from a disk"));
+    let disk_pages = found.major_faults.filter(|pages| *pages >= MAJOR);
+    let mapped = found.minor_faults.zip(found.processor_ns).and_then(|(pages, processor_ns)| {
+        let ratio = pages as f64 * MINOR_NS / processor_ns as f64;
+        (processor_ns > 0 && ratio > MINOR).then_some((pages, ratio))
+    });
+    if disk_pages.is_none() && mapped.is_none() {
+        return None;
     }
-    if let Some((count, processor_ns)) = found.minor_faults.zip(found.processor_ns)
-        && count as f64 * MINOR_NS > MINOR * processor_ns as f64
-        && processor_ns > 0
-    {
-        let share = 100.0 * count as f64 * MINOR_NS / processor_ns as f64;
-        said.push(format!(
-            "{count} pages were mapped anew, which took at least {share:.0} % of the processor time"
-        ));
-    }
-    (!said.is_empty()).then(|| Warning {
-        kind: WarningKind::PageFaults,
-        evidence: format!("While measuring, {}.", said.join(", and ")),
-    })
+    let (mapped_pages, mapping_ratio) = mapped.unzip();
+    Some(Doubt::PageFaults { disk_pages, mapped_pages, mapping_ratio })
 }
 
 #[cfg(test)]
@@ -261,17 +239,19 @@ mod tests {
             frequency_end_hertz: Some(1_500_000_000),
             ..quiet
         };
-        let shown: Vec<_> = warnings(&loud)
-            .iter()
-            .map(|warning| format!("{}: {}", warning.kind, warning.evidence))
-            .collect();
-        insta::assert_debug_snapshot!(shown, @r#"
-    [
-        "throttled: While measuring, heat slowed the processors 3 times, and the control group's quota stopped its processes 5 times, for 50.0 ms in all.",
-        "frequency-changed: The processors' highest frequency went from 2.00 GHz when measuring began to 1.50 GHz when it ended (-25 %).",
-        "preempted: While measuring, the kernel took the processor from the worker's threads 400 times, 400 times a second.",
-        "page-faults: While measuring, 10 pages of memory had to be read from a disk, and 400000 pages were mapped anew, which took at least 10 % of the processor time.",
-    ]
-    "#);
+        let doubts: Vec<_> = warnings(&loud).into_iter().map(|warning| warning.doubt).collect();
+        let quota = Throttle::Quota { times: 5, stopped_ns: 50_000_000 };
+        let expected = [
+            Doubt::Throttled { by: Throttle::Heat { times: 3 } },
+            Doubt::Throttled { by: quota },
+            Doubt::FrequencyChanged { from_hertz: 2_000_000_000, to_hertz: 1_500_000_000 },
+            Doubt::Preempted { times: 400, elapsed_ns: 1_000_000_000 },
+            Doubt::PageFaults {
+                disk_pages: Some(10),
+                mapped_pages: Some(400_000),
+                mapping_ratio: Some(0.1),
+            },
+        ];
+        assert_eq!(doubts, expected);
     }
 }

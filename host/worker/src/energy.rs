@@ -12,7 +12,7 @@ The counters are the machine's: whatever else ran is in them.
 
 use std::io;
 
-use host_record::{DomainEnergy, Gap, GapKind};
+use host_record::{DomainEnergy, Gap, NotMeasured};
 
 use crate::files::Files;
 
@@ -45,18 +45,13 @@ pub(crate) struct Rapl {
     lost: Option<Gap>,
 }
 
-fn gap(reason: String) -> Gap {
-    Gap { kind: GapKind::NotMeasured, reason }
-}
-
 fn unreadable(file: &str, error: &io::Error) -> Gap {
-    gap(match error.kind() {
-        io::ErrorKind::PermissionDenied => format!(
-            "/{file} may be read by root only: sudo chmod a+r /{FOLDER}/intel-rapl:*/energy_uj, \
-             until the machine starts again"
-        ),
-        _ => format!("/{file}: {error}"),
-    })
+    NotMeasured::CounterUnreadable {
+        file: format!("/{file}"),
+        root_only: error.kind() == io::ErrorKind::PermissionDenied,
+        system_message: error.to_string(),
+    }
+    .into()
 }
 
 impl Rapl {
@@ -92,11 +87,7 @@ impl Rapl {
             });
         }
         if counters.is_empty() {
-            return Err(gap(format!(
-                "the system shows no energy counters under /{FOLDER}: virtual machines and most \
-                 processors other than Intel's and AMD's have none, and elsewhere the kernel \
-                 module `intel_rapl_msr` shows them: sudo modprobe intel_rapl_msr"
-            )));
+            return Err(NotMeasured::NoEnergyCounters { folder: format!("/{FOLDER}") }.into());
         }
         let files = files.clone();
         Ok(Self { files, counters, started_ns: now_ns, read_ns: now_ns, lost: None })
@@ -124,13 +115,12 @@ impl Rapl {
             let most = u128::from(elapsed_ns / 1000) * u128::from(MOST_WATTS);
             if most > u128::from(counter.range_microjoules) {
                 self.lost.get_or_insert_with(|| {
-                    gap(format!(
-                        "the energy counter of {} was not read for {} s, in which it may have \
-                         started again unnoticed: it holds {} J",
-                        counter.domain,
-                        elapsed_ns / 1_000_000_000,
-                        counter.range_microjoules / 1_000_000
-                    ))
+                    NotMeasured::CounterMayHaveWrapped {
+                        domain: counter.domain.clone(),
+                        elapsed_ns,
+                        range_microjoules: counter.range_microjoules,
+                    }
+                    .into()
                 });
                 return;
             }
@@ -164,7 +154,7 @@ impl Rapl {
 
 fn read(files: &Files, file: &str) -> Result<u64, Gap> {
     let text = files.read(file).map_err(|error| unreadable(file, &error))?;
-    text.parse().map_err(|_| gap(format!("/{file} holds `{text}`, which is no count")))
+    text.parse().map_err(|_| NotMeasured::NotACount { file: format!("/{file}"), text }.into())
 }
 
 #[cfg(test)]
@@ -222,11 +212,12 @@ mod tests {
         assert_eq!(rapl.end(32 * SECOND).map(|energy| energy.len()), Ok(3));
         let rapl = Rapl::start(&files, 0).expect("counters");
         let gap = rapl.end(40 * SECOND).expect_err("nothing was read for 40 s");
-        assert_eq!(
-            gap.reason,
-            "the energy counter of package-0/dram was not read for 40 s, in which it may have \
-             started again unnoticed: it holds 65712 J"
-        );
+        let expected = NotMeasured::CounterMayHaveWrapped {
+            domain: "package-0/dram".into(),
+            elapsed_ns: 40 * SECOND,
+            range_microjoules: 65_712_999_613,
+        };
+        assert_eq!(gap, expected.into());
         let mut rapl = Rapl::start(&files, 0).expect("counters");
         rapl.look(20 * SECOND);
         assert_eq!(rapl.end(40 * SECOND).map(|energy| energy.len()), Ok(3));
@@ -236,29 +227,28 @@ mod tests {
     fn a_machine_without_counters_is_a_gap() {
         let (_folder, files) = system(&[("sys/class/powercap/dtpm/enabled", "1\n")]);
         let gap = Rapl::start(&files, 0).expect_err("no counters");
-        assert_eq!(gap.kind, GapKind::NotMeasured);
-        assert!(gap.reason.contains("no energy counters under /sys/class/powercap"), "{gap:?}");
+        let folder = "/sys/class/powercap".to_owned();
+        assert_eq!(gap, NotMeasured::NoEnergyCounters { folder }.into());
     }
 
     #[test]
     fn a_counter_that_cannot_be_read_is_a_gap_that_names_it() {
         let gap = unreadable("sys/class/x/energy_uj", &io::ErrorKind::PermissionDenied.into());
         assert_eq!(
-            gap.reason,
-            "/sys/class/x/energy_uj may be read by root only: sudo chmod a+r \
-             /sys/class/powercap/intel-rapl:*/energy_uj, until the machine starts again"
+            gap.to_string(),
+            "/sys/class/x/energy_uj may be read by root only: sudo chmod a+r /sys/class/x/energy_uj, \
+             until the machine starts again"
         );
         let (folder, files) = system(MACHINE);
         let rapl = Rapl::start(&files, 0).expect("counters");
         write(folder.path(), "sys/class/powercap/intel-rapl:1/energy_uj", "much\n");
-        assert_eq!(
-            rapl.end(SECOND).expect_err("no count").reason,
-            "/sys/class/powercap/intel-rapl:1/energy_uj holds `much`, which is no count"
-        );
+        let file = "/sys/class/powercap/intel-rapl:1/energy_uj".to_owned();
+        let gap = NotMeasured::NotACount { file, text: "much".into() };
+        assert_eq!(rapl.end(SECOND), Err(gap.into()));
         std::fs::remove_file(folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj"))
             .expect("a lost file");
         let gap = Rapl::start(&files, 0).expect_err("a missing file");
-        assert!(gap.reason.contains("intel-rapl:0/energy_uj: No such file"), "{gap:?}");
+        assert!(gap.to_string().contains("intel-rapl:0/energy_uj: No such file"), "{gap:?}");
     }
 
     /// Files of this machine, with permissions as they are.
@@ -266,7 +256,7 @@ mod tests {
     fn this_machine_has_counters_or_says_why_not() {
         match Rapl::start(&Files::this(), 0) {
             Ok(rapl) => assert!(rapl.end(SECOND).is_ok_and(|energy| !energy.is_empty())),
-            Err(gap) => assert!(gap.reason.contains("/sys/class/powercap"), "{gap:?}"),
+            Err(gap) => assert!(gap.to_string().contains("/sys/class/powercap"), "{gap:?}"),
         }
     }
 }

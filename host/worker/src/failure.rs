@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::io;
 
 use host_measure::MeasureError;
-use host_record::{Failure, Phase};
-use plugin_api::client::{Error, ErrorCode, OpenError};
+use host_record::{ErrorCode, Failure, Phase};
+use plugin_api::client::{self, Error, OpenError};
 
 /// Why a worker stops early.
 #[derive(Debug)]
@@ -38,16 +38,34 @@ impl From<io::Error> for Stop {
 /// What a call into the backend said.
 pub(crate) fn backend(phase: Phase) -> impl Fn(Error) -> Failure {
     move |error| {
-        if error.code == ErrorCode::OutOfMemory {
+        if error.code == client::ErrorCode::OutOfMemory {
             let detail = format!("the backend reported: {}", error.message);
             return Failure::OutOfMemory { phase, limit_bytes: None, peak_bytes: None, detail };
         }
         Failure::Backend {
             phase,
-            code: error.code.name().into(),
-            message: format!("{}: {}", error.call, error.message),
+            call: error.call.into(),
+            code: code(error.code),
+            message: error.message,
             details: error.details,
         }
+    }
+}
+
+/// The ABI's code as it is recorded.
+pub(crate) fn code(code: client::ErrorCode) -> ErrorCode {
+    match code {
+        client::ErrorCode::Internal => ErrorCode::Internal,
+        client::ErrorCode::InvalidArgument => ErrorCode::InvalidArgument,
+        client::ErrorCode::NotFound => ErrorCode::NotFound,
+        client::ErrorCode::InvalidModel => ErrorCode::InvalidModel,
+        client::ErrorCode::Unsupported => ErrorCode::Unsupported,
+        client::ErrorCode::OutOfMemory => ErrorCode::OutOfMemory,
+        client::ErrorCode::Device => ErrorCode::Device,
+        client::ErrorCode::Version => ErrorCode::Version,
+        client::ErrorCode::RuntimeMissing => ErrorCode::RuntimeMissing,
+        client::ErrorCode::Cancelled => ErrorCode::Cancelled,
+        client::ErrorCode::Contract => ErrorCode::Contract,
     }
 }
 
@@ -59,7 +77,8 @@ pub(crate) fn opening(error: OpenError) -> Failure {
         }
         OpenError::Contract { .. } => Failure::Backend {
             phase: Phase::Open,
-            code: ErrorCode::Contract.name().into(),
+            call: String::from("tare_backend_v1"),
+            code: ErrorCode::Contract,
             message: error.to_string(),
             details: String::new(),
         },

@@ -1,9 +1,9 @@
 //! Several targets of one model, for clients and servers on threads of their own.
 
 use host_measure::SystemClock;
-use host_record::{CaseSpec, Failure, Phase};
+use host_record::{CaseSpec, ErrorCode, Failure, Phase};
 use plugin_api::abi::MARKS;
-use plugin_api::client::{Error, ErrorCode, Model, ModelOnThreads, TensorData};
+use plugin_api::client::{self, Error, Model, ModelOnThreads, TensorData};
 
 use crate::backend::{BackendTarget, tensors};
 use crate::examples::Examples;
@@ -28,7 +28,8 @@ impl<'a> Lanes<'a> {
     ) -> Result<Self, Failure> {
         let model = model.on_threads().ok_or_else(|| Failure::Backend {
             phase: Phase::Prepare,
-            code: "unsupported".into(),
+            call: String::from("get_extension"),
+            code: ErrorCode::Unsupported,
             message: "it serves one thread only, so it cannot answer several clients at once: \
                       it does not offer the extension `tare/threads/1`"
                 .into(),
@@ -74,7 +75,7 @@ impl<'a> Lanes<'a> {
         let target = self.target(lane)?;
         let marking = Marking::of(self.case, target.session())?.ok_or_else(|| Error {
             call: MARKS,
-            code: ErrorCode::Contract,
+            code: client::ErrorCode::Contract,
             message: "is offered for one session and not for another".into(),
             details: String::new(),
         })?;

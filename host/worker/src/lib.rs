@@ -47,7 +47,6 @@ mod surroundings;
 mod synthetic;
 mod thinned;
 mod warnings;
-mod words;
 
 use std::io::{self, BufRead, Read};
 

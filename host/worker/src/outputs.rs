@@ -1,7 +1,7 @@
 //! Outputs of the model, as metrics get them, and how much of them is NaN.
 
 use half::{bf16, f16};
-use host_record::{InvalidKind, InvalidReason, OutputBlock, OutputValues, Warning, WarningKind};
+use host_record::{Breach, Doubt, OutputBlock, OutputObstacle, OutputValues};
 use plugin_api::client::{DataType, TensorData};
 
 use crate::backend::Answer;
@@ -13,25 +13,25 @@ const BLOCK_BYTES: usize = 8 << 20;
 ///
 /// # Errors
 ///
-/// Says in one sentence why the output has no values per example.
+/// Why the output has no values per example.
 pub(crate) fn blocks(
     name: &str,
     output: &Answer,
     batch: u64,
     first_example: u64,
     examples: u64,
-) -> Result<Vec<OutputBlock>, String> {
+) -> Result<Vec<OutputBlock>, OutputObstacle> {
     let shape = match output {
         Answer::Numbers(data) => &data.shape,
         Answer::Texts(data) => &data.shape,
         Answer::NotATensor(kind) => {
-            return Err(format!("the output `{name}` is a {}, not a tensor", kind.name()));
+            let value_kind = kind.name().to_owned();
+            return Err(OutputObstacle::NotATensor { output: name.into(), value_kind });
         }
     };
     if shape.first().and_then(|size| u64::try_from(*size).ok()) != Some(batch) {
-        return Err(format!(
-            "the output `{name}` has shape {shape:?}, whose first axis is not the batch of {batch}"
-        ));
+        let shape = shape.clone();
+        return Err(OutputObstacle::NoBatchAxis { output: name.into(), shape, batch });
     }
     match output {
         Answer::Numbers(data) if data.dtype == DataType::BOOL => {
@@ -40,8 +40,9 @@ pub(crate) fn blocks(
             cut.blocks(&values, |values| OutputValues::Booleans(values.to_vec()))
         }
         Answer::Numbers(data) => {
-            let values = to_f32(data).ok_or_else(|| {
-                format!("the output `{name}` has elements of the type {}", data.dtype)
+            let values = to_f32(data).ok_or_else(|| OutputObstacle::ElementType {
+                output: name.into(),
+                element_type: data.dtype.to_string(),
             })?;
             let cut = Cut { name, batch, first_example, examples, bytes: size_of::<f32>() };
             cut.blocks(&values, |values| OutputValues::Numbers(values.to_vec()))
@@ -71,11 +72,11 @@ impl Cut<'_> {
         &self,
         values: &[T],
         own: impl Fn(&[T]) -> OutputValues,
-    ) -> Result<Vec<OutputBlock>, String> {
+    ) -> Result<Vec<OutputBlock>, OutputObstacle> {
         let Self { name, batch, first_example, examples, bytes } = *self;
         let width = values.len() / batch as usize;
         if width == 0 || width * bytes > BLOCK_BYTES {
-            return Err(format!("the output `{name}` has {width} values per example"));
+            return Err(OutputObstacle::Width { output: name.into(), values: width as u64 });
         }
         let per_block = BLOCK_BYTES / bytes / width;
         let kept = &values[..width * examples.min(batch) as usize];
@@ -126,17 +127,16 @@ impl NotNumbers {
 
     /// That the output is worth nothing, or what is doubtful about it. A model may answer with NaN where
     /// it has no answer; one that has none at all has done other work than it was asked for.
-    pub(crate) fn judge(&self) -> Result<Option<Warning>, InvalidReason> {
-        let Self { name, found, of } = self;
-        if *found == 0 {
-            return Ok(None);
+    pub(crate) fn judge(&self) -> Result<Option<Doubt>, Breach> {
+        let output = || self.name.clone();
+        let (nan_values, values) = (self.found as u64, self.of as u64);
+        if nan_values == 0 {
+            Ok(None)
+        } else if nan_values == values {
+            Err(Breach::NotANumber { output: output(), values })
+        } else {
+            Ok(Some(Doubt::NotANumber { output: output(), nan_values, values }))
         }
-        if found == of {
-            let evidence = format!("All {of} values of the output `{name}` are NaN.");
-            return Err(InvalidReason { kind: InvalidKind::NotANumber, evidence });
-        }
-        let evidence = format!("Of {of} values of the output `{name}` {found} are NaN.");
-        Ok(Some(Warning { kind: WarningKind::NotANumber, evidence }))
     }
 }
 
@@ -197,26 +197,21 @@ mod tests {
 
     #[test]
     fn values_that_are_no_numbers_are_counted() {
-        let said = |dtype, bytes: Vec<u8>| {
-            let found = NotNumbers::of("y", &tensor(dtype, &[2], bytes));
-            match found.judge() {
-                Ok(None) => "fine".to_owned(),
-                Ok(Some(warning)) => warning.evidence,
-                Err(reason) => reason.evidence,
-            }
-        };
+        let said = |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
         let nan = |one: f64, other: f64| {
             let f64s = [one, other].iter().flat_map(|value| value.to_ne_bytes()).collect();
             let halves =
                 [one, other].iter().flat_map(|value| f16::from_f64(*value).to_ne_bytes()).collect();
             [said(DataType::F64, f64s), said(DataType::F16, halves)]
         };
-        assert_eq!(nan(1.0, f64::NEG_INFINITY), ["fine"; 2]);
-        assert_eq!(nan(1.0, f64::NAN), ["Of 2 values of the output `y` 1 are NaN."; 2]);
-        assert_eq!(nan(f64::NAN, f64::NAN), ["All 2 values of the output `y` are NaN."; 2]);
+        assert_eq!(nan(1.0, f64::NEG_INFINITY), [Ok(None), Ok(None)]);
+        let one = Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 };
+        assert_eq!(nan(1.0, f64::NAN), [Ok(Some(one.clone())), Ok(Some(one))]);
+        let both = Breach::NotANumber { output: "y".into(), values: 2 };
+        assert_eq!(nan(f64::NAN, f64::NAN), [Err(both.clone()), Err(both)]);
         // The bits of a NaN, in a type that has none.
-        assert_eq!(said(DataType::U8, vec![0xff; 2]), "fine");
-        assert_eq!(said(DataType::F32, Vec::new()), "fine");
+        assert_eq!(said(DataType::U8, vec![0xff; 2]), Ok(None));
+        assert_eq!(said(DataType::F32, Vec::new()), Ok(None));
     }
 
     #[test]
@@ -245,7 +240,9 @@ mod tests {
         let found = blocks("label", &answer, 2, 0, 2).expect("values per example");
         assert_eq!((found[0].width, &found[0].values), (1, &OutputValues::Texts(texts)));
         let reason = blocks("all", &Answer::NotATensor(ValueKind::Map), 2, 0, 2);
-        assert_eq!(reason, Err("the output `all` is a map, not a tensor".into()));
+        let obstacle =
+            OutputObstacle::NotATensor { output: "all".into(), value_kind: "map".into() };
+        assert_eq!(reason, Err(obstacle));
     }
 
     #[test]
@@ -262,11 +259,12 @@ mod tests {
     #[test]
     fn outputs_without_a_batch_axis_say_so() {
         let output = Answer::Numbers(tensor(DataType::F32, &[2], vec![0; 8]));
-        insta::assert_snapshot!(
-            blocks("loss", &output, 3, 0, 3).expect_err("no batch axis"),
-            @"the output `loss` has shape [2], whose first axis is not the batch of 3"
+        assert_eq!(
+            blocks("loss", &output, 3, 0, 3),
+            Err(OutputObstacle::NoBatchAxis { output: "loss".into(), shape: vec![2], batch: 3 })
         );
         let empty = Answer::Numbers(tensor(DataType::F32, &[3, 0], Vec::new()));
-        assert!(blocks("loss", &empty, 3, 0, 3).is_err());
+        let no_values = OutputObstacle::Width { output: "loss".into(), values: 0 };
+        assert_eq!(blocks("loss", &empty, 3, 0, 3), Err(no_values));
     }
 }

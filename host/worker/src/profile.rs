@@ -1,7 +1,7 @@
 //! Which operators ran where, from a profile that the backend makes after measuring.
 
 use host_record::{
-    Failure, Gap, GapKind, Placement, PlacementRule, ProfiledOperator, Warning, WarningKind,
+    Doubt, Failure, Fallback, Gap, NotMeasured, Placement, PlacementRule, ProfiledOperator,
 };
 use plugin_api::client::{Error, Model, Session, TensorData};
 
@@ -45,14 +45,8 @@ fn cut(mut text: String) -> String {
 
 /// Why no profile is made of a model that takes so long to prepare.
 pub(crate) fn takes_too_long(prepare_ns: u64, timeout_ns: u64) -> Option<Gap> {
-    (prepare_ns > timeout_ns / 4).then(|| Gap {
-        kind: GapKind::NotMeasured,
-        reason: format!(
-            "preparing the model took {:.1} s, and a profile may prepare it again; a `timeout` of more \
-             than four times that allows it",
-            prepare_ns as f64 / 1e9
-        ),
-    })
+    (prepare_ns > timeout_ns / 4)
+        .then(|| NotMeasured::PrepareTooLong { prepare_ns, timeout_ns }.into())
 }
 
 /// The providers that a session says it uses: one, or several joined by commas.
@@ -61,56 +55,39 @@ pub(crate) fn wanted(provider: Option<&String>) -> Vec<String> {
     names.map(|name| cut(name.trim().to_owned())).filter(|name| !name.is_empty()).collect()
 }
 
-/// What follows from where operators ran: a failure where placement is strict, else a warning.
+/// What follows from where operators ran: a failure where placement is strict, else a doubt.
 ///
 /// # Errors
 ///
 /// [`Failure::Misplaced`], where operators fell back, or where that cannot be told.
-pub(crate) fn judge(
-    rule: PlacementRule,
-    placement: &Placement,
-) -> Result<Option<Warning>, Failure> {
-    let fell_back = fallback(placement);
-    match (rule, fell_back) {
-        (PlacementRule::Strict, Some(detail)) => Err(Failure::Misplaced { detail }),
+pub(crate) fn judge(rule: PlacementRule, placement: &Placement) -> Result<Option<Doubt>, Failure> {
+    match (rule, fallback(placement)) {
+        (PlacementRule::Strict, Some(fallback)) => {
+            Err(Failure::Misplaced { fallback: Some(fallback) })
+        }
         (PlacementRule::Strict, None) if placement.wanted.is_empty() => {
-            let detail = "the session does not say which provider it uses, so where operators should \
-                          have run is not known";
-            Err(Failure::Misplaced { detail: detail.into() })
+            Err(Failure::Misplaced { fallback: None })
         }
-        (PlacementRule::Any, Some(evidence)) => {
-            Ok(Some(Warning { kind: WarningKind::FellBack, evidence }))
-        }
+        (PlacementRule::Any, Some(fallback)) => Ok(Some(Doubt::FellBack { fallback })),
         (_, None) => Ok(None),
     }
 }
 
-fn fallback(placement: &Placement) -> Option<String> {
-    let total: u64 = placement.providers.iter().map(|share| share.operators).sum();
-    let time: f64 = placement.providers.iter().map(|share| share.time_ns as f64).sum();
-    let shares: Vec<String> = placement
-        .not_wanted()
-        .map(|share| {
-            let part = if time > 0.0 { 100.0 * share.time_ns as f64 / time } else { 0.0 };
-            format!("{} on {} ({part:.1} % of the time)", share.operators, share.provider)
-        })
-        .collect();
-    if shares.is_empty() {
-        return None;
-    }
-    let count: u64 = placement.not_wanted().map(|share| share.operators).sum();
-    let more = count.saturating_sub(placement.elsewhere.len() as u64);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(format!(
-        "Of {total} operators, {count} ran elsewhere than on {}: {}: {}{more}.",
-        placement.wanted.join(" or "),
-        shares.join(", "),
-        placement.elsewhere.join(", "),
-    ))
+fn fallback(placement: &Placement) -> Option<Fallback> {
+    let elsewhere: Vec<_> = placement.not_wanted().cloned().collect();
+    (!elsewhere.is_empty()).then(|| Fallback {
+        wanted: placement.wanted.clone(),
+        operators: placement.providers.iter().map(|share| share.operators).sum(),
+        time_ns: placement.providers.iter().map(|share| share.time_ns).sum(),
+        elsewhere,
+        names: placement.elsewhere.clone(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use host_record::ProviderShare;
+
     use super::*;
 
     fn placement(wanted: &str, providers: &[&str]) -> Placement {
@@ -128,11 +105,18 @@ mod tests {
     #[test]
     fn operators_that_fell_back_are_told() {
         let mixed = placement("Gpu", &["Gpu", "Cpu", "Gpu", "Cpu"]);
-        let warning = judge(PlacementRule::Any, &mixed).expect("a warning").expect("one");
-        assert_eq!(warning.kind, WarningKind::FellBack);
-        insta::assert_snapshot!(warning.evidence, @"Of 4 operators, 2 ran elsewhere than on Gpu: 2 on Cpu (50.0 % of the time): node1, node3.");
+        let elsewhere = vec![ProviderShare { provider: "Cpu".into(), operators: 2, time_ns: 20 }];
+        let fallback = Fallback {
+            wanted: vec!["Gpu".into()],
+            operators: 4,
+            time_ns: 40,
+            elsewhere,
+            names: vec!["node1".into(), "node3".into()],
+        };
+        let doubt = Doubt::FellBack { fallback: fallback.clone() };
+        assert_eq!(judge(PlacementRule::Any, &mixed), Ok(Some(doubt)));
         let failure = judge(PlacementRule::Strict, &mixed).expect_err("strict");
-        assert_eq!(failure, Failure::Misplaced { detail: warning.evidence });
+        assert_eq!(failure, Failure::Misplaced { fallback: Some(fallback) });
     }
 
     #[test]

@@ -3,14 +3,13 @@
 //! Each doubt asks for an effect of at least 5 % besides the certainty of its own test, since a warning
 //! that comes up without reason is soon read over.
 
-use host_record::{Warning, WarningKind};
+use host_record::Doubt;
 use host_statistics::{
     Quantile, STEADY_STATE_TOLERANCE, Segment, SteadyClass, SteadyState, estimates, median,
     steady_state,
 };
 
 use crate::stalls::{Row, stalls};
-use crate::words::time;
 
 /// What differs by less is one level.
 const MATTERS: f64 = 0.05;
@@ -28,18 +27,18 @@ pub(crate) struct Shape<'a> {
 
 impl Shape<'_> {
     /// Everything that is doubtful; nothing where there are too few queries to tell.
-    pub(crate) fn warnings(self) -> Vec<Warning> {
+    pub(crate) fn doubts(self) -> Vec<Doubt> {
         let Ok(found) = steady_state(self.latencies, MATTERS) else { return Vec::new() };
         let stalls = stalls(self.in_a_row);
-        let mut warnings = Vec::new();
-        warnings.extend(self.warming_up(&found));
-        warnings.extend(self.slowed_down(&found));
+        let mut doubts = Vec::new();
+        doubts.extend(self.warming_up(&found));
+        doubts.extend(self.slowed_down(&found));
         // What comes at regular distances is no second mode, and neither is what comes after a change.
         if stalls.is_none() && found.class == SteadyClass::Flat {
-            warnings.extend(self.bimodal());
+            doubts.extend(self.bimodal());
         }
-        warnings.extend(stalls);
-        warnings
+        doubts.extend(stalls);
+        doubts
     }
 
     /// The medians of two parts, if they differ by what matters and their intervals are apart: a change
@@ -59,29 +58,24 @@ impl Shape<'_> {
 
     /// The class of the library, if the part before the steady state is a twentieth of the queries or
     /// more: with less, it moves no median, and the highest percentiles tell it.
-    fn warming_up(&self, found: &SteadyState) -> Option<Warning> {
+    fn warming_up(&self, found: &SteadyState) -> Option<Doubt> {
         let from = found.steady_from().filter(|_| found.class == SteadyClass::WarmUp)?;
         let (before, after) = self.medians(from)?;
         if 20 * from < self.latencies.len() || before <= after {
             return None;
         }
-        Some(Warning {
-            kind: WarningKind::WarmingUp,
-            evidence: format!(
-                "The first {} of {} measured queries took {} and the others {}: a longer warm-up \
-                 leaves them out.",
-                from as u64 * self.stride,
-                self.latencies.len() as u64 * self.stride,
-                time(before),
-                time(after)
-            ),
+        Some(Doubt::WarmingUp {
+            first_queries: self.queries(from),
+            queries: self.queries(self.latencies.len()),
+            first_ns: before,
+            later_ns: after,
         })
     }
 
     /// One change point that parts two levels, the later one slower. More of them, or levels that change
     /// by a third of the step between them from their first third to their last, are a drift, which has a
     /// test of its own: of a slope that is cut in two they change by two thirds.
-    fn slowed_down(&self, found: &SteadyState) -> Option<Warning> {
+    fn slowed_down(&self, found: &SteadyState) -> Option<Doubt> {
         let [before, after] = found.segments.as_slice() else { return None };
         let (fast, slow) = self.medians(after.range.start)?;
         let is_level = |segment: &Segment| {
@@ -94,22 +88,18 @@ impl Shape<'_> {
         if fast >= slow || !is_level(before) || !is_level(after) {
             return None;
         }
-        Some(Warning {
-            kind: WarningKind::SlowedDown,
-            evidence: format!(
-                "From query {} of {} on, a query took {} instead of {} ({:+.1} %).",
-                after.range.start as u64 * self.stride,
-                self.latencies.len() as u64 * self.stride,
-                time(slow),
-                time(fast),
-                100.0 * (slow - fast) / fast
-            ),
+        Some(Doubt::SlowedDown {
+            fast_from_query: 0,
+            slow_from_query: self.queries(after.range.start),
+            queries: self.queries(self.latencies.len()),
+            from_ns: fast,
+            to_ns: slow,
         })
     }
 
     /// That the series is of the class `slow-down`, as the metric `stability` has it, which calls 1 % a
     /// change. Where neither a step nor a drift was told, the word would stand without its figures.
-    pub(crate) fn slow_down(self) -> Option<Warning> {
+    pub(crate) fn slow_down(self) -> Option<Doubt> {
         let found = steady_state(self.latencies, STEADY_STATE_TOLERANCE).ok()?;
         if found.class != SteadyClass::SlowDown {
             return None;
@@ -118,17 +108,12 @@ impl Shape<'_> {
         let least =
             |segment: &&Segment| segment.level < last.level * (1.0 - STEADY_STATE_TOLERANCE);
         let fast = before.iter().filter(least).max_by_key(|segment| segment.range.len())?;
-        Some(Warning {
-            kind: WarningKind::SlowedDown,
-            evidence: format!(
-                "From query {} of {} on, a query took {} on average, and {} from query {} on ({:+.1} %).",
-                fast.range.start as u64 * self.stride,
-                self.latencies.len() as u64 * self.stride,
-                time(fast.level),
-                time(last.level),
-                last.range.start as u64 * self.stride,
-                100.0 * (last.level - fast.level) / fast.level
-            ),
+        Some(Doubt::SlowedDown {
+            fast_from_query: self.queries(fast.range.start),
+            slow_from_query: self.queries(last.range.start),
+            queries: self.queries(self.latencies.len()),
+            from_ns: fast.level,
+            to_ns: last.level,
         })
     }
 
@@ -140,7 +125,7 @@ impl Shape<'_> {
     /// One mode has no such gap, whatever its tail: half of a normal distribution is several times as wide
     /// as the gap to the other half, and where density falls, the slow group is wide and begins where the
     /// fast one ends. A clock with coarse steps makes gaps of its own, so that three of its steps must fit.
-    fn bimodal(&self) -> Option<Warning> {
+    fn bimodal(&self) -> Option<Doubt> {
         const LEAST: usize = 180;
         const LEAST_PART: usize = 6;
 
@@ -158,16 +143,16 @@ impl Shape<'_> {
         let apart = 2 * gap > 3 * fast_width.max(slow_width)
             && gap > 3 * self.resolution_ns
             && slow_typical as f64 > 1.1 * fast_typical as f64;
-        apart.then(|| Warning {
-            kind: WarningKind::Bimodal,
-            evidence: format!(
-                "{:.0} % of the queries took {} and {:.0} % took {}, and few took a time in between.",
-                100.0 * fast.len() as f64 / count as f64,
-                time(fast_typical as f64),
-                100.0 * slow.len() as f64 / count as f64,
-                time(slow_typical as f64)
-            ),
+        apart.then(|| Doubt::Bimodal {
+            fast_ratio: fast.len() as f64 / count as f64,
+            fast_ns: fast_typical,
+            slow_ns: slow_typical,
         })
+    }
+
+    /// Queries, of which so many latencies were kept.
+    fn queries(&self, kept: usize) -> u64 {
+        kept as u64 * self.stride
     }
 }
 
@@ -210,8 +195,7 @@ mod tests {
     fn said(latencies: &[u64]) -> Vec<String> {
         let in_a_row = Row::of(latencies);
         let shape = Shape { latencies, stride: 1, in_a_row, resolution_ns: 20 };
-        let shown = |warning: &Warning| format!("{}: {}", warning.kind, warning.evidence);
-        shape.warnings().iter().map(shown).collect()
+        shape.doubts().iter().map(|doubt| format!("{}: {doubt}", doubt.kind())).collect()
     }
 
     /// Numbers from 0 to 1.
@@ -231,24 +215,24 @@ mod tests {
         let when = |condition: bool, factor: f64| if condition { factor } else { 1.0 };
         insta::assert_debug_snapshot!(said(&series(|index| when(index < 200, 1.5))), @r#"
     [
-        "warming-up: The first 200 of 1000 measured queries took 1.52 ms and the others 1.01 ms: a longer warm-up leaves them out.",
+        "warming-up: the first 200 of 1000 measured queries took 1.52 ms, the others 1.01 ms; use a longer warm-up",
     ]
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index >= 500, 1.5))), @r#"
     [
-        "slowed-down: From query 500 of 1000 on, a query took 1.52 ms instead of 1.01 ms (+50.1 %).",
+        "slowed-down: latency rose 50 % (1.01 → 1.52 ms) at query 500 of 1000",
     ]
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index % 20 == 3, 10.0))), @r#"
     [
-        "stalls: One query in 20 took 10.13 ms instead of 1.02 ms, which is 31.0 % of all the time.",
+        "stalls: 1 query in 20 took 10.1 ms instead of 1.02 ms, 31 % of all the time",
     ]
     "#);
         let mut unit = units(2);
         let slow: Vec<bool> = (0..1000).map(|_| unit() < 0.3).collect();
         insta::assert_debug_snapshot!(said(&series(|index| when(slow[index], 2.0))), @r#"
     [
-        "bimodal: 71 % of the queries took 1.02 ms and 29 % took 2.03 ms, and few took a time in between.",
+        "bimodal: 71 % of the queries took 1.02 ms, 29 % took 2.03 ms, and few a time between",
     ]
     "#);
     }
@@ -301,8 +285,9 @@ mod tests {
             in_a_row: Row::of(&latencies[..100]),
             resolution_ns: 20,
         };
-        let evidence = &shape.warnings()[0].evidence;
-        assert!(evidence.starts_with("From query 2000 of 4000 on"), "{evidence}");
+        let doubt = &shape.doubts()[0];
+        let Doubt::SlowedDown { slow_from_query, queries, .. } = doubt else { panic!("{doubt:?}") };
+        assert_eq!((*slow_from_query, *queries), (2000, 4000));
     }
 
     proptest! {

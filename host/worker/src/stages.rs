@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
-use host_record::{Gap, GapKind, InsideRun, StageTimes};
+use host_record::{Gap, Impossible, InsideRun, StageTimes};
 use plugin_api::client::{Error, Model, Session, TensorData};
 
 use crate::backend::tensors;
@@ -122,14 +122,9 @@ fn inside_run(model: &Model, session: &Session, batch: &[TensorData]) -> Result<
     let stages = [times.copy_in_ns, times.compute_ns, times.copy_out_ns];
     let sum: u128 = stages.iter().map(|stage| u128::from(*stage)).sum();
     if sum > elapsed.as_nanos() {
-        return Err(Gap {
-            kind: GapKind::Impossible,
-            reason: format!(
-                "the backend said that the stages of a run took {sum} ns, and the whole run took {} \
-                 ns",
-                elapsed.as_nanos()
-            ),
-        });
+        let saturated = |nanoseconds: u128| u64::try_from(nanoseconds).unwrap_or(u64::MAX);
+        let (stages_ns, run_ns) = (saturated(sum), saturated(elapsed.as_nanos()));
+        return Err(Impossible::StageTimes { stages_ns, run_ns }.into());
     }
     Ok(stages)
 }

@@ -1,11 +1,14 @@
 //! What goes on around the measured part: energy, and what the kernel counts.
 
 use host_measure::{Clock, SystemClock};
-use host_record::{Conditions, DomainEnergy, Energy, Gap, GapKind, MemoryUse, Scheduling, Warning};
+use host_record::{
+    Conditions, DomainEnergy, Energy, Gap, Impossible, MemoryUse, NotMeasured, Scheduling, Warning,
+};
 use plugin_api::client::{Backend, Error};
 
 use crate::disturbance::{self, Counters};
 use crate::energy::Rapl;
+use crate::failure;
 use crate::files::Files;
 use crate::platform::{self, Activity};
 
@@ -89,13 +92,17 @@ impl<'a> Surroundings<'a> {
 
 /// The gap where a backend does not offer an extension.
 pub(crate) fn not_offered(extension: &str) -> Gap {
-    let reason = format!("the backend does not offer the extension `{extension}`");
-    Gap { kind: GapKind::NotMeasured, reason }
+    NotMeasured::NotOffered { extension: extension.to_owned() }.into()
 }
 
 /// The gap where a backend's extension says that it cannot.
 pub(crate) fn refused(error: &Error) -> Gap {
-    Gap { kind: GapKind::NotMeasured, reason: format!("the backend said: {error}") }
+    NotMeasured::Refused {
+        call: error.call.to_owned(),
+        code: failure::code(error.code),
+        backend_message: error.message.clone(),
+    }
+    .into()
 }
 
 /// When the device's counter was read, and what it said in microjoules.
@@ -110,13 +117,9 @@ fn device_domain(
     (start_ns, before): (u64, u64),
     (end_ns, after): (u64, u64),
 ) -> Result<DomainEnergy, Gap> {
-    let taken = after.checked_sub(before).ok_or_else(|| Gap {
-        kind: GapKind::Impossible,
-        reason: format!(
-            "the backend's energy counter went back, from {before} µJ to {after} µJ, which it must \
-             not"
-        ),
-    })?;
+    let taken = after
+        .checked_sub(before)
+        .ok_or(Impossible::EnergyWentBack { from_microjoules: before, to_microjoules: after })?;
     Ok(DomainEnergy {
         domain: device.into(),
         joules: taken as f64 / 1e6,
@@ -128,14 +131,8 @@ fn device_memory(backend: &Backend, device: &str) -> Result<u64, Gap> {
     let name = plugin_api::abi::DEVICE_MEMORY;
     let memory = backend.device_memory(device).ok_or_else(|| not_offered(name))?;
     let memory = memory.map_err(|error| refused(&error))?;
-    memory.peak_bytes.ok_or_else(|| Gap {
-        kind: GapKind::NotMeasured,
-        reason: format!(
-            "the backend tells what it holds on the device, {} B after measuring, and not the most \
-             that it held",
-            memory.used_bytes
-        ),
-    })
+    let gap = NotMeasured::NoDevicePeak { used_bytes: memory.used_bytes };
+    memory.peak_bytes.ok_or(gap.into())
 }
 
 #[cfg(test)]
@@ -147,10 +144,7 @@ mod tests {
         let energy = device_domain("gpu:0", (5_000_000_000, 7), (7_500_000_000, 2_000_007));
         let expected = DomainEnergy { domain: "gpu:0".into(), joules: 2.0, seconds: 2.5 };
         assert_eq!(energy, Ok(expected));
-        let gap = device_domain("gpu:0", (0, 7), (1, 6)).expect_err("it went back");
-        assert_eq!(
-            gap.reason,
-            "the backend's energy counter went back, from 7 µJ to 6 µJ, which it must not"
-        );
+        let gap = Impossible::EnergyWentBack { from_microjoules: 7, to_microjoules: 6 };
+        assert_eq!(device_domain("gpu:0", (0, 7), (1, 6)), Err(gap.into()));
     }
 }

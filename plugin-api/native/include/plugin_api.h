@@ -148,6 +148,8 @@ enum {
     TARE_ERROR_OUT_OF_MEMORY = 6,    /* On the host or on the device. */
     TARE_ERROR_DEVICE = 7,           /* The device or its driver failed. */
     TARE_ERROR_VERSION = 8,          /* A struct is smaller than in ABI 1.0. */
+    TARE_ERROR_RUNTIME_MISSING = 9,  /* The vendor's runtime, or a part of it, is missing, cannot be loaded
+                                      * or is too old. The host says how to install it. Since 1.1. */
     TARE_ERROR_CANCELLED = 10        /* The host asked for an end, by "tare/cancel/1". Since 1.1. */
 };
 

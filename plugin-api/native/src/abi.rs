@@ -81,6 +81,8 @@ pub mod error_code {
     pub const DEVICE: i32 = 7;
     /// A struct is smaller than the first version of it.
     pub const VERSION: i32 = 8;
+    /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
+    pub const RUNTIME_MISSING: i32 = 9;
     /// The host asked for an end before the call was done.
     pub const CANCELLED: i32 = 10;
 }

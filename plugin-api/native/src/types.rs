@@ -187,6 +187,8 @@ codes! {
     Device = DEVICE "device",
     /// A struct is smaller than in ABI 1.0.
     Version = VERSION "version",
+    /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
+    RuntimeMissing = RUNTIME_MISSING "runtime-missing",
     /// The host asked for an end before the call was done.
     Cancelled = CANCELLED "cancelled",
 }

@@ -82,7 +82,7 @@ fn place_with(id: &str, more: &str) -> Place {
 }
 
 /// Options with which the backend `fault` needs its runtime, and reports that it has none.
-const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "not-found", fault-message = "libdemo.so is nowhere; `host runtimes install fault` installs it" }"#;
+const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "runtime-missing", fault-message = "libdemo.so is nowhere; `host runtimes install fault` installs it" }"#;
 
 /// A place whose backend `fault` takes a runtime that only those options need.
 fn optional() -> Place {

@@ -109,7 +109,7 @@ fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
         let index = Cell::Integer(i64::try_from(item.index()).unwrap_or(i64::MAX));
         let mut row = vec![index, Cell::Text(item.id().into())];
         row.extend(Axis::ALL.iter().map(|axis| Cell::from(axis.of(item.key()))));
-        row.push(item.gap().map_or(Cell::Null, |gap| Cell::Text(gap.reason.clone())));
+        row.push(item.gap().map_or(Cell::Null, |gap| Cell::Text(gap.to_string())));
         row
     };
     Table { columns: columns.into_iter().map(Into::into).collect(), rows: items.map(row).collect() }

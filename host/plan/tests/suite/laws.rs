@@ -166,7 +166,8 @@ fn facts() -> Facts {
         lacks: None,
     };
     let all = [Precision::Fp32, Precision::Fp16];
-    let missing = Gap { kind: GapKind::PluginMissing, reason: "not there".to_owned() };
+    let missing =
+        Gap::PluginMissing { plugin: "p".to_owned(), registry_message: "not there".to_owned() };
     let model = || ModelFacts::All(ModelFile { path: PathBuf::new(), sha256: String::new() });
     Facts {
         models: MODELS.map(|id| (id.to_owned(), model())).into(),
@@ -311,7 +312,7 @@ proptest! {
                 ("b0", "d0" | "d1", _) | ("b1", "d0", _) => Some(GapKind::PrecisionUnsupported),
                 _ => Some(GapKind::DeviceMissing),
             };
-            prop_assert_eq!(item.gap().map(|gap| gap.kind), kind, "{}", key);
+            prop_assert_eq!(item.gap().map(Gap::kind), kind, "{}", key);
         }
 
         let again: Vec<_> = Plan::new(&experiment, facts()).unwrap().items().collect();

@@ -2,7 +2,7 @@
 
 use host_manifest::{PerPrecision, parse};
 use host_plan::{BackendFacts, Count, Facts, ModelFacts, ModelFile, Plan, PlanError, PlannedCase};
-use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision};
+use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision, RuntimeState};
 use insta::assert_snapshot;
 
 fn device(id: &str, precisions: &[Precision]) -> DeviceInfo {
@@ -68,15 +68,17 @@ fn plan(matrix: &str, facts: Facts) -> Result<Plan, PlanError> {
 
 fn show(plan: &Plan) -> String {
     let line = |item: PlannedCase| {
-        let gap = item.gap().map(|gap| format!(" [{}: {}]", gap.kind, gap.reason));
+        let gap = item.gap().map(|gap| format!(" [{}: {gap}]", gap.kind()));
         format!("{} {}{}", item.index(), item.key(), gap.unwrap_or_default())
     };
     plan.items().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn laptop() -> Facts {
-    let missing =
-        Gap { kind: GapKind::PluginMissing, reason: "no plugin `cuda` is installed".to_owned() };
+    let missing = Gap::PluginMissing {
+        plugin: "cuda".to_owned(),
+        registry_message: "no plugin `cuda` is installed".to_owned(),
+    };
     facts([
         ("cpu", ready("cpu", &[device("cpu:0", &[Precision::Fp32])])),
         ("cuda", BackendFacts::Missing(missing)),
@@ -135,12 +137,12 @@ fn a_mode_that_a_backend_lacks_is_a_gap() {
     let gaps: Vec<_> = plan
         .items()
         .filter_map(|item| item.gap().cloned())
-        .filter(|gap| gap.kind != GapKind::DeviceMissing)
+        .filter(|gap| gap.kind() != GapKind::DeviceMissing)
         .collect();
     assert_eq!((plan.count().cases, gaps.len()), (3, 1));
-    assert_eq!(gaps[0].kind, GapKind::Unsupported);
+    assert_eq!(gaps[0].kind(), GapKind::Unsupported);
     assert_snapshot!(
-        gaps[0].reason,
+        gaps[0],
         @"the backend `cuda` has no mode training; it has inference"
     );
 }
@@ -151,11 +153,16 @@ fn a_precision_that_a_missing_runtime_may_offer_is_a_gap_of_the_runtime() {
     let Some(BackendFacts::Ready { lacks, .. }) = facts.backends.get_mut("cpu") else {
         panic!("the backend is ready")
     };
-    let reason = "runtime `demo` 1.0 is not installed".to_owned();
-    *lacks = Some(Gap { kind: GapKind::RuntimeMissing, reason });
+    *lacks = Some(Gap::RuntimeMissing {
+        plugin: "demo".to_owned(),
+        runtime: "demo".to_owned(),
+        version: "1.0".to_owned(),
+        state: RuntimeState::Missing,
+        reason: "is not installed".to_owned(),
+    });
     let matrix = "precision = [\"fp32\", \"fp16\"]\nmodel = \"a\"\nbackend = \"cpu\"";
     let plan = plan(matrix, facts).unwrap();
-    let gaps: Vec<_> = plan.items().map(|item| item.gap().map(|gap| gap.kind)).collect();
+    let gaps: Vec<_> = plan.items().map(|item| item.gap().map(Gap::kind)).collect();
     assert_eq!(gaps, [None, Some(GapKind::RuntimeMissing)], "what it offers without is a case");
 }
 
@@ -405,7 +412,7 @@ matrix = { precision = ["fp32", "fp16", "bf16"] }
         .items()
         .map(|item| match item {
             PlannedCase::Case(case) => case.model_path.display().to_string(),
-            PlannedCase::Gap { gap, .. } => format!("{}: {}", gap.kind, gap.reason),
+            PlannedCase::Gap { gap, .. } => format!("{}: {gap}", gap.kind()),
         })
         .collect();
     assert_eq!(

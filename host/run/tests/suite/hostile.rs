@@ -10,8 +10,8 @@ use crate::common::{self, Memory, case, failure, run};
 use host_plan::PlannedCase;
 use host_record::protocol::{Message, PROTOCOL_VERSION, write_message};
 use host_record::{
-    CaseRecord, CaseSpec, Failure, Gap, GapKind, Outcome, OutputBlock, Phase, Recorder,
-    SampleBlock, SamplePhase, SampleTimes,
+    CaseRecord, CaseSpec, ErrorCode, Failure, Gap, Outcome, OutputBlock, Phase, Recorder,
+    SampleBlock, SamplePhase, SampleTimes, Unsupported,
 };
 use host_run::{Interrupt, Observer, RunError, RunSummary, Runner, Silent};
 use tempfile::TempDir;
@@ -293,23 +293,25 @@ fn a_worker_that_takes_too_much_memory_is_ended() {
 
 #[test]
 fn what_a_backend_cannot_do_is_a_gap() {
-    let failure = |code: &str| {
+    let failure = |code: ErrorCode| {
         Message::Failed(Failure::Backend {
             phase: Phase::Prepare,
-            code: code.into(),
+            call: "prepare".into(),
+            code,
             message: "no int8 here".into(),
             details: String::new(),
         })
     };
-    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure("unsupported")]);
+    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure(ErrorCode::Unsupported)]);
     let (summary, memory) = run(&runner(), vec![script.case()]);
     assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
-    let reason = "the backend said in phase prepare: no int8 here".to_owned();
-    assert_eq!(
-        memory.records[0].outcome,
-        Outcome::Gap { gap: Gap { kind: GapKind::Unsupported, reason } }
-    );
-    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure("device")]);
+    let cause = Unsupported::Backend {
+        phase: Phase::Prepare,
+        call: "prepare".into(),
+        backend_message: "no int8 here".into(),
+    };
+    assert_eq!(memory.records[0].outcome, Outcome::Gap { gap: Gap::Unsupported(cause) });
+    let script = Script::new("cat \"$folder/frames\"", &[hello(), failure(ErrorCode::Device)]);
     assert_eq!(run(&runner(), vec![script.case()]).0.failed, 1);
 }
 
@@ -317,7 +319,12 @@ fn what_a_backend_cannot_do_is_a_gap() {
 fn gaps_are_recorded_and_cases_after_a_failure_still_run() {
     let broken = Script::new("exit 1", &[]);
     let good = Script::new("cat \"$folder/frames\"", &[hello(), report()]);
-    let gap = Gap { kind: GapKind::DeviceMissing, reason: "no GPU".into() };
+    let gap = Gap::DeviceMissing {
+        backend: "b".into(),
+        device: None,
+        seen: Vec::new(),
+        backend_message: Some("no GPU".into()),
+    };
     let key = broken.case().key;
     let items = [
         PlannedCase::Case(Box::new(broken.case())),

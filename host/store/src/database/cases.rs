@@ -11,7 +11,9 @@ use std::fmt::Write as _;
 
 use duckdb::types::{TimeUnit, ToSql, Value};
 use duckdb::{Appender, Connection};
-use host_record::{Axis, CaseRecord, CellKind, Coordinate, QUANTITIES, Quantity, Source, Verdict};
+use host_record::{
+    Axis, CaseRecord, CellKind, Coordinate, Outcome, QUANTITIES, Quantity, Source, Verdict,
+};
 
 pub(crate) const TABLE: &str = "benchmark_cases";
 
@@ -74,6 +76,11 @@ const SECOND: &[Own] = &[
     own("outcome", "VARCHAR", |row| text(Some(row.record.outcome.name()))),
     own("reason_kind", "VARCHAR", |row| text(row.record.reason().map(|(kind, _)| kind))),
     own("reason", "VARCHAR", |row| text(row.record.reason().map(|(_, reason)| reason))),
+    own("reason_data", "VARCHAR", |row| match &row.record.outcome {
+        Outcome::Finished(_) => Value::Null,
+        Outcome::Failed { failure } => json(Some(failure)),
+        Outcome::Gap { gap } => json(Some(gap)),
+    }),
     own("plugin_id", "VARCHAR", |row| text(row.record.spec.as_ref().map(|spec| &*spec.plugin.id))),
     own("plugin_version", "VARCHAR", |row| {
         text(row.record.spec.as_ref().map(|spec| &*spec.plugin.version))

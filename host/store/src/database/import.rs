@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use duckdb::types::Value;
 use duckdb::{Appender, Connection, params};
-use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, RuntimeIdentity, WarningKind};
+use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, RuntimeIdentity, Warning};
 
 use super::cases::{self, CaseRow, timestamp};
 use crate::error::StoreError;
@@ -52,6 +52,7 @@ const RESULT: &[&str] = &[
     "interval_high",
     "gap_kind",
     "gap_reason",
+    "gap_data",
     "attributes",
     "plugin_id",
     "plugin_version",
@@ -59,7 +60,7 @@ const RESULT: &[&str] = &[
     "options",
 ];
 
-const WARNING: &[&str] = &["run_id", "case_id", "kind", "evidence"];
+const WARNING: &[&str] = &["run_id", "case_id", "process", "kind", "data"];
 
 const PLUGIN: &[&str] = &["run_id", "role", "plugin_id", "plugin_version", "plugin_sha256"];
 
@@ -130,9 +131,7 @@ pub(crate) fn import(
             cases::append(&mut rows, &row).map_err(failed())?;
             if let Outcome::Finished(report) = &record.outcome {
                 for warning in &report.warnings {
-                    let kind = warning.kind.name();
-                    warnings
-                        .append_row(params![run_id, record.case_id, kind, warning.evidence])
+                    append_warning(&mut warnings, run_id, &record.case_id, warning)
                         .map_err(failed())?;
                 }
             }
@@ -143,13 +142,7 @@ pub(crate) fn import(
             }
         }
         for lost in lost {
-            warnings
-                .append_row(params![
-                    run_id,
-                    lost.case_id,
-                    WarningKind::FileLost.name(),
-                    lost.to_string()
-                ])
+            append_warning(&mut warnings, run_id, &lost.case_id, &lost.warning())
                 .map_err(failed())?;
         }
         rows.flush().map_err(failed())?;
@@ -253,6 +246,16 @@ fn planned_gaps(folder: &RunFolder) -> Result<HashMap<String, u64>, StoreError> 
     Ok(gaps)
 }
 
+fn append_warning(
+    warnings: &mut Appender<'_>,
+    run_id: &str,
+    case_id: &str,
+    warning: &Warning,
+) -> duckdb::Result<()> {
+    let (kind, data) = (warning.kind().name(), json_text(warning));
+    warnings.append_row(params![run_id, case_id, warning.process, kind, data])
+}
+
 fn import_results(
     mut rows: Appender<'_>,
     run_id: &str,
@@ -274,8 +277,9 @@ fn import_results(
                 value.direction.name(),
                 value.interval.map(|(low, _)| low),
                 value.interval.map(|(_, high)| high),
-                gap.map(|gap| gap.kind.name()),
-                gap.map(|gap| &gap.reason),
+                gap.map(|gap| gap.kind().name()),
+                gap.map(ToString::to_string),
+                gap.map(json_text),
                 json_text(&value.attributes),
                 plugin.id,
                 plugin.version,
@@ -298,6 +302,7 @@ fn import_results(
                 None::<f64>,
                 "plugin-failed",
                 error,
+                none,
                 "{}",
                 plugin.id,
                 plugin.version,

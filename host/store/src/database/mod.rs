@@ -16,7 +16,9 @@ mod schema;
 pub use cases::reference;
 pub(crate) use cases::view as cases_view;
 pub use connection::Answer;
-pub(crate) use connection::{confine, in_memory, path_literal, pattern_literal, table, user_query};
+pub(crate) use connection::{
+    confine, in_memory, names_table, parse, path_literal, pattern_literal, table, user_query,
+};
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, complete, migrate};
 

@@ -33,6 +33,7 @@ CREATE TABLE benchmark_cases (
     outcome               VARCHAR NOT NULL,
     reason_kind           VARCHAR,
     reason                VARCHAR,
+    reason_data           VARCHAR,
     plugin_id             VARCHAR,
     plugin_version        VARCHAR,
     plugin_sha256         VARCHAR,
@@ -76,6 +77,7 @@ CREATE TABLE benchmark_results (
     interval_high  DOUBLE,
     gap_kind       VARCHAR,
     gap_reason     VARCHAR,
+    gap_data       VARCHAR,
     attributes     VARCHAR,
     plugin_id      VARCHAR NOT NULL,
     plugin_version VARCHAR NOT NULL,
@@ -86,8 +88,9 @@ CREATE TABLE benchmark_results (
 CREATE TABLE benchmark_warnings (
     run_id   VARCHAR NOT NULL,
     case_id  VARCHAR NOT NULL,
+    process  UINTEGER NOT NULL,
     kind     VARCHAR NOT NULL,
-    evidence VARCHAR NOT NULL
+    data     VARCHAR NOT NULL
 );
 
 CREATE TABLE hardware_info (

@@ -16,6 +16,6 @@ pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(St
     names
         .iter()
         .map(AsRef::as_ref)
-        .filter_map(|name| Some((format!("missing.{name}"), reason(name)?.reason)))
+        .filter_map(|name| Some((format!("missing.{name}"), reason(name)?.to_string())))
         .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use host_record::{CaseKey, column};
+use host_record::{CaseKey, Doubt, FileLoss, Warning, column};
 
 use super::layout::Layout;
 
@@ -138,6 +138,20 @@ impl Loss {
 }
 
 impl LostFile {
+    /// Returns the loss as a warning about its case.
+    pub(crate) fn warning(&self) -> Warning {
+        let loss = match &self.loss {
+            Loss::Missing => FileLoss::Missing,
+            Loss::WrongLength { found, recorded } => {
+                FileLoss::WrongLength { found_bytes: *found, recorded_bytes: *recorded }
+            }
+            Loss::Unreadable { detail } => FileLoss::Unreadable { reader_message: detail.clone() },
+            Loss::Refused { detail } => FileLoss::Refused { system_message: detail.clone() },
+        };
+        let (file, path) = (self.file.name().into(), self.path.display().to_string());
+        Doubt::FileLost { file, path, loss }.into()
+    }
+
     pub(crate) const HINT: &str = "restore the file from a copy; where the run is unfinished, \
                                    `host run --resume` measures the case again";
 }

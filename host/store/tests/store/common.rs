@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
-    DomainEnergy, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse,
-    MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
-    ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario,
-    SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
+    DomainEnergy, Doubt, Energy, Environment, Gap, InputSource, MeasureSettings, MemoryUse,
+    MetricValue, Mode, NotMeasured, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
+    Processor, ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes,
+    Scenario, SlowedBy, StageTimes, Timings, WarmUp, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
@@ -114,7 +114,7 @@ pub(crate) fn report() -> WorkerReport {
             loop_ns: 31.25,
             ..ClockFacts::default()
         },
-        warnings: vec![Warning { kind: WarningKind::Drift, evidence: "It drifted by 3 %.".into() }],
+        warnings: vec![Doubt::Drift { from_ns: 1e6, to_ns: 1.03e6, scatter_ns: 2e3 }.into()],
         used: BTreeMap::from([("engine".into(), "rten".into())]),
         conditions: conditions(),
         profile: vec![operator("conv", 0, 70), operator("softmax", 70, 10)],
@@ -144,7 +144,8 @@ fn operator(name: &str, start_ns: u64, duration_ns: u64) -> ProfiledOperator {
 pub(crate) fn conditions() -> Conditions {
     let domain =
         |domain: &str, joules| DomainEnergy { domain: domain.into(), joules, seconds: 2.0 };
-    let nothing = Gap { kind: GapKind::NotMeasured, reason: "the backend tells no stages".into() };
+    let extension = "tare/stage-times/1".into();
+    let nothing = NotMeasured::NotOffered { extension }.into();
     Conditions {
         energy: Some(Energy {
             processor: Ok(vec![domain("package-0", 30.0), domain("package-0/dram", 3.0)]),
@@ -195,7 +196,12 @@ pub(crate) fn gap_record(index: u64) -> CaseRecord {
 }
 
 pub(crate) fn gap() -> Gap {
-    Gap { kind: GapKind::PrecisionUnsupported, reason: "The device has no int8.".into() }
+    Gap::PrecisionUnsupported {
+        backend: "cpu".into(),
+        device: "cpu:0".into(),
+        precision: Precision::Int8,
+        offered: vec![Precision::Fp32],
+    }
 }
 
 /// Consecutive queries with latencies that differ and can be told from the case and their place.

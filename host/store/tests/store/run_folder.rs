@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 use host_record::{
-    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Marks, Outcome,
+    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, Marks, NotMeasured, Outcome,
     OutputBlock, OutputValues, Phase, QUANTITIES, Quantity, Recorder, SampleBlock, SamplePhase,
     SampleTimes, ScheduledTimes, column,
 };
@@ -201,9 +201,8 @@ fn a_column_that_is_missing_says_why() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let writer = RunFolder::create(results.path(), new_run()).expect("a run");
     let mut report = report();
-    let reason = "only root may read the counters";
-    let gap = Gap { kind: GapKind::NotMeasured, reason: reason.into() };
-    let device = Err(gap.clone());
+    let gap: Gap = NotMeasured::NoEnergyCounters { folder: "/sys/class/powercap".into() }.into();
+    let (reason, device) = (gap.to_string(), Err(gap.clone()));
     report.conditions.energy = Some(Energy { processor: Err(gap), device });
     let record = record(&spec(0), Outcome::Finished(Box::new(report)));
     let asked = ["package-energy", "baseline-memory"];

@@ -1,11 +1,11 @@
 //! The load of a case: what one query is, when queries are issued, when there are enough, and
 //! whether the result is valid.
 
+mod breaches;
 mod driver;
 mod query;
 mod search;
 mod verdict;
-mod words;
 
 use std::time::Duration;
 

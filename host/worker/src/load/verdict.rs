@@ -1,12 +1,15 @@
 //! Whether the result of a case is valid: by rules such as MLPerf's, or by the user's own limit.
 
-use host_measure::{Evidence, Reason, Rules, Summary};
-use host_record::{EarlyStopping, RateSearch, Requirement, Scenario, Verdict};
+use host_measure::{Evidence, Rules, Summary};
+use host_record::{
+    Breach, EarlyStopping, InvalidReason, RateSearch, Requirement, RuleDifference, Scenario,
+    Verdict,
+};
 use host_statistics::{Quantile, median, order_statistics, over_limit_allowed, queries_needed};
 
+use super::breaches::not_found;
 use super::driver::Sink;
 use super::query::Load;
-use super::words::{no_rules, not_by_the_rules, reason, unfinished};
 use crate::percentile::{USUAL_PERCENTILE, limited_percentile, quantile};
 
 impl Load<'_> {
@@ -25,28 +28,31 @@ impl Load<'_> {
     }
 
     /// What of the case is not as the rules have it.
-    fn against_rules(&self, rules: &Rules) -> Vec<String> {
+    fn against_rules(&self, rules: &Rules) -> Vec<RuleDifference> {
         let (key, settings) = (&self.case.key, &self.case.measure);
         let mut against = Vec::new();
         let single = matches!(key.scenario, Scenario::SingleStream | Scenario::Server);
         if single && key.batch != 1 {
-            against.push(format!("a query of {} has one sample, not {}", key.scenario, key.batch));
+            let samples = u64::from(key.batch);
+            against.push(RuleDifference::Samples { samples, ruled_samples: 1 });
         }
-        let usual = Scenario::MULTI_STREAM_SAMPLES;
-        if key.scenario == Scenario::MultiStream && self.items_per_query != usual {
-            let samples = self.items_per_query;
-            against.push(format!("a query of multi-stream has {usual} samples, not {samples}"));
+        let ruled_samples = Scenario::MULTI_STREAM_SAMPLES;
+        let samples = self.items_per_query;
+        if key.scenario == Scenario::MultiStream && samples != ruled_samples {
+            against.push(RuleDifference::Samples { samples, ruled_samples });
         }
         if key.scenario == Scenario::Server && settings.latency_limit.is_none() {
-            against.push("the latency of server has a limit, and none is set".to_owned());
+            against.push(RuleDifference::NoLatencyLimit);
         }
         let stated = settings.latency_limit.and_then(|limit| limit.percentile);
         if let (Some(stated), Requirement::Percentile { percentile, .. }) =
             (stated, rules.requirement)
             && quantile(stated.get()) != quantile(percentile)
         {
-            let ruled = quantile(percentile);
-            against.push(format!("the percentile of {} is {ruled}", key.scenario));
+            against.push(RuleDifference::Percentile {
+                percentile: stated.get(),
+                ruled_percentile: percentile,
+            });
         }
         against
     }
@@ -60,16 +66,21 @@ impl Load<'_> {
     ) -> Verdict {
         let settings = &self.case.measure;
         let percentile = self.percentile();
-        let mut reasons = Vec::new();
+        let scenario = self.case.key.scenario;
+        let mut breaches = Vec::new();
         let limited = settings.latency_limit.is_some();
         let rules = match (settings.rules, self.rules()) {
             (Some(ruled), Some(rules)) => {
-                let against = self.against_rules(&rules);
-                reasons.extend(against.iter().map(|what| not_by_the_rules(ruled, what)));
+                let against = self.against_rules(&rules).into_iter();
+                breaches.extend(against.map(|difference| Breach::AgainstRules {
+                    rules: ruled,
+                    scenario,
+                    difference,
+                }));
                 rules
             }
             (ruled, _) => {
-                reasons.extend(ruled.map(|ruled| no_rules(ruled, self.case.key.scenario)));
+                breaches.extend(ruled.map(|rules| Breach::NoRules { rules, scenario }));
                 // A limit of the user's own is judged by the percentile itself.
                 let requirement = if limited {
                     let percentile = percentile.probability();
@@ -99,11 +110,12 @@ impl Load<'_> {
             };
             early(summary, sink, percentile, confidence, limited)
         });
-        let holds = |found: &&Reason| {
-            !matches!(found, Reason::TooSlow { .. }) || grows(sink.latencies.kept())
+        let holds = |breach: &Breach| {
+            !matches!(breach, Breach::TooSlow { .. }) || grows(sink.latencies.kept())
         };
-        reasons.extend(judgement.reasons.iter().filter(holds).map(reason));
-        reasons.extend(search.and_then(|search| unfinished(search, settings.maximum_duration_ns)));
+        breaches.extend(judgement.breaches.into_iter().filter(holds));
+        breaches.extend(search.and_then(|search| not_found(search, settings.maximum_duration_ns)));
+        let reasons = breaches.into_iter().map(InvalidReason::from).collect();
         Verdict { rules: settings.rules, reasons, early_stopping }
     }
 }

@@ -1,7 +1,9 @@
 //! Collects outputs for metrics, takes everything down and writes the report.
 
 use host_record::protocol::Message;
-use host_record::{InvalidReason, OutputBlock, Phase, Warning, WarningKind, WorkerReport};
+use host_record::{
+    Doubt, InvalidReason, OutputBlock, OutputObstacle, Phase, Warning, WorkerReport,
+};
 use plugin_api::client::{Call, Session};
 
 use super::context::Context;
@@ -25,22 +27,17 @@ pub(super) fn collect(
         match outputs(context, &mut subject, &session, count)? {
             // Of all examples, and not only of those that were read before.
             Ok(found) => not_numbers.iter_mut().take(1).for_each(|first| *first = found.clone()),
-            Err(reason) => {
-                let evidence = format!("Outputs were not collected: {reason}.");
-                warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
-            }
+            Err(obstacle) => warnings.push(Doubt::OutputsNotCollected { obstacle }.into()),
         }
     }
     for output in &not_numbers {
         match output.judge() {
-            Ok(doubt) => warnings.extend(doubt),
-            Err(reason) => verdict.reasons.push(reason),
+            Ok(doubt) => warnings.extend(doubt.map(Warning::from)),
+            Err(breach) => verdict.reasons.push(breach.into()),
         }
     }
-    let invalid = |reason: &InvalidReason| {
-        let evidence = reason.evidence.clone();
-        Warning { kind: WarningKind::Invalid, evidence }
-    };
+    let invalid =
+        |reason: &InvalidReason| Warning::from(Doubt::Invalid { breach: reason.breach.clone() });
     warnings.splice(0..0, verdict.reasons.iter().map(invalid));
 
     context.connection.enter(Phase::Unload)?;
@@ -76,20 +73,22 @@ struct Collected<'a> {
     name: &'a str,
     width: Option<u64>,
     /// Why no more of it is collected.
-    ended: Option<String>,
+    ended: Option<OutputObstacle>,
 }
 
 impl Collected<'_> {
     /// Whether a block goes with those before it.
-    fn takes(&mut self, block: &OutputBlock) -> Result<(), String> {
+    fn takes(&mut self, block: &OutputBlock) -> Result<(), OutputObstacle> {
         let expected = *self.width.get_or_insert(block.width);
         if block.width == expected {
             return Ok(());
         }
-        Err(format!(
-            "the output `{}` has {} values for example {}, and {expected} for those before it",
-            block.name, block.width, block.first_example
-        ))
+        Err(OutputObstacle::WidthChanged {
+            output: block.name.clone(),
+            example: block.first_example,
+            values: block.width,
+            before: expected,
+        })
     }
 }
 
@@ -100,7 +99,7 @@ fn outputs(
     subject: &mut Subject,
     session: &Session,
     count: u64,
-) -> Result<Result<NotNumbers, String>, Stop> {
+) -> Result<Result<NotNumbers, OutputObstacle>, Stop> {
     let backend = failure::backend(Phase::Outputs);
     let batch = u64::from(context.case.key.batch);
     let Subject { model, examples, .. } = subject;
@@ -110,7 +109,7 @@ fn outputs(
         .iter()
         .map(|info| Collected { name: &info.name, width: None, ended: None })
         .collect();
-    let Some(first) = all.first() else { return Ok(Err("the model has no output".into())) };
+    let Some(first) = all.first() else { return Ok(Err(OutputObstacle::NoOutput)) };
     let mut not_numbers = NotNumbers { name: first.name.into(), found: 0, of: 0 };
     let mut call: Option<Call> = None;
     for index in 0..examples.batches() {
@@ -135,13 +134,14 @@ fn outputs(
                 not_numbers = not_numbers.and(&NotNumbers::of(output.name, data));
             }
             let blocks = outputs::blocks(output.name, &answer, batch, first, count - first);
-            for block in blocks.unwrap_or_else(|reason| {
-                output.ended = Some(reason);
+            for block in blocks.unwrap_or_else(|obstacle| {
+                output.ended = Some(obstacle);
                 Vec::new()
             }) {
                 let bytes = block.width.saturating_mul(4).saturating_mul(count);
                 if position > 0 && bytes > LARGEST_OTHER {
-                    output.ended = Some(format!("it has {bytes} bytes"));
+                    let name = output.name.to_owned();
+                    output.ended = Some(OutputObstacle::TooLarge { output: name, bytes });
                 } else {
                     output.ended = output.takes(&block).err();
                 }

@@ -1,9 +1,9 @@
 //! Examines a measurement: what is doubtful about it, where its time went, and where its operators ran.
 
 use host_record::{
-    AllocatorUse, ClockFacts, Conditions, DeviceSample, Gap, GapKind, Pace, Phase, Placement,
-    PlacementRule, ProfiledOperator, RateSearch, Timings, Verdict, WarmUpFacts, Warning,
-    WarningKind,
+    AllocatorUse, ClockFacts, Conditions, DeviceSample, Doubt, Gap, GapKind, InvalidReason, Pace,
+    Phase, Placement, PlacementRule, ProfiledOperator, RateSearch, Timings, Verdict, WarmUpFacts,
+    Warning,
 };
 use host_statistics::median;
 use plugin_api::client::{Session, TensorData};
@@ -86,16 +86,16 @@ pub(super) fn examine(
     };
     let mut warnings = evidence.warnings();
     let mut verdict = figures.verdict;
-    if let Some(warning) = early::warning(&runs, typical_ns) {
-        warnings.push(warning);
-        verdict.reasons.push(early::reason());
+    if let Some((doubt, breach)) = early::doubt(&runs, typical_ns) {
+        warnings.push(doubt.into());
+        verdict.reasons.push(breach.into());
     }
     let quota = Files::this().processor_quota();
     let demand = Demand::of(case, &subject.used, &opened.scheduling, quota, others);
-    warnings.extend(demand.and_then(|demand| demand.warning()));
+    warnings.extend(demand.and_then(|demand| demand.doubt()).map(Warning::from));
     warnings.extend(disturbances);
-    let (device_samples, doubt) = device_states(figures.device, &mut conditions);
-    warnings.extend(doubt);
+    let (device_samples, doubts) = device_states(figures.device, &mut conditions);
+    warnings.extend(doubts);
     let clock = clock::facts(&opened.calibration, &Files::this());
     warnings.extend(clock::slow(&clock));
 
@@ -145,20 +145,18 @@ fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
 fn device_states(
     seen: Option<Result<device_state::Seen, Gap>>,
     conditions: &mut Conditions,
-) -> (Vec<DeviceSample>, Option<Warning>) {
+) -> (Vec<DeviceSample>, Vec<Warning>) {
     match seen {
         Some(Ok((states, samples))) => {
-            let doubt = device_state::warning(&states);
+            let doubts = device_state::warnings(&states).collect();
             conditions.device_state = Some(Ok(states));
-            (samples, doubt)
+            (samples, doubts)
         }
         Some(Err(gap)) => {
-            let evidence =
-                format!("The device was to be looked at meanwhile, and was not: {}.", gap.reason);
-            conditions.device_state = Some(Err(gap));
-            (Vec::new(), Some(Warning { kind: WarningKind::NotAsAsked, evidence }))
+            conditions.device_state = Some(Err(gap.clone()));
+            (Vec::new(), vec![Doubt::DeviceNotSampled { gap }.into()])
         }
-        None => (Vec::new(), None),
+        None => (Vec::new(), Vec::new()),
     }
 }
 
@@ -173,7 +171,8 @@ fn time_parts(
     let Findings { conditions, warnings, verdict } = findings;
     conditions.stages = Some(stages::stages(context.clock, &subject.model, session, batch));
     let pairs = device_time::pairs(context.clock, &subject.model, session, batch);
-    verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
+    let unsynchronised = pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs));
+    verdict.reasons.extend(unsynchronised.map(InvalidReason::from));
     conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
     warnings.extend(impossible(conditions));
 }
@@ -189,11 +188,8 @@ fn impossible(conditions: &Conditions) -> Vec<Warning> {
     ];
     gaps.into_iter()
         .flatten()
-        .filter(|gap| gap.kind == GapKind::Impossible)
-        .map(|gap| {
-            let evidence = format!("What cannot be was refused: {}.", gap.reason);
-            Warning { kind: WarningKind::Impossible, evidence }
-        })
+        .filter(|gap| gap.kind() == GapKind::Impossible)
+        .map(|gap| Doubt::Impossible { gap: gap.clone() }.into())
         .collect()
 }
 
@@ -224,7 +220,8 @@ fn profile(
     };
     let wanted = profile::wanted(subject.used.get("provider"));
     let placement = Placement::of(wanted, &operators);
-    findings.warnings.extend(profile::judge(case.placement, &placement)?);
+    let doubt = profile::judge(case.placement, &placement)?;
+    findings.warnings.extend(doubt.map(Warning::from));
     findings.conditions.placement = Some(Ok(placement));
     Ok(operators)
 }

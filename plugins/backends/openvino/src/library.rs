@@ -25,7 +25,7 @@ pub(crate) fn load() -> Result<String, Error> {
     let path = match std::env::var_os(RUNTIME) {
         Some(runtime) => find_in(Path::new(&runtime))?,
         None => library::find().ok_or_else(|| {
-            not_found(format!(
+            missing(format!(
                 "OpenVINO was not found: {RUNTIME} is not set, and {} is not where the system \
                  keeps libraries",
                 usual_name()
@@ -35,12 +35,12 @@ pub(crate) fn load() -> Result<String, Error> {
     // It is closed when the bindings have it open.
     let _checked = open(&path)?;
     library::load_from(&path)
-        .map_err(|reason| not_found(format!("OpenVINO cannot be loaded: {reason}")))?;
+        .map_err(|reason| missing(format!("OpenVINO cannot be loaded: {reason}")))?;
     let version =
-        native::version().map_err(|failure| not_found(format!("{}: {failure}", path.display())))?;
+        native::version().map_err(|failure| missing(format!("{}: {failure}", path.display())))?;
     if !is_recent(&version) {
         let (year, release) = FIRST;
-        return Err(not_found(format!(
+        return Err(missing(format!(
             "{} is OpenVINO {version}; this plugin needs {year}.{release} or later",
             path.display()
         )));
@@ -53,22 +53,22 @@ pub(crate) fn load() -> Result<String, Error> {
 fn open(path: &Path) -> Result<libloading::Library, Error> {
     // SAFETY: this is the library that the bindings open next.
     let library = unsafe { libloading::Library::new(path) }
-        .map_err(|error| not_found(format!("OpenVINO cannot be loaded: {error}")))?;
+        .map_err(|error| missing(format!("OpenVINO cannot be loaded: {error}")))?;
     // SAFETY: it is only looked for.
     let found = unsafe { library.get::<*const ()>(FUNCTION) }.is_ok();
     if found {
         return Ok(library);
     }
     let (path, function) = (path.display(), String::from_utf8_lossy(FUNCTION));
-    Err(not_found(format!(
+    Err(missing(format!(
         "{path} is not OpenVINO's C library, {}: it has no function `{function}`",
         usual_name()
     )))
 }
 
-fn not_found(what: String) -> Error {
+fn missing(what: String) -> Error {
     let message = format!("{what}; `host runtimes install openvino` installs it");
-    Error::new(ErrorCode::NotFound, message)
+    Error::new(ErrorCode::RuntimeMissing, message)
 }
 
 fn usual_name() -> String {
@@ -83,7 +83,7 @@ fn find_in(runtime: &Path) -> Result<PathBuf, Error> {
     let inner = runtime.join("lib");
     let folder = if inner.is_dir() { &inner } else { runtime };
     newest_in(folder).ok_or_else(|| {
-        not_found(format!(
+        missing(format!(
             "{RUNTIME} is {}, and there is no {} or {}.VERSION in {}",
             runtime.display(),
             usual_name(),
@@ -168,7 +168,7 @@ mod tests {
     fn a_folder_without_the_library_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = find_in(folder.path()).expect_err("nothing is there");
-        assert_eq!(error.code, ErrorCode::NotFound);
+        assert_eq!(error.code, ErrorCode::RuntimeMissing);
         let path = folder.path().display();
         assert_eq!(
             error.message,
@@ -184,14 +184,14 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn another_library_is_refused_by_its_path() {
         let error = open(Path::new("libc.so.6")).expect_err("it is none of OpenVINO's");
-        assert_eq!(error.code, ErrorCode::NotFound);
+        assert_eq!(error.code, ErrorCode::RuntimeMissing);
         assert_eq!(
             error.message,
             "libc.so.6 is not OpenVINO's C library, libopenvino_c.so: it has no function \
              `ov_get_openvino_version`; `host runtimes install openvino` installs it"
         );
         let error = open(Path::new("/nowhere/libopenvino_c.so")).expect_err("nothing is there");
-        assert_eq!(error.code, ErrorCode::NotFound);
+        assert_eq!(error.code, ErrorCode::RuntimeMissing);
         assert!(error.message.starts_with("OpenVINO cannot be loaded: "), "{error}");
     }
 

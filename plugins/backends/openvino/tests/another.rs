@@ -14,7 +14,7 @@ fn another_library_is_an_answer() {
     // SAFETY: this is the backend's own entry point, opened once.
     let backend = unsafe { Backend::open(backend_openvino::tare_backend_v1) }.expect("a backend");
     let error = backend.devices().expect_err("it is none of OpenVINO's");
-    assert_eq!(error.code, ErrorCode::NotFound);
+    assert_eq!(error.code, ErrorCode::RuntimeMissing);
     let message =
         format!("{other} is not OpenVINO's C library, libopenvino_c.so: it has no function");
     assert!(error.message.starts_with(&message), "{error}");

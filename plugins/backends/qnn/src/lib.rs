@@ -147,7 +147,7 @@ fn find(name: &str) -> Result<PathBuf> {
         let message = format!(
             "{file} was not found beside ONNX Runtime; `host runtimes install qnn` installs it"
         );
-        Error::new(ErrorCode::NotFound, message)
+        Error::new(ErrorCode::RuntimeMissing, message)
     })
 }
 

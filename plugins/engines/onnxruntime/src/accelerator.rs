@@ -134,7 +134,7 @@ impl GpuRuntime {
     ///
     /// # Errors
     ///
-    /// Not found, with what was searched; or the runtime's error about the device.
+    /// A missing runtime, with what was searched; or the runtime's error about the device.
     pub fn open(names: RuntimeNames, folder: Option<PathBuf>, device: i32) -> Result<Self> {
         let library = Self::library(names, folder)?;
         let functions = Functions::of(&library, names.prefix)?;
@@ -171,7 +171,7 @@ impl GpuRuntime {
             }
         }
         let message = format!("the runtime was not found: {}", failures.join("; "));
-        Err(Error::new(ErrorCode::NotFound, message))
+        Err(Error::new(ErrorCode::RuntimeMissing, message))
     }
 
     /// Returns the queue on which ONNX Runtime must compute.
@@ -215,7 +215,7 @@ impl Functions {
             let found = unsafe { library.get::<T>(name.as_bytes()) };
             found.map(|symbol| *symbol).map_err(|error| {
                 let why = loader_says(&error);
-                Error::new(ErrorCode::NotFound, format!("the runtime has no `{name}`: {why}"))
+                Error::new(ErrorCode::RuntimeMissing, format!("the runtime has no `{name}`: {why}"))
             })
         }
         Ok(Self {

@@ -93,7 +93,7 @@ fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
         _ if message.contains("Failed to load library")
             || message.contains("cannot open shared") =>
         {
-            ErrorCode::NotFound
+            ErrorCode::RuntimeMissing
         }
         _ if message.contains("Error creating execution provider") => ErrorCode::Device,
         (_, Doing::Loading) => ErrorCode::InvalidModel,
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(of(qnn), ErrorCode::OutOfMemory);
         assert_eq!(of("Frob(-1) is not a registered function/op"), ErrorCode::Unsupported);
         let library = "Failed to load library libonnxruntime_providers_cuda.so with error: …";
-        assert_eq!(of(library), ErrorCode::NotFound);
+        assert_eq!(of(library), ErrorCode::RuntimeMissing);
         assert_eq!(of("Type Error: Type parameter (T) is bound twice"), ErrorCode::InvalidModel);
         let unset = "transformer_memcpy.cc:253 … Provider type for MaxPool node with name 'pool' is not set.";
         assert_eq!(

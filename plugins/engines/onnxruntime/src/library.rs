@@ -44,7 +44,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// Not found, with what was searched and the command that installs it; or a device error if
+    /// A missing runtime, with what was searched and the command that installs it; or a device error if
     /// the library exists but cannot be used.
     pub fn get(plugin: &str) -> Result<&'static Self> {
         static LOADED: OnceLock<Library> = OnceLock::new();
@@ -205,7 +205,7 @@ pub fn loader_says(error: &libloading::Error) -> String {
 fn missing(what: &str, plugin: &str) -> Error {
     let message =
         format!("ONNX Runtime was not found: {what}; `host runtimes install {plugin}` installs it");
-    Error::new(ErrorCode::NotFound, message)
+    Error::new(ErrorCode::RuntimeMissing, message)
 }
 
 /// Returns the library's file: the path itself, or the newest in its folder `lib`, or in itself.
@@ -267,7 +267,7 @@ mod tests {
     fn a_runtime_without_the_library_is_named_with_what_installs_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = open(Some(folder.path().into()), "cuda").expect_err("an empty folder");
-        assert_eq!(error.code, ErrorCode::NotFound);
+        assert_eq!(error.code, ErrorCode::RuntimeMissing);
         let path = folder.path().display().to_string();
         assert!(error.message.contains(&path), "{error}");
         assert!(error.message.ends_with("; `host runtimes install cuda` installs it"), "{error}");

@@ -195,7 +195,7 @@ impl Source {
                 return Error { code: ErrorCode::Device, message, ..error };
             }
             let mut message = format!("{}: {}", self.path.display(), error.message);
-            if error.message.contains("cannot open shared object file") {
+            if error.code == ErrorCode::RuntimeMissing {
                 let plugin = self.library.plugin();
                 message += &format!("; `host runtimes install {plugin}` installs it");
             }

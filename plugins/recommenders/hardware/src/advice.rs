@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_guest::{Error, Recommendation};
 use report_common::{
-    Axis, AxisRole, Case, Configuration, Labels, Outcome, Run, Scenario, configurations,
-    humanise_metric,
+    Axis, AxisRole, Case, Configuration, Labels, Outcome, Run, Scenario, Warning, WarningKind,
+    configurations, humanise_metric,
 };
 
 use crate::judge::{Candidate, Reading, Verdict, differ, front, rated_in};
@@ -681,21 +681,21 @@ fn doubtful(candidate: &Candidate<'_>) -> Option<String> {
     let mut seen = BTreeSet::new();
     let cases = candidate.readings().into_iter().map(|reading| reading.case);
     // Each process of a case may warn of the same: the first says what, and the others are counted.
-    let mut found: Vec<(&str, &str, &str, usize)> = Vec::new();
+    let mut found: Vec<(WarningKind, &str, &Warning, usize)> = Vec::new();
     for case in cases.filter(|case| seen.insert(&case.id)) {
         for warning in &case.warnings {
-            let (kind, scenario) = (warning.kind.name(), case.key.scenario.name());
+            let (kind, scenario) = (warning.kind(), case.key.scenario.name());
             match found.iter_mut().find(|(of, at, ..)| (*of, *at) == (kind, scenario)) {
                 Some((.., further)) => *further += 1,
-                None => found.push((kind, scenario, warning.evidence.trim_end_matches('.'), 0)),
+                None => found.push((kind, scenario, warning, 0)),
             }
         }
     }
     let warnings: Vec<_> = found
         .into_iter()
-        .map(|(kind, scenario, evidence, further)| match further {
-            0 => format!("{kind} in {scenario} ({evidence})"),
-            _ => format!("{kind} in {scenario} ({evidence}; and {further} more)"),
+        .map(|(kind, scenario, warning, further)| match further {
+            0 => format!("{kind} in {scenario} ({warning})"),
+            _ => format!("{kind} in {scenario} ({warning}; and {further} more)"),
         })
         .collect();
     let text = join(&warnings);

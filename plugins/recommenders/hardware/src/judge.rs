@@ -46,7 +46,7 @@ impl<'a> Reading<'a> {
         let value = *result
             .value
             .as_ref()
-            .map_err(|gap| format!("{} is a gap: {}", metric_name(metric), gap.reason))?;
+            .map_err(|gap| format!("{} is a gap: {gap}", metric_name(metric)))?;
         let mut others =
             configuration.cases.iter().filter(|other| other.key.scenario != case.key.scenario);
         let elsewhere = others.find_map(|other| Some((*other, other.value(metric)?)));
@@ -280,7 +280,7 @@ impl<'a> Candidate<'a> {
         let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
         let mut warnings = compared.flat_map(|reading| &reading.case.warnings);
         warnings
-            .any(|warning| [WarningKind::Drift, WarningKind::MachineBusy].contains(&warning.kind))
+            .any(|warning| matches!(warning.kind(), WarningKind::Drift | WarningKind::MachineBusy))
     }
 
     /// Every reading, each metric once.

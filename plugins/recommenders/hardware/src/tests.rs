@@ -3,7 +3,7 @@
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
 use report_common::Scenario;
-use report_common::host_record::{InvalidKind, InvalidReason, Phase, Precision, Verdict};
+use report_common::host_record::{Breach, Phase, Precision, Verdict};
 use report_common::made_up::{self, COMPARISON, QUICKSTART, SINGLE, Shape, Tables};
 
 use crate::{Hardware, LimitOption, Options, Quantity};
@@ -215,7 +215,7 @@ fn a_real_loss_of_accuracy_is_said() {
     # resnet-50: gpu · fp32 · batch 64 and gpu · int8 · batch 16 tie for the highest throughput with p99 latency at most 50 ms, of the 13 that could be compared, which is not certain
     gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 to 2.41 ms), throughput 52 103/s single-stream, 49 498/s offline, peak memory 49.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
-    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (the median of the last fifth is 6.1 % above that of the first fifth). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
+    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries, which scatter by 5.87 µs). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
     [5eed000000000016 5eed000000000017 5eed00000000001c 5eed00000000001d 5eed000000000014]
     # resnet-50: the Pareto front has 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
@@ -262,8 +262,8 @@ fn what_is_invalid_is_not_recommended() {
     let valid = |tables: &mut made_up::Tables, case_index: u64, scenario: Scenario| {
         made_up::change_case(tables, case_index, |record| record.key.scenario = scenario);
         made_up::change_report(tables, case_index, |report| {
-            let reason = InvalidReason { kind: InvalidKind::OverLimit, evidence: String::new() };
-            let reasons = vec![reason];
+            let breach = Breach::OverLimit { over_queries: 9, queries: 10, allowed_queries: 1 };
+            let reasons = vec![breach.into()];
             report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None });
         });
     };

@@ -21,8 +21,8 @@ mod words;
 pub use configuration::{Configuration, configurations};
 pub use host_record;
 pub use host_record::{
-    Axis, AxisRole, CaseKey, Coordinate, Direction, Gap, Group, MetricValue, Outcome, QUANTITIES,
-    Quantity, Scenario, Warning, WarningKind,
+    Axis, AxisRole, CaseKey, Coordinate, Direction, Doubt, Gap, Group, MetricValue, Outcome,
+    QUANTITIES, Quantity, Scenario, Warning, WarningKind,
 };
 pub use label::{Labels, case_label};
 pub use number::{

@@ -9,11 +9,11 @@ plugin: the feature `made-up` is asked for by tests and examples only.
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Failure, Gap,
-    GapKind, InputSource, InsideRun, Lateness, MeasureSettings, Outcome, OutputParity, Pace,
-    Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate,
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Doubt, Failure,
+    Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome, OutputParity,
+    Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate,
     RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp,
-    WorkerReport,
+    Warning, WorkerReport,
 };
 use plugin_guest::{Cell, Recommendation, Table};
 
@@ -87,7 +87,8 @@ pub fn crash(tables: &mut Tables, case_index: u64, phase: Phase) {
 pub fn give_reason(tables: &mut Tables, reason: &str) {
     change(tables, |record| {
         if let Outcome::Gap { gap } = &mut record.outcome {
-            reason.clone_into(&mut gap.reason);
+            let (plugin, registry_message) = (record.key.backend.clone(), reason.to_owned());
+            *gap = Gap::PluginMissing { plugin, registry_message };
         }
     });
 }
@@ -243,9 +244,11 @@ impl<'a> Maker<'a> {
                 },
             },
             (true, Precision::Int8, 1) => Outcome::Gap {
-                gap: Gap {
-                    kind: GapKind::PrecisionUnsupported,
-                    reason: "gpu:0 computes in fp32 and fp16, not in int8".to_owned(),
+                gap: Gap::PrecisionUnsupported {
+                    backend: key.backend.clone(),
+                    device: key.device.clone(),
+                    precision: key.precision,
+                    offered: vec![Precision::Fp32, Precision::Fp16],
                 },
             },
             _ => Outcome::Finished(Box::new(report(median, model_cost, memory))),
@@ -280,16 +283,24 @@ impl<'a> Maker<'a> {
         self.histogram(&id, &quantiles, queries);
         self.results(key, &id, &quantiles, queries, per_query, memory);
         if self.shape.troubled && key.batch == 16 && !offline {
-            self.warnings.push(vec![
-                text(&id),
-                text("drift"),
-                text("the median of the last fifth is 6.1 % above that of the first fifth"),
-            ]);
+            self.warn(
+                &id,
+                Doubt::Drift { from_ns: median, to_ns: 1.061 * median, scatter_ns: 0.02 * median },
+            );
         }
         if self.shape.troubled && queries < 368.0 && !offline {
-            let evidence = format!("{queries} queries, where a stated p99 needs 368");
-            self.warnings.push(vec![text(&id), text("few-samples"), text(&evidence)]);
+            let queries = queries as u64;
+            self.warn(
+                &id,
+                Doubt::LimitUndecided { percentile: 0.99, queries, needed_queries: 368 },
+            );
         }
+    }
+
+    fn warn(&mut self, id: &str, doubt: Doubt) {
+        let (kind, warning) = (doubt.kind(), Warning::from(doubt));
+        let data = serde_json::to_string(&warning).expect("a warning is JSON");
+        self.warnings.push(vec![text(id), Cell::Integer(0), text(kind.name()), text(&data)]);
     }
 
     fn quantiles(&mut self, id: &str, median: f64, queries: f64) -> Vec<(f64, f64)> {
@@ -397,6 +408,7 @@ impl<'a> Maker<'a> {
             text("{}"),
             text(metric.split('.').next().unwrap_or_default()),
             text("0.1.0"),
+            value.err().map(metric_gap).into(),
         ]);
     }
 
@@ -462,11 +474,11 @@ impl<'a> Maker<'a> {
                 "results".to_owned(),
                 table(
                     "case_id metric value unit direction interval_low interval_high gap_kind \
-                     gap_reason attributes plugin_id plugin_version",
+                     gap_reason attributes plugin_id plugin_version gap_data",
                     self.results,
                 ),
             ),
-            ("warnings".to_owned(), table("case_id kind evidence", self.warnings)),
+            ("warnings".to_owned(), table("case_id process kind data", self.warnings)),
             (
                 "hardware".to_owned(),
                 table(
@@ -553,10 +565,7 @@ fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
         copy_in_ns: median * 0.02,
         compute_ns: median,
         copy_out_ns: median * 0.01,
-        inside_run: Err::<InsideRun, _>(Gap {
-            kind: GapKind::NotMeasured,
-            reason: "no such extension".to_owned(),
-        }),
+        inside_run: Err::<InsideRun, _>(not_offered()),
     };
     WorkerReport {
         timings: Timings {
@@ -602,6 +611,16 @@ fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
         },
         ..WorkerReport::default()
     }
+}
+
+fn not_offered() -> Gap {
+    NotMeasured::NotOffered { extension: "tare/profile/1".to_owned() }.into()
+}
+
+/// A gap that a metric states for this reason, as JSON.
+fn metric_gap(reason: &str) -> String {
+    let gap: Gap = NotMeasured::Metric { metric_message: reason.to_owned() }.into();
+    serde_json::to_string(&gap).unwrap_or_default()
 }
 
 /// Makes an open loop of a case, given by its place in the plan, whose rate two processes searched.
@@ -689,6 +708,7 @@ pub fn count_devices(tables: &mut Tables) {
                 text("{}"),
                 text(metric.split('.').next().unwrap_or_default()),
                 text("0.1.0"),
+                value.is_none().then(|| metric_gap("the backend does not count it")).into(),
             ]);
         }
     }
@@ -756,6 +776,7 @@ pub fn set_value(
         row[6] = interval.map(|(_, high)| high).into();
         row[7] = value.is_none().then_some("not-measured").into();
         row[8] = value.is_none().then_some("made up to be missing").into();
+        row[12] = value.is_none().then(|| metric_gap("made up to be missing")).into();
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, GapKind, Group, MeasureSettings,
-    MetricValue, QUANTITIES, Quantity, RateSearch, Recommendation, WarmUp, Warning, WorkerReport,
+    CaseKey, CaseRecord, CaseSpec, Conditions, Direction, Gap, Group, MeasureSettings, MetricValue,
+    QUANTITIES, Quantity, RateSearch, Recommendation, WarmUp, Warning, WorkerReport,
 };
 use plugin_guest::{Error, Row, View, Views};
 
@@ -389,10 +389,8 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     }
     for row in View::read(views, "warnings")?.rows() {
         if let Some(case) = by_id.get_mut(row.text("case_id")?) {
-            case.warnings.push(Warning {
-                kind: row.text("kind")?.parse()?,
-                evidence: row.text("evidence")?.to_owned(),
-            });
+            let warning = serde_json::from_str(row.text("data")?);
+            case.warnings.push(warning.map_err(|error| format!("view `warnings`: {error}"))?);
         }
     }
     for row in View::read(views, "latency_quantiles")?.rows() {
@@ -438,13 +436,15 @@ fn result(row: &Row<'_>) -> Result<MetricValue, Error> {
     let high = row.optional_real("interval_high")?;
     let value = match row.optional_real("value")? {
         Some(value) if value.is_finite() => Ok(value),
-        Some(value) => Err(Gap {
-            kind: GapKind::Impossible,
-            reason: format!("the metric gave {value}, which cannot be"),
-        }),
-        None => Err(Gap {
-            kind: row.text("gap_kind")?.parse()?,
-            reason: row.text("gap_reason")?.to_owned(),
+        Some(value) => {
+            let plugin_message = format!("the metric gave {value}, which cannot be");
+            Err(Gap::PluginFailed { plugin_message })
+        }
+        None => Err(match row.optional_text("gap_data")? {
+            Some(data) => serde_json::from_str(data)
+                .map_err(|error| format!("view `results`: {error}: {data}"))?,
+            // A metric that failed as a whole left no gap of its own.
+            None => Gap::PluginFailed { plugin_message: row.text("gap_reason")?.to_owned() },
         }),
     };
     let direction = row.optional_text("direction")?;

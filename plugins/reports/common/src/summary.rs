@@ -16,7 +16,7 @@ pub struct SummaryColumn {
 
 /// A cell of the summary.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SummaryCell<'a> {
+pub enum SummaryCell {
     /// A value, and the interval around it where there is one.
     Value {
         /// The value with its unit.
@@ -25,7 +25,7 @@ pub enum SummaryCell<'a> {
         interval: Option<String>,
     },
     /// Why there is no value.
-    Gap(&'a str),
+    Gap(String),
     /// The metric says nothing about this case, which did not finish or was not asked about.
     Nothing,
 }
@@ -50,7 +50,7 @@ pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
 impl SummaryColumn {
     /// The cell for a case.
     #[must_use]
-    pub fn cell<'a>(&self, case: &'a Case) -> SummaryCell<'a> {
+    pub fn cell(&self, case: &Case) -> SummaryCell {
         let Some(result) = case.result(&self.metric).filter(|_| case.is_finished()) else {
             return SummaryCell::Nothing;
         };
@@ -65,7 +65,7 @@ impl SummaryColumn {
                     }),
                 },
             },
-            Err(gap) => SummaryCell::Gap(&gap.reason),
+            Err(gap) => SummaryCell::Gap(gap.to_string()),
         }
     }
 }

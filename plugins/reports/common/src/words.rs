@@ -105,7 +105,7 @@ pub fn parity_figures(output: &OutputParity) -> [String; 4] {
 
 #[cfg(test)]
 mod tests {
-    use host_record::{Gap, GapKind, ProviderShare, SlowedBy, SlowedShare};
+    use host_record::{Gap, NotMeasured, ProviderShare, SlowedBy, SlowedShare};
 
     use super::*;
 
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn gaps_and_old_records_say_nothing() {
         assert_eq!(conditions(&Conditions::default()), []);
-        let gap = Gap { kind: GapKind::NotMeasured, reason: "x".to_owned() };
+        let gap: Gap = NotMeasured::ThreadPanicked.into();
         let gaps = Conditions { placement: Some(Err(gap)), ..Conditions::default() };
         assert_eq!(conditions(&gaps), []);
     }

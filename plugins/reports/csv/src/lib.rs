@@ -116,8 +116,8 @@ fn load(case: &Case) -> Vec<String> {
 /// A metric's value, or why there is none.
 fn value(result: Option<&MetricValue>, kind: Option<&str>, reason: Option<&str>) -> [String; 8] {
     let gap = result.and_then(|result| result.value.as_ref().err());
-    let kind = kind.or_else(|| gap.map(|gap| gap.kind.name()));
-    let reason = reason.or_else(|| gap.map(|gap| gap.reason.as_str()));
+    let kind = kind.or_else(|| gap.map(|gap| gap.kind().name()));
+    let reason = reason.map(str::to_owned).or_else(|| gap.map(ToString::to_string));
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let interval = result.and_then(|result| result.interval);
     [
@@ -128,7 +128,7 @@ fn value(result: Option<&MetricValue>, kind: Option<&str>, reason: Option<&str>)
         number(interval.map(|(low, _)| low)),
         number(interval.map(|(_, high)| high)),
         kind.map(text).unwrap_or_default(),
-        reason.map(text).unwrap_or_default(),
+        reason.map(|reason| text(&reason)).unwrap_or_default(),
     ]
 }
 

@@ -6,8 +6,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::host_record::Taken;
 use report_common::{
     Advice, Axis, AxisRole, Case, Configuration, Group, Labels, Outcome, PARITY_HEADINGS,
-    QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, class, configurations, excerpt,
-    humanise, humanise_interval, humanise_metric, parity_figures, summary_columns,
+    QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class, configurations,
+    excerpt, humanise, humanise_interval, humanise_metric, parity_figures, summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -283,13 +283,13 @@ fn result_row(
                             (value)
                             @if let Some(interval) = interval { span.interval { (interval) } }
                         }
-                        SummaryCell::Gap(reason) => span.missing title=(excerpt(reason, IN_ROW)) { "gap" },
+                        SummaryCell::Gap(reason) => span.missing title=(excerpt(&reason, IN_ROW)) { "gap" },
                         SummaryCell::Nothing => span.missing { "—" },
                     } }
                 }
                 td {
-                    @for kind in case.warnings.iter().map(|it| it.kind).collect::<BTreeSet<_>>() {
-                        a.tag href="#warnings" { (kind) } " "
+                    @for kind in case.warnings.iter().map(Warning::kind).collect::<BTreeSet<_>>() {
+                        a.tag href="#warnings" { (kind.name()) } " "
                     }
                 }
             }
@@ -319,7 +319,7 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
             Outcome::Finished(_) => {
                 let gaps = columns.iter().filter_map(|column| match column.cell(case) {
                     SummaryCell::Gap(reason) => {
-                        Some(format!("{}: {}", column.heading, excerpt(reason, REASON)))
+                        Some(format!("{}: {}", column.heading, excerpt(&reason, REASON)))
                     }
                     _ => None,
                 });
@@ -593,13 +593,13 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
         div.scroll tabindex="0" role="group" aria-label="Table of warnings" {
             table.wide {
                 thead { tr {
-                    th scope="col" { "case" } th scope="col" { "warning" } th scope="col" { "evidence" }
+                    th scope="col" { "case" } th scope="col" { "warning" } th scope="col" { "figures" }
                 } }
                 tbody { @for case in warned { @for warning in &case.warnings {
                     tr {
                         th scope="row" { (link(case, labels)) }
-                        td { span.tag { (warning.kind) } }
-                        td { (warning.evidence) }
+                        td { span.tag { (warning.kind().name()) } }
+                        td { (warning.to_string()) }
                     }
                 } } }
             }
@@ -715,7 +715,8 @@ fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     };
     let columns: Vec<_> = QUANTITIES.iter().filter(is_told).collect();
     let gap = |case: &Case| {
-        let mut reasons = columns.iter().map(|quantity| Some(found(case, quantity)?.err()?.reason));
+        let mut reasons =
+            columns.iter().map(|quantity| Some(found(case, quantity)?.err()?.to_string()));
         let first = reasons.next()??;
         reasons.all(|reason| reason.as_ref() == Some(&first)).then_some(first)
     };
@@ -748,7 +749,7 @@ fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
     html! {
         @match found {
             Some(Ok(value)) => td.number { (report_common::quantity(quantity, value)) },
-            Some(Err(gap)) => td.number { span.missing title=(excerpt(&gap.reason, IN_ROW)) { "gap" } },
+            Some(Err(gap)) => td.number { span.missing title=(excerpt(&gap.to_string(), IN_ROW)) { "gap" } },
             None => td.number { "—" },
         }
     }
@@ -851,7 +852,7 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                                     }
                                 }
                                 Err(gap) => td.missing colspan="2" {
-                                    (gap.kind) ": " (excerpt(&gap.reason, IN_ROW))
+                                    (gap.kind()) ": " (excerpt(&gap.to_string(), IN_ROW))
                                 },
                             }
                             td.quiet { (result.direction.name()) }

@@ -123,9 +123,9 @@ fn what_is_missing_has_its_reason_and_no_number() {
         &rest[..rest.find("</tr>").expect("its end")]
     };
     assert!(row(30).contains("<b>Failed</b> (out-of-memory): out of memory in phase prepare"));
-    assert!(
-        row(24).contains("<b>Not possible</b> (precision-unsupported): gpu:0 computes in fp32")
-    );
+    assert!(row(24).contains(
+        "<b>Not possible</b> (precision-unsupported): the backend `gpu` does not compute in int8"
+    ));
     for id in [24, 30] {
         assert!(!row(id).contains("/s</td>") && !row(id).contains("MiB</td>"));
     }

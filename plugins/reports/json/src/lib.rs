@@ -140,7 +140,7 @@ pub struct CaseEntry<'a> {
     /// Values of metrics.
     pub results: Vec<ResultEntry<'a>>,
     /// What is doubtful.
-    pub warnings: &'a [Warning],
+    pub warnings: Vec<WarningEntry<'a>>,
     /// Pairs of a quantile, 0 to 1, and its latency in nanoseconds.
     pub latency_quantiles: &'a [(f64, i64)],
     /// Histogram of the latencies.
@@ -173,8 +173,21 @@ pub struct ResultEntry<'a> {
     pub interval: Option<(f64, f64)>,
     /// Why there is no value.
     pub gap: Option<&'a Gap>,
+    /// The same in words.
+    pub gap_text: Option<String>,
     /// How the value is defined, and whatever else the metric says.
     pub attributes: &'a BTreeMap<String, String>,
+}
+
+/// A warning.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WarningEntry<'a> {
+    /// Its kind and its figures.
+    #[serde(flatten)]
+    pub warning: &'a Warning,
+    /// The figures in words.
+    pub text: String,
 }
 
 /// A bin of a histogram.
@@ -271,7 +284,11 @@ fn case(case: &Case) -> CaseEntry<'_> {
         conditions: case.conditions(),
         used: report.map(|report| &report.used),
         results: case.results.iter().map(result).collect(),
-        warnings: &case.warnings,
+        warnings: case
+            .warnings
+            .iter()
+            .map(|warning| WarningEntry { warning, text: warning.to_string() })
+            .collect(),
         latency_quantiles: &case.quantiles,
         latency_histogram: case
             .histogram
@@ -289,6 +306,7 @@ fn result(result: &MetricValue) -> ResultEntry<'_> {
         direction: result.direction,
         interval: result.interval,
         gap: result.value.as_ref().err(),
+        gap_text: result.value.as_ref().err().map(ToString::to_string),
         attributes: &result.attributes,
     }
 }
@@ -640,7 +658,10 @@ mod tests {
         let results = cases.iter().filter_map(|case| case["results"].as_array()).flatten();
         let gaps: Vec<_> = results.filter(|result| result["value"].is_null()).collect();
         assert!(!gaps.is_empty());
-        assert!(gaps.iter().all(|result| result["gap"]["reason"].is_string()));
+        assert!(
+            gaps.iter()
+                .all(|result| result["gap"]["kind"].is_string() && result["gap-text"].is_string())
+        );
         assert_eq!(document["machine"]["processor.turbo"], Value::Null);
     }
 

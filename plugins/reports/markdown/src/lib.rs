@@ -151,8 +151,7 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
 }
 
 fn kinds(case: &Case) -> String {
-    let mut kinds: Vec<_> =
-        case.warnings.iter().map(|warning| escape(warning.kind.name())).collect();
+    let mut kinds: Vec<_> = case.warnings.iter().map(|warning| warning.kind().name()).collect();
     kinds.dedup();
     kinds.join(", ")
 }
@@ -178,7 +177,7 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
                         SummaryCell::Gap(reason) => Some(format!(
                             "{}: {}",
                             column.heading,
-                            escape(&excerpt(reason, REASON))
+                            escape(&excerpt(&reason, REASON))
                         )),
                         _ => None,
                     })
@@ -203,8 +202,8 @@ fn warnings(page: &mut Page, run: &Run, labels: &Labels) {
         for warning in &case.warnings {
             let text = format!(
                 "**{}**: {}",
-                escape(warning.kind.name()),
-                escape(&excerpt(&warning.evidence, REASON))
+                warning.kind(),
+                escape(&excerpt(&warning.to_string(), REASON))
             );
             warnings.push((text, vec![escape(&labels.label(case))]));
         }
@@ -436,9 +435,9 @@ mod tests {
     fn what_is_missing_and_doubtful_is_said() {
         let text = rendered(&made_up::tables(&COMPARISON));
         assert!(text.contains("**failed**: out-of-memory"));
-        assert!(text.contains("- Gap: gpu:0 computes in fp32 and fp16, not in int8 ("));
+        assert!(text.contains("- Gap: the backend \\`gpu\\` does not compute in int8 on \\`gpu:0\\`; it computes in fp32 and fp16 ("));
         assert!(text.contains("- p99: needs 368 queries, has "));
-        assert!(text.contains("- **drift**: the median of the last fifth"));
+        assert!(text.contains("- **drift**: p50 rose 6.1 %"));
     }
 
     #[test]

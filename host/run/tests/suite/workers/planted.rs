@@ -40,7 +40,7 @@ fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<Warning
     let latencies: Vec<u64> =
         measured.flat_map(SampleBlock::queries).map(|query| query.latency_ns).collect();
     let found = steady_state(&latencies, STEADY_STATE_TOLERANCE).expect("enough queries");
-    (found.class, report.warnings.iter().map(|warning| warning.kind).collect())
+    (found.class, report.warnings.iter().map(|warning| warning.kind()).collect())
 }
 
 /// How long the device takes, in microseconds, from one look to the next.
@@ -113,12 +113,12 @@ fn stalls_of_runs_are_told_in_queries() {
         case.measure.minimum_queries = 240;
         case.measure.maximum_duration_ns = 60_000_000_000;
         let (report, _) = finish(case);
-        let stalls = report.warnings.iter().find(|warning| warning.kind == WarningKind::Stalls);
-        let evidence = stalls.map(|warning| warning.evidence.clone()).unwrap_or_default();
-        if evidence.starts_with("One query in 5.6 took") {
+        let stalls = report.warnings.iter().find(|warning| warning.kind() == WarningKind::Stalls);
+        let stalls = stalls.map(|warning| warning.doubt.clone());
+        if let Some(Doubt::Stalls { every_queries: 5.55..5.65, .. }) = stalls {
             return;
         }
-        seen.push(evidence);
+        seen.push(stalls);
     }
     panic!("{seen:?}");
 }
@@ -126,7 +126,7 @@ fn stalls_of_runs_are_told_in_queries() {
 #[test]
 fn a_run_that_returns_before_its_work_is_done_is_told_and_invalid() {
     let (report, _) = planted("lie", "1000", "100", 300);
-    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind()).collect();
     assert!(kinds.contains(&WarningKind::ReturnedEarly), "{kinds:?}");
     assert!(kinds.contains(&WarningKind::Invalid), "{kinds:?}");
     assert_eq!(reasons(&report), [InvalidKind::ReturnedEarly]);
@@ -137,7 +137,7 @@ fn a_backend_that_answers_with_nothing_but_nan_is_invalid_without_labels() {
     let (report, memory) = finish(fault(&[("fault", "nan")]));
     assert!(memory.outputs.is_empty(), "there is no data set");
     assert_eq!(reasons(&report), [InvalidKind::NotANumber]);
-    let evidence = &report.warnings[0].evidence;
-    assert_eq!(evidence, "All 2 values of the output `output` are NaN.");
+    let breach = Breach::NotANumber { output: "output".into(), values: 2 };
+    assert_eq!(report.warnings[0].doubt, Doubt::Invalid { breach });
     assert_eq!(reasons(&finish(fault(&[("fault", "zeros")])).0), []);
 }
