@@ -206,7 +206,6 @@ mod tests {
     use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
 
     use super::*;
-    use crate::facts::ModelFile;
 
     fn model() -> Model {
         Model {
@@ -220,7 +219,7 @@ mod tests {
     }
 
     fn file() -> ModelFacts {
-        PerPrecision::All(ModelFile { path: "digits.onnx".into(), sha256: "abc".into() })
+        PerPrecision::All(FileId { name: "digits.onnx".into(), sha256: "abc".into() })
     }
 
     fn backend() -> Backend {

@@ -28,7 +28,7 @@ mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
-    CaseKey, CaseSpec, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Order, Precision,
+    CaseKey, CaseSpec, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Order, Precision,
     Scenario,
 };
 
@@ -36,7 +36,7 @@ use crate::axes::{Coordinates, Found, Values};
 use crate::cells::Cells;
 pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
-pub use crate::facts::{BackendFacts, Facts, ModelFacts, ModelFile};
+pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
 use crate::reference::PlannedReference;
 
@@ -148,7 +148,7 @@ impl Count {
 struct PlannedModel {
     id: String,
     facts: ModelFacts,
-    inputs: InputSource,
+    inputs: InputSource<FileId>,
     identity: ModelPart,
 }
 
@@ -158,13 +158,10 @@ impl PlannedModel {
         let known = known.ok_or_else(|| PlanError::UnknownModel(model.id.clone()))?;
         let inputs = match &model.inputs {
             InputSource::Files { inputs, labels } => InputSource::Files {
-                inputs: inputs
-                    .iter()
-                    .map(|(name, path)| (name.clone(), facts.base.join(path)))
-                    .collect(),
-                labels: labels.as_ref().map(|path| facts.base.join(path)),
+                inputs: inputs.iter().map(|(name, path)| (name.clone(), facts.file(path))).collect(),
+                labels: labels.as_ref().map(|path| facts.file(path)),
             },
-            synthetic @ InputSource::Synthetic(_) => synthetic.clone(),
+            InputSource::Synthetic(inputs) => InputSource::Synthetic(inputs.clone()),
         };
         Ok(Self {
             id: model.id.clone(),
@@ -302,7 +299,7 @@ impl Plan {
     }
 
     /// What runs a cell and which file it runs, or why nothing can.
-    fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a ModelFile), Gap> {
+    fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a FileId), Gap> {
         let found = cell.place.found.as_ref().map_err(Clone::clone)?;
         if !found.device.precisions.contains(&cell.precision) {
             let backend = &self.backends[cell.place.backend].backend.id;
@@ -355,10 +352,9 @@ impl Plan {
             id,
             index,
             key,
-            model_path: file.path.clone(),
-            model_sha256: file.sha256.clone(),
+            model: file.clone(),
             plugin: found.plugin.clone(),
-            plugin_library: found.library.clone(),
+            machine: self.machine.clone(),
             device: found.device.clone(),
             threads: backend.threads,
             options: backend.options.clone(),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::axes::{Found, find};
 use crate::error::PlanError;
-use crate::facts::{Facts, ModelFacts, ModelFile};
+use crate::facts::{Facts, ModelFacts};
 use crate::identity::{self, ModelPart};
 
 /// The reference, with the plugin and the device that it uses.
@@ -42,7 +42,7 @@ impl PlannedReference {
         &self,
         key: &CaseKey,
         model: &ModelFacts,
-        own: &ModelFile,
+        own: &FileId,
         identity: &ModelPart,
         seed: u64,
     ) -> Check {
@@ -66,11 +66,9 @@ impl PlannedReference {
         Check {
             id: identity::id(&text.to_string()),
             plugin: found.plugin.clone(),
-            plugin_library: found.library.clone(),
             device: found.device.clone(),
             precision,
-            model_path: file.path.clone(),
-            model_sha256: file.sha256.clone(),
+            model: file.clone(),
             threads: backend.threads,
             options: backend.options.clone(),
             tolerance: tolerance.unwrap_or_else(|| Tolerance::of(key.precision)),

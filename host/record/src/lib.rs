@@ -38,7 +38,7 @@ mod table;
 mod warning;
 
 pub use backend::{DeviceInfo, PluginIdentity};
-pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
+pub use case::{CaseSpec, FileId, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, column};
 pub use conditions::{

@@ -92,12 +92,13 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             let described = backend::describe(connection, &library, sha256.as_deref())?;
             Message::Described(Box::new(described))
         }
-        Request::Measure { case, reference, .. } => {
-            let report = measurement::measure(connection, &case, reference.as_deref())?;
+        Request::Measure { case, files, reference, .. } => {
+            let report =
+                measurement::measure(connection, &case, &files, reference.as_deref())?;
             Message::Finished(Box::new(report))
         }
-        Request::Reference { case, file, .. } => {
-            reference::make(connection, &case, &file)?;
+        Request::Reference { case, files, file, .. } => {
+            reference::make(connection, &case, &files, &file)?;
             Message::Kept
         }
     };
@@ -129,7 +130,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PlacementRule,
+        CaseKey, CaseSpec, DeviceInfo, FileId, InputSource, MeasureSettings, Mode, PlacementRule,
         PluginIdentity, Precision, Scenario, WarmUp,
     };
 
@@ -152,14 +153,13 @@ mod tests {
                 rate: None,
                 clients: None,
             },
-            model_path: "model.onnx".into(),
-            model_sha256: String::new(),
+            model: FileId { name: "model.onnx".into(), sha256: String::new() },
+            machine: String::new(),
             plugin: PluginIdentity {
                 id: "cpu".into(),
                 version: "0.1.0".into(),
                 sha256: String::new(),
             },
-            plugin_library: "lib.so".into(),
             device: DeviceInfo {
                 id: "cpu:0".into(),
                 kind: "cpu".into(),
