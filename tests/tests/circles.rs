@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Circles that stay, with the reason, which `docs/design/rooms.md` argues: the room and the files.
+/// Circles that stay: the room and its files. `docs/design/rooms.md` argues each.
 const ARGUED: &[(&str, &[&str])] = &[];
 
 /// A room's files by module, such as `load::driver`; the room's root is the empty path.
@@ -20,10 +20,6 @@ struct Module {
     text: String,
     /// Names that the module re-exports, and the path of each.
     exported: BTreeMap<String, Vec<String>>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the checkout").to_owned()
 }
 
 fn words(path: &[&str]) -> Vec<String> {
@@ -99,14 +95,17 @@ fn mentions<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     found.map(|index| &text[index + start.len()..]).collect()
 }
 
-/// What a module re-exports: statements that begin with `pub`, and paths behind them.
+/// The paths of a statement that re-exports them.
+fn exported(statement: &str) -> Option<&str> {
+    let start = ["pub use ", "pub(crate) use ", "pub(super) use "]
+        .iter()
+        .find_map(|start| statement.find(start).map(|at| at + start.len()))?;
+    Some(statement[start..].trim_start_matches("self::"))
+}
+
+/// Names that a module re-exports, and the path of each.
 fn exports(module: &[String], children: &[String], text: &str) -> BTreeMap<String, Vec<String>> {
-    let statements = text.split(';').filter_map(|statement| {
-        let statement = statement.rsplit(['\n', '}']).next().map_or(statement, |_| statement);
-        let start = statement.find("pub use ").or_else(|| statement.find("pub(crate) use "));
-        let start = start.or_else(|| statement.find("pub(super) use "))?;
-        statement[start..].split_once("use ").map(|(_, paths)| paths.trim_start_matches("self::"))
-    });
+    let statements = text.split(';').filter_map(exported);
     let mut found = BTreeMap::new();
     for path in statements.flat_map(expand) {
         let whole = match path.first().map(String::as_str) {
@@ -206,17 +205,8 @@ fn uses(modules: &Modules) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
             .keys()
             .filter(|path| path.len() == module.len() + 1 && path.starts_with(module));
         // A re-export hands on, and uses nothing.
-        let used: Vec<&str> = text
-            .split_inclusive(';')
-            .filter(|statement| {
-                let statement = statement.trim_start();
-                let statement = statement.trim_start_matches(|letter| letter != 'p');
-                !["pub use ", "pub(crate) use ", "pub(super) use "]
-                    .iter()
-                    .any(|start| statement.starts_with(start))
-            })
-            .collect();
-        let used = used.concat();
+        let used: String =
+            text.split_inclusive(';').filter(|statement| exported(statement).is_none()).collect();
         for child in children {
             let name = child.last().expect("a child has a name");
             for mention in mentions(&used, name) {
@@ -265,20 +255,20 @@ fn circles(modules: &Modules) -> BTreeMap<Vec<String>, Vec<String>> {
 #[test]
 fn files_of_a_room_do_not_go_round_in_circles() {
     let mut found = BTreeSet::new();
-    let mut said = String::new();
-    for room in fs::read_dir(root().join("host")).expect("the rooms") {
+    let mut report = String::new();
+    for room in fs::read_dir(end_to_end::root().join("host")).expect("the rooms") {
         let room = room.expect("a room").path();
         let name = room.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
         for (files, arrows) in circles(&modules(&room.join("src"))) {
             let argued =
                 ARGUED.iter().any(|(room, argued)| *room == name && files == words(argued));
             if !argued {
-                said += &format!("host/{name}:\n  {}\n", arrows.join("\n  "));
+                report += &format!("host/{name}:\n  {}\n", arrows.join("\n  "));
             }
             found.insert((name.clone(), files));
         }
     }
-    assert!(said.is_empty(), "files that reach each other:\n{said}");
+    assert!(report.is_empty(), "files that reach each other:\n{report}");
     for (room, files) in ARGUED {
         let there = found.contains(&((*room).to_owned(), words(files)));
         assert!(there, "the circle of {files:?} in host/{room} is gone: take it off the list");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each package of ours may depend on of ours, beyond tests.
+/// Packages of ours that each package may depend on, apart from tests.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("host-hash", &[]),
     ("host-record", &[]),
@@ -20,9 +20,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host-wasm", &["host-hash", "host-record"]),
     ("host-store", &["host-hash", "host-record", "host-statistics"]),
     (
-        "host-cli",
+        "host-experiment",
         &[
             "host-hash",
+            "host-manifest",
+            "host-plan",
+            "host-record",
+            "host-registry",
+            "host-run",
+            "host-runtime",
+            "host-statistics",
+            "host-store",
+            "host-wasm",
+        ],
+    ),
+    (
+        "host-cli",
+        &[
+            "host-experiment",
             "host-manifest",
             "host-plan",
             "host-record",
@@ -52,15 +67,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What a package must not be linked with, however far down.
+/// Dependencies that a package must not link, even indirectly.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     // The worker is small and quick to start, and a plugin's process holds nothing of ours that
     // it could break.
     ("host-worker", &["wasmtime", "duckdb", "libduckdb-sys", "parquet", "clap"]),
-    // The command line never opens a native plugin; workers do.
+    // The application never opens a native plugin; workers do.
+    ("host-experiment", &["plugin-api", "host-worker", "host-measure"]),
     ("host-cli", &["plugin-api", "host-worker", "host-measure"]),
     // Whoever writes a backend pays for nothing else.
     ("plugin-api", &["host-record", "serde", "serde_json", "tracing"]),
+];
+
+/// Crates that know a terminal: arguments, tables, bars, colours, signals and the rendering of errors.
+const TERMINAL: &[&str] = &[
+    "clap",
+    "comfy-table",
+    "indicatif",
+    "miette",
+    "signal-hook",
+    "textwrap",
+    "tracing-subscriber",
 ];
 
 fn metadata() -> Value {
@@ -140,6 +167,22 @@ fn nothing_heavy_or_dangerous_is_linked_where_it_must_not_be() {
         }
         for name in *forbidden {
             assert!(!reached.contains(name), "{package} must not be linked with {name}");
+        }
+    }
+}
+
+/// DuckDB's own dependencies have a crate for tables, so what is held is what our packages name.
+#[test]
+fn only_the_command_line_knows_terminals() {
+    let graph = graph(&metadata());
+    for (package, _) in ALLOWED {
+        let named: Vec<_> =
+            TERMINAL.iter().filter(|name| graph[*package].contains(**name)).collect();
+        match *package {
+            "host-cli" => {
+                assert_eq!(named.len(), TERMINAL.len(), "the list names what is not used")
+            }
+            _ => assert!(named.is_empty(), "{package} must not know a terminal: {named:?}"),
         }
     }
 }

@@ -1,9 +1,9 @@
 /*!
 Building the tool, and laying it out as it is installed.
 
-Beside the executable `host` lie `host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/`. Cargo
-puts the first three there by itself; the rest is copied, each file in one step, and only where it
-changed, so that a second call does nothing.
+`host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/` lie beside the executable `host`. Cargo
+puts the first three there; the rest is copied, each file atomically, and only if it changed, so a
+second call does nothing.
 */
 
 use std::fs;
@@ -50,7 +50,7 @@ impl Profile {
     }
 }
 
-/// The folder into which cargo builds.
+/// Returns the folder into which cargo builds.
 pub(crate) fn target_folder() -> Result<PathBuf, Failed> {
     let answer = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).read()?;
     let answer: serde_json::Value = serde_json::from_str(&answer)

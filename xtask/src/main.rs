@@ -2,8 +2,8 @@
 The project's tasks, as `cargo xtask TASK`.
 
 Everything that a newcomer, a developer and CI do to this repository is here, so that they do the
-same thing. Each task first brings in what it needs: `run` sets up, builds and lays out the plugins
-before it measures. Few dependencies, since this is what is compiled first.
+same thing. Each task first does its prerequisites: `run` sets up, builds and lays out the plugins
+before it measures. It has few dependencies, because it is compiled first.
 */
 
 mod bench;
@@ -27,16 +27,16 @@ Usage: cargo xtask TASK [ARGUMENTS]
 
 Tasks:
   setup               Install what the build needs: the wasm32-wasip2 target and libduckdb
-  build [--release]   Build host, worker and plugins, and lay them out beside each other
+  build [--release]   Build host, worker and plugins, and put them into one folder
   run MANIFEST …      Build, then `host run MANIFEST …`
   test [FILTER …]     The whole test suite, or the tests whose names match
-  test --runtimes     The whole test suite, and on large runtimes and for minutes, too
+  test --runtimes     The whole test suite, including large runtimes and tests that take minutes
   lint                Formatting, clippy, dependency licences and advisories
-  generate [--check]  Write the generated files anew, or check that they are up to date
-  bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into
-                      a page of docs/reference: overhead, statistics, repeatability, and
+  generate [--check]  Write the generated files, or check that they are up to date
+  bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove a claim and write a page
+                      of docs/reference: overhead, statistics, repeatability, and
                       fidelity [--rounds N] [--seconds N] [--runtime NAME]
-  package FOLDER      Copy the built tool, with its plugins, into a folder of its own
+  package FOLDER      Copy the built tool, with its plugins, into a folder
 ";
 
 fn main() -> ExitCode {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use host_experiment::{Error as ExperimentError, Hint};
 use host_manifest::ManifestErrors;
 use host_registry::RegistryError;
 use host_runtime::RuntimeError;
@@ -168,6 +169,96 @@ impl Diagnostic for Report {
         let place = self.place.as_ref()?;
         Some(Box::new(std::iter::once(place.label.clone())))
     }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        let hint = error.hint().map(|hint| words(&hint));
+        let message = error.to_string();
+        let failure = |exit| {
+            let failure = Self::new(exit, message);
+            match hint {
+                Some(hint) => failure.help(hint),
+                None => failure,
+            }
+        };
+        match error {
+            ExperimentError::Several(errors) => {
+                let all = Self::all(errors.into_iter().map(Self::from));
+                all.unwrap_or_else(|| failure(Exit::Failure))
+            }
+            ExperimentError::Manifest { errors, name, text, is_of_plugins } => {
+                let exit = if is_of_plugins { Exit::Plugin } else { Exit::Manifest };
+                Self { exit, ..Self::manifest(&errors, &name, &text) }
+            }
+            ExperimentError::Registry(error) | ExperimentError::MissingPlugin { error, .. } => {
+                error.into()
+            }
+            ExperimentError::Runtime(error) => error.into(),
+            ExperimentError::Store(error) => error.into(),
+            ExperimentError::InterruptedInstallation(error) => {
+                Self { exit: Exit::Interrupted, ..error.into() }
+            }
+            ExperimentError::ReadManifest { source, .. } => failure(Exit::Manifest).because(source),
+            ExperimentError::Utf16 { .. } | ExperimentError::FolderName { .. } => {
+                failure(Exit::Manifest)
+            }
+            ExperimentError::NoBackend
+            | ExperimentError::Guest(_)
+            | ExperimentError::NothingInstalled { .. }
+            | ExperimentError::NoRuntime { .. }
+            | ExperimentError::NotAPlugin { .. }
+            | ExperimentError::BrokenPlugin(_)
+            | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
+            ExperimentError::RuntimeNotTaken { .. } => failure(Exit::Usage),
+            ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
+            ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
+            ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),
+            ExperimentError::Interrupted => failure(Exit::Interrupted),
+            ExperimentError::NoWorker { .. }
+            | ExperimentError::NoTestkit { .. }
+            | ExperimentError::Changed { .. }
+            | ExperimentError::NotKept { .. } => failure(Exit::Failure),
+        }
+    }
+}
+
+/// A hint, with the commands of this tool.
+fn words(hint: &Hint) -> String {
+    match hint {
+        Hint::StartManifest => "`host init` writes one to start from".into(),
+        Hint::ListPlugins => "`host plugins list` shows what is installed".into(),
+        Hint::ListRuntimes => "`host runtimes list` shows the plugins that do".into(),
+        Hint::ListInstalledRuntimes => "`host runtimes list` shows what is installed".into(),
+        Hint::CheckInstallation => {
+            "install the two together; `host doctor` checks the installation".into()
+        }
+        Hint::Resume { run, results } => {
+            let command = resume_command(run, results);
+            format!("when that is mended, do the rest with: {command}")
+        }
+        Hint::Text(text) => text.clone(),
+    }
+}
+
+/// The command that resumes a run.
+pub(crate) fn resume_command(run: &str, results: &Path) -> String {
+    let place = if results == Path::new("results") {
+        String::new()
+    } else {
+        format!(" --results {}", shell_word(results))
+    };
+    // As it was called this time, which need not be by a name that the shell finds.
+    let program = std::env::args_os().next().unwrap_or_else(|| "host".into());
+    let program = shell_word(Path::new(&program));
+    format!("{program} run --resume {run}{place}")
+}
+
+/// The path as one word of a POSIX shell.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
+    if text.bytes().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 impl From<RegistryError> for Failure {

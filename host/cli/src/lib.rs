@@ -2,13 +2,13 @@
 The command line: arguments, rendering, exit codes.
 
 This is the edge of the tool. The rooms below it know neither terminals nor exit codes; this one
-turns typed arguments into settings, calls the rooms in the order of the data's way, and renders
-what they answer. It holds no measuring, no statistics and no SQL, and it never loads a native
-plugin: workers do.
+turns typed arguments into settings, calls `host-experiment`, and renders what it answers. It holds no
+measuring, no statistics and no SQL, and it never loads a native plugin: workers do.
 
-- [`arguments`] is the command line as typed, and `settings` what it means;
+- [`arguments`] is the command line as typed;
 - `printer` is the one door for printing, and `visible` what it makes of others' text;
 - `failure` is what an error looks like at the edge: what failed, where, what to do;
+- `notices` turns what the application tells into lines and progress bars;
 - [`exit`] lists the exit codes;
 - `commands` has a module for each command.
 */
@@ -16,35 +16,31 @@ plugin: workers do.
 pub mod arguments;
 mod axes;
 mod commands;
-mod doctor;
 pub mod exit;
-mod experiment;
 mod failure;
-mod guests;
-mod metrics;
-mod platform;
+mod notices;
 mod printer;
-mod programs;
 mod progress;
 mod runtimes;
-mod settings;
 mod style;
 mod summary;
 mod table;
-mod units;
+mod terminal;
 mod visible;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use host_experiment::Settings;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+pub(crate) use host_experiment::units;
 
 use crate::arguments::{Arguments, Command, GlobalArguments};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
-use crate::settings::Settings;
 
 /// Runs the command that this process was started with.
 #[must_use]
@@ -68,7 +64,7 @@ pub fn run() -> Exit {
     };
     let printer = Printer::new(&arguments.global);
     log(&arguments.global, &printer);
-    let settings = Settings::new(&arguments.global);
+    let settings = settings(&arguments.global);
     let outcome = execute(&arguments.command, &settings, &printer);
     match outcome.and_then(|exit| printer.check().map(|()| exit)) {
         Ok(exit) => exit,
@@ -76,6 +72,16 @@ pub fn run() -> Exit {
             printer.failure(&failure);
             failure.exit
         }
+    }
+}
+
+/// The settings that the options of every command ask for.
+fn settings(global: &GlobalArguments) -> Settings {
+    Settings {
+        results: global.results.clone().filter(|folder| !folder.as_os_str().is_empty()),
+        plugins: global.plugins.clone(),
+        runtimes: global.runtimes.clone(),
+        ..Settings::of_this_process()
     }
 }
 
@@ -104,7 +110,8 @@ fn log(global: &GlobalArguments, printer: &Printer) {
         _ => LevelFilter::DEBUG,
     };
     // Events of the libraries below are of no use to a user.
-    let rooms = ["cli", "manifest", "plan", "registry", "run", "runtime", "store", "wasm"];
+    let rooms =
+        ["cli", "experiment", "manifest", "plan", "registry", "run", "runtime", "store", "wasm"];
     let filter = Targets::new().with_targets(rooms.map(|room| (format!("host_{room}"), level)));
     let format = tracing_subscriber::fmt::layer()
         .with_writer(printer::Log::of(printer))

@@ -21,9 +21,8 @@ use textwrap::{WordSeparator, WordSplitter};
 use crate::arguments::{ColorChoice, Format, GlobalArguments};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::platform;
 use crate::style::Palette;
-use crate::{table, visible};
+use crate::{table, terminal, visible};
 
 /// Where the width of a terminal is not known, lines are made to fit this.
 const USUAL_WIDTH: usize = 100;
@@ -75,7 +74,7 @@ impl Printer {
             err: Palette::new(colored(err)),
             out_is_terminal: out,
             err_is_terminal: err,
-            width: platform::terminal_width().unwrap_or(USUAL_WIDTH),
+            width: terminal::terminal_width().unwrap_or(USUAL_WIDTH),
             lost: Arc::default(),
         }
     }

@@ -7,7 +7,6 @@ drawn before it began.
 */
 
 use host_record::{CaseRecord, CaseSpec, Outcome, Phase};
-use host_run::Observer;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::axes::Common;
@@ -18,7 +17,7 @@ use crate::{units, visible};
 const REASON: usize = 300;
 
 /// Shows how a run goes on.
-pub(crate) struct Progress<'printer> {
+pub(crate) struct Bar<'printer> {
     printer: &'printer Printer,
     bar: ProgressBar,
     /// What goes without saying.
@@ -27,7 +26,7 @@ pub(crate) struct Progress<'printer> {
     done: u64,
 }
 
-impl<'printer> Progress<'printer> {
+impl<'printer> Bar<'printer> {
     /// Progress over `total` items, of which `done` were done in an earlier part of the run.
     pub(crate) fn new(printer: &'printer Printer, common: Common, total: u64, done: u64) -> Self {
         let target = if printer.shows_progress() {
@@ -52,14 +51,12 @@ impl<'printer> Progress<'printer> {
     fn line(&self, verb: &str, text: &str) {
         self.bar.suspend(|| self.printer.status(verb, text));
     }
-}
 
-impl Observer for Progress<'_> {
-    fn case_started(&mut self, case: &CaseSpec) {
+    pub(crate) fn case_started(&mut self, case: &CaseSpec) {
         self.bar.set_message(visible::line(&self.common.rest(&case.key)).into_owned());
     }
 
-    fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
+    pub(crate) fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
         let doing = match phase {
             // The clock runs, or is about to.
             Phase::WarmUp | Phase::Search | Phase::Measure => return,
@@ -76,7 +73,7 @@ impl Observer for Progress<'_> {
         self.bar.set_message(format!("{}: {doing}", visible::line(&place)));
     }
 
-    fn case_finished(&mut self, record: &CaseRecord) {
+    pub(crate) fn case_finished(&mut self, record: &CaseRecord) {
         self.done += 1;
         let mut place = format!("{}/{} {}", self.done, self.total, self.common.rest(&record.key));
         if record.processes() > 1 {

@@ -3,15 +3,16 @@ What a run came to: the table at the end of `host run` and of `host results show
 machines. It is read back from the run folder, so that what is shown is what is kept.
 */
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use host_experiment::{CaseResults as Case, RunResults};
 use host_record::{
-    CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Parity, Rate, Recommendation,
-    Table, Tolerance, Verdict, Warning, WarningKind,
+    CaseKey, Cell, MetricValue, Outcome, OutputParity, Recommendation, Table, Tolerance,
+    WarningKind,
 };
-use host_store::{RunFolder, RunHeader};
+use host_store::RunFolder;
 use serde_json::{Value, json};
 
 use crate::axes::Common;
@@ -21,26 +22,7 @@ use crate::table::{self, Column};
 use crate::{units, visible};
 
 /// A run, as it is shown.
-pub(crate) struct Summary {
-    header: RunHeader,
-    cases: Vec<Case>,
-    recommendations: Vec<Advice>,
-    /// Cases of the plan that are not in the journal.
-    unreached: u64,
-    finished: bool,
-}
-
-struct Case {
-    record: CaseRecord,
-    metrics: Vec<MetricValue>,
-    /// Metric plugins that failed on it: id and reason.
-    errors: Vec<(String, String)>,
-}
-
-struct Advice {
-    plugin: String,
-    recommendation: Recommendation,
-}
+pub(crate) struct Summary(RunResults);
 
 /// A metric that has a column of its own in the table for people: its name, its heading, and how
 /// soon the column gives way where the terminal is narrow.
@@ -85,73 +67,29 @@ const USUAL: &[&str] = &[
 impl Summary {
     /// Reads a run folder.
     pub(crate) fn read(folder: &RunFolder) -> Result<Self> {
-        let mut metrics: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
-        let mut errors: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-        for result in folder.results()? {
-            if let Some(error) = result.error {
-                errors.entry(result.case_id.clone()).or_default().push((result.plugin.id, error));
-            }
-            metrics.entry(result.case_id).or_default().extend(result.values);
-        }
-        let mut cases = Vec::new();
-        for record in folder.records()? {
-            let mut record = record?;
-            record.key.rate = record.key.rate.or_else(|| found_rate(&record));
-            cases.push(Case {
-                metrics: metrics.remove(&record.case_id).unwrap_or_default(),
-                errors: errors.remove(&record.case_id).unwrap_or_default(),
-                record,
-            });
-        }
-        let recommendations = folder
-            .recommendations()?
-            .into_iter()
-            .flat_map(|record| {
-                let plugin = record.plugin.id;
-                record
-                    .recommendations
-                    .into_iter()
-                    .map(move |recommendation| Advice { plugin: plugin.clone(), recommendation })
-            })
-            .collect();
-        let planned = folder.plan()?.count() as u64;
-        Ok(Self {
-            header: folder.header().clone(),
-            unreached: planned.saturating_sub(cases.len() as u64),
-            cases,
-            recommendations,
-            finished: folder.finished()?.is_some(),
-        })
+        Ok(Self(RunResults::read(folder)?))
     }
 
     /// How many cases finished, failed, and were gaps.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
-        let mut counts = (0, 0, 0);
-        for case in &self.cases {
-            match case.record.outcome {
-                Outcome::Finished(_) => counts.0 += 1,
-                Outcome::Failed { .. } => counts.1 += 1,
-                Outcome::Gap { .. } => counts.2 += 1,
-            }
-        }
-        counts
+        self.0.counts()
     }
 
     /// The machine form, as one document.
     pub(crate) fn document(&self, folder: &Path) -> Value {
         let (finished, failed, gaps) = self.counts();
         json!({
-            "run": self.header.run_id,
-            "experiment": self.header.experiment,
-            "description": self.header.description,
-            "started-at": self.header.started_at,
-            "state": if self.finished { "finished" } else { "unfinished" },
+            "run": self.0.header.run_id,
+            "experiment": self.0.header.experiment,
+            "description": self.0.header.description,
+            "started-at": self.0.header.started_at,
+            "state": if self.0.finished { "finished" } else { "unfinished" },
             "folder": folder,
             "counts": {
-                "finished": finished, "failed": failed, "gaps": gaps, "unreached": self.unreached,
+                "finished": finished, "failed": failed, "gaps": gaps, "unreached": self.0.unreached,
             },
-            "cases": self.cases.iter().map(Case::document).collect::<Vec<_>>(),
-            "recommendations": self.recommendations.iter().map(|advice| json!({
+            "cases": self.0.cases.iter().map(document).collect::<Vec<_>>(),
+            "recommendations": self.0.recommendations.iter().map(|advice| json!({
                 "plugin": advice.plugin,
                 "title": advice.recommendation.title,
                 "explanation": advice.recommendation.explanation,
@@ -164,7 +102,7 @@ impl Summary {
     /// The machine form, as one row for each case with a column for each metric.
     pub(crate) fn rows(&self) -> Table {
         let mut metrics: Vec<&str> = Vec::new();
-        for value in self.cases.iter().flat_map(|case| &case.metrics) {
+        for value in self.0.cases.iter().flat_map(|case| &case.metrics) {
             if !metrics.contains(&value.metric.as_str()) {
                 metrics.push(&value.metric);
             }
@@ -193,17 +131,18 @@ impl Summary {
             ));
             row
         };
-        Table { columns, rows: self.cases.iter().map(row).collect() }
+        Table { columns, rows: self.0.cases.iter().map(row).collect() }
     }
 
     /// The form for people; where it is verbose, with how outputs compared with the reference's.
     pub(crate) fn human(&self, width: usize, palette: Palette, is_verbose: bool) -> String {
         let mut text = String::new();
-        let common = Common::of(self.cases.iter().map(|case| &case.record.key));
-        let mut heading = vec![self.header.experiment.clone()];
+        let common = Common::of(self.0.cases.iter().map(|case| &case.record.key));
+        let mut heading = vec![self.0.header.experiment.clone()];
         heading.extend(common.heading());
         let _ = writeln!(text, "{}\n", palette.heading(visible::line(&heading.join(" · "))));
         let measured: Vec<_> = self
+            .0
             .cases
             .iter()
             .filter(|case| matches!(case.record.outcome, Outcome::Finished(_)))
@@ -229,7 +168,7 @@ impl Summary {
             let _ = writeln!(text, "{}\n", palette.faint(note));
         }
         self.reasons(&mut text, &common, width, palette);
-        for advice in &self.recommendations {
+        for advice in &self.0.recommendations {
             let Recommendation { title, explanation, .. } = &advice.recommendation;
             let _ = writeln!(text, "{}", palette.good(wrapped(title, width, "")));
             let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
@@ -242,8 +181,8 @@ impl Summary {
         if gaps > 0 {
             counts.push(palette.warning(units::count(gaps, "gap", "gaps")));
         }
-        if self.unreached > 0 {
-            counts.push(palette.warning(format_args!("{} not reached", self.unreached)));
+        if self.0.unreached > 0 {
+            counts.push(palette.warning(format_args!("{} not reached", self.0.unreached)));
         }
         let _ = writeln!(text, "{}", counts.join(", "));
         text
@@ -303,7 +242,7 @@ impl Summary {
             Some(known) => known.2.push(name),
             None => reasons.push((word, reason, vec![name])),
         };
-        for case in &self.cases {
+        for case in &self.0.cases {
             let name = common.rest(&case.record.key);
             match &case.record.outcome {
                 Outcome::Finished(_) => {}
@@ -328,6 +267,7 @@ impl Summary {
             let _ = writeln!(text, "{}", wrapped(&visible::excerpt(reason), width, "  "));
         }
         let warnings: Vec<_> = self
+            .0
             .cases
             .iter()
             .flat_map(|case| case.warnings().iter().map(move |warning| (case, warning)))
@@ -359,116 +299,56 @@ impl Summary {
     }
 }
 
-/// The rate that is shown where it was searched: of several processes, each of which found its own, the
-/// least, which all of them kept to.
-fn found_rate(record: &CaseRecord) -> Option<Rate> {
-    record.searched_rates().into_iter().min_by(|one, other| one.get().total_cmp(&other.get()))
-}
-
-impl Case {
-    fn metric(&self, name: &str) -> Option<&MetricValue> {
-        self.metrics.iter().find(|value| value.metric == name)
-    }
-
-    fn warnings(&self) -> &[Warning] {
-        match &self.record.outcome {
-            Outcome::Finished(report) => &report.warnings,
-            _ => &[],
-        }
-    }
-
-    fn parity(&self) -> Option<&Parity> {
-        match &self.record.outcome {
-            Outcome::Finished(report) => report.conditions.parity.as_ref(),
-            _ => None,
-        }
-    }
-
-    fn valid(&self) -> Option<bool> {
-        match &self.record.outcome {
-            Outcome::Finished(report) => report.verdict.as_ref().map(Verdict::is_valid),
-            _ => None,
-        }
-    }
-
-    fn outcome(&self) -> &'static str {
-        match self.record.outcome {
-            Outcome::Finished(_) => "finished",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Gap { .. } => "gap",
-        }
-    }
-
-    fn reason(&self) -> Option<String> {
-        match &self.record.outcome {
-            Outcome::Finished(_) => None,
-            Outcome::Failed { failure } => Some(failure.to_string()),
-            Outcome::Gap { gap } => Some(gap.reason.clone()),
-        }
-    }
-
-    /// Words for the table's last column.
-    fn notes(&self) -> Vec<&'static str> {
-        let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
-        // Of several processes, each may say the same.
-        let mut seen = BTreeSet::new();
-        notes.retain(|note| seen.insert(*note));
-        if !self.errors.is_empty() {
-            notes.push("metric failed");
-        }
-        notes
-    }
-
-    fn document(&self) -> Value {
-        let metric = |value: &MetricValue| {
-            let mut object = json!({
-                "value": value.value.as_ref().ok(),
-                "unit": value.unit,
-                "direction": value.direction,
-                "interval": value.interval,
-                "attributes": value.attributes,
-            });
-            if let Err(gap) = &value.value {
-                object["gap"] = json!(gap);
-            }
-            (value.metric.clone(), object)
-        };
-        let report = match &self.record.outcome {
-            Outcome::Finished(report) => Some(report),
-            _ => None,
-        };
-        let verdict = report.and_then(|report| report.verdict.as_ref()).map(|verdict| {
-            let mut object = json!(verdict);
-            object["valid"] = verdict.is_valid().into();
-            object
+/// A case in the machine form.
+fn document(case: &Case) -> Value {
+    let metric = |value: &MetricValue| {
+        let mut object = json!({
+            "value": value.value.as_ref().ok(),
+            "unit": value.unit,
+            "direction": value.direction,
+            "interval": value.interval,
+            "attributes": value.attributes,
         });
-        let failure = match &self.record.outcome {
-            Outcome::Failed { failure } => json!(failure),
-            _ => Value::Null,
-        };
-        let gap = match &self.record.outcome {
-            Outcome::Gap { gap } => json!(gap),
-            _ => Value::Null,
-        };
-        json!({
-            "id": self.record.case_id,
-            "key": self.record.key,
-            "outcome": self.outcome(),
-            "reason": self.reason(),
-            "failure": failure,
-            "gap": gap,
-            "elapsed-ns": self.record.elapsed_ns,
-            "verdict": verdict,
-            "pace": report.and_then(|report| report.pace.as_ref()),
-            "search": report.and_then(|report| report.search.as_ref()),
-            "warnings": self.warnings(),
-            "parity": self.parity(),
-            "metrics": self.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
-            "metric-errors": self.errors.iter().map(|(plugin, error)| json!({
-                "plugin": plugin, "error": error,
-            })).collect::<Vec<_>>(),
-        })
-    }
+        if let Err(gap) = &value.value {
+            object["gap"] = json!(gap);
+        }
+        (value.metric.clone(), object)
+    };
+    let report = match &case.record.outcome {
+        Outcome::Finished(report) => Some(report),
+        _ => None,
+    };
+    let verdict = report.and_then(|report| report.verdict.as_ref()).map(|verdict| {
+        let mut object = json!(verdict);
+        object["valid"] = verdict.is_valid().into();
+        object
+    });
+    let failure = match &case.record.outcome {
+        Outcome::Failed { failure } => json!(failure),
+        _ => Value::Null,
+    };
+    let gap = match &case.record.outcome {
+        Outcome::Gap { gap } => json!(gap),
+        _ => Value::Null,
+    };
+    json!({
+        "id": case.record.case_id,
+        "key": case.record.key,
+        "outcome": case.outcome(),
+        "reason": case.reason(),
+        "failure": failure,
+        "gap": gap,
+        "elapsed-ns": case.record.elapsed_ns,
+        "verdict": verdict,
+        "pace": report.and_then(|report| report.pace.as_ref()),
+        "search": report.and_then(|report| report.search.as_ref()),
+        "warnings": case.warnings(),
+        "parity": case.parity(),
+        "metrics": case.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
+        "metric-errors": case.errors.iter().map(|(plugin, error)| json!({
+            "plugin": plugin, "error": error,
+        })).collect::<Vec<_>>(),
+    })
 }
 
 /// What the outputs of each case were compared with, and how far they are from it: a table for each
@@ -588,64 +468,9 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host_record::{
-        CaseKey, CaseRecord, Direction, Gap, GapKind, MetricValue, Mode, Outcome, Pace, Precision,
-        Rate, RateSearch, Scenario, SearchEnd, WorkerReport,
-    };
+    use host_record::{Direction, Gap, GapKind, MetricValue};
 
-    use super::{found_rate, has_column, wrapped};
-
-    #[test]
-    fn the_rate_that_is_shown_is_the_least_that_all_processes_kept_to() {
-        let report = |rate: f64, is_searched: bool| {
-            let rate = Rate::per_second(rate).expect("a rate");
-            let search = RateSearch {
-                end: SearchEnd::Found,
-                fine: Some(rate),
-                too_much: None,
-                probes: Vec::new(),
-                rates: vec![rate],
-            };
-            let pace = Pace {
-                asked: rate,
-                offered_per_second: None,
-                achieved_per_second: None,
-                unserved: 0,
-                lateness: None,
-            };
-            WorkerReport {
-                pace: Some(pace),
-                search: is_searched.then_some(search),
-                ..WorkerReport::default()
-            }
-        };
-        let record = |is_searched| CaseRecord {
-            record_version: host_record::RECORD_VERSION,
-            case_id: "c".into(),
-            key: CaseKey {
-                model: "m".into(),
-                backend: "b".into(),
-                device: "d:0".into(),
-                precision: Precision::Fp32,
-                batch: 1,
-                sequence_length: None,
-                mode: Mode::Inference,
-                scenario: Scenario::Server,
-                rate: None,
-                clients: None,
-            },
-            spec: None,
-            process: 0,
-            started_at: String::new(),
-            elapsed_ns: 1,
-            outcome: Outcome::Finished(Box::new(report(948.5, is_searched))),
-            standard_error: String::new(),
-            environment: None,
-            further: vec![report(900.0, is_searched), report(1000.0, is_searched)],
-        };
-        assert_eq!(found_rate(&record(true)).map(Rate::get), Some(900.0));
-        assert_eq!(found_rate(&record(false)), None);
-    }
+    use super::{has_column, wrapped};
 
     #[test]
     fn what_no_device_counts_has_no_column_and_what_one_counts_has() {

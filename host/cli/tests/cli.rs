@@ -111,12 +111,12 @@ fn what_is_no_plugin_is_not_tested() {
     let place = Place::new();
     std::fs::create_dir(place.0.path().join("empty")).expect("a folder");
     place.host(&["plugins", "test", "./empty"]).assert().code(4).stdout_eq("").stderr_eq(str![[r#"
-  x ./empty is no plugin: it has no plugin.toml
+  x ./empty is not a plugin: it has no plugin.toml
   help: a plugin is a folder with plugin.toml and the library that it names; one that is installed can be named by its id
 
 "#]]);
     place.host(&["plugins", "test", "./absent"]).assert().code(4).stdout_eq("").stderr_eq(str![[r#"
-  x ./absent is no plugin: it is no folder
+  x ./absent is not a plugin: there is no such folder
   help: a plugin is a folder with plugin.toml and the library that it names; one that is installed can be named by its id
 
 "#]]);

@@ -15,7 +15,7 @@ pub use sha2::{Digest, Sha256};
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 18;
 
-/// Bytes as lower-case hexadecimal digits, two for each.
+/// Returns bytes as lower-case hexadecimal digits, two for each.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -23,24 +23,24 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// SHA-256 of bytes.
+/// Returns the SHA-256 of bytes.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-/// SHA-256 of a file, which is read in pieces and may be large.
+/// Returns the SHA-256 of a file, which is read in pieces, so it may be large.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read.
+/// If the file cannot be read.
 pub fn sha256_of_file(path: &Path) -> io::Result<String> {
     let Ok(hash) = sha256_of_reader(&mut File::open(path)?, |_| Ok::<_, Infallible>(()));
     hash
 }
 
-/// SHA-256 of all that is left to read, or why it cannot be read. Each piece is also given to `each`,
-/// which may copy it or tell of progress.
+/// Returns the SHA-256 of what is left to read, or why it cannot be read. Each piece is also passed to `each`,
+/// which may copy it or report progress.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ pub struct OptionPlace {
 #[derive(Debug)]
 pub(crate) struct Json {
     pub(crate) values: Map<String, Value>,
-    /// Where each option stands.
+    /// Place of each option.
     pub(crate) places: BTreeMap<String, OptionPlace>,
 }
 

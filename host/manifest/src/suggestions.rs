@@ -1,11 +1,11 @@
 //! Hints for mistyped names.
 
-/// The known name that is nearest to a mistyped one, where one is near.
+/// Returns the known name that is nearest to a mistyped one, if one is near.
 pub(crate) fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
     all_nearest(name, known).first().copied()
 }
 
-/// The known names that are nearest to a mistyped one, all as near; empty where none is near.
+/// Returns the known names that are equally near to a mistyped one; empty if none is near.
 fn all_nearest<'known>(name: &str, known: &[&'known str]) -> Vec<&'known str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let name = plain(name);
@@ -23,7 +23,7 @@ fn all_nearest<'known>(name: &str, known: &[&'known str]) -> Vec<&'known str> {
         .collect()
 }
 
-/// A hint for a mistyped name: the nearest one, or all of them.
+/// Returns a hint for a mistyped name: the nearest one, or all of them.
 pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -31,8 +31,8 @@ pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> Stri
     }
 }
 
-/// A hint for a mistyped name among names that may be much alike, such as `latency.p95` and
-/// `latency.p99`: those that are nearest, or all of them behind the introduction.
+/// Returns a hint for a mistyped name among similar names, such as `latency.p95` and
+/// `latency.p99`: the nearest ones, or all of them after the introduction.
 #[must_use]
 pub fn suggestions(name: &str, known: &[&str], introduction: &str) -> String {
     match &all_nearest(name, known)[..] {

@@ -9,7 +9,7 @@ use crate::error::{MeasureError, between, in_order};
 use crate::hand::Hand;
 use crate::stop::{Goal, Observer, StopRule, Summary};
 
-/// What clients on threads of their own have in common. It is looked at between blocks only.
+/// Shared state of clients on threads of their own. It is accessed between blocks only.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -27,11 +27,11 @@ struct State {
     queries: u64,
     /// Nobody begins another block.
     stopped: bool,
-    /// A client has run into the maximum, so that nobody need wait for a decision any more.
+    /// A client has reached the maximum, so nobody need wait for a decision any more.
     left: bool,
 }
 
-/// What a client's next block may take.
+/// Size of a client's next block.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     budget_ns: u64,
@@ -62,7 +62,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// A client has ended.
+    /// Records that a client has ended.
     pub(crate) fn leave(&self) {
         self.state().left = true;
         self.changed.notify_all();
@@ -73,9 +73,9 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// A client's next share, half of what would be fair so that all end at about the same time.
+    /// Returns a client's next share, half of a fair one so that all end at about the same time.
     /// A client for which nothing is left waits here until it is decided whether that is enough;
-    /// `None` says that it is.
+    /// `None` if it is.
     fn next(&self, timed_ns: u64, budget_ns: u64, limit: usize) -> Option<Share> {
         let nothing = Missing::Queries(0);
         let mut state = self
@@ -102,7 +102,7 @@ impl Gate {
         })
     }
 
-    /// A client has made so many queries, of which some were promised.
+    /// Records that a client has made so many queries, of which some were promised.
     fn made(&self, queries: u64, promised: u64) {
         let mut state = self.state();
         state.queries = state.queries - promised + queries;
@@ -112,7 +112,7 @@ impl Gate {
     }
 }
 
-/// One client of several, on its own thread.
+/// Runs one client of several, on its own thread.
 pub(crate) fn run_client<C: Clock, E>(
     clock: &C,
     gate: &Gate,

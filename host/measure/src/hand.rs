@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::error::MeasureError;
 
-/// What a lane says.
+/// Message from a lane.
 #[derive(Debug)]
 enum Message<R, E> {
     Block { lane: u32, buffer: Box<[R]>, count: usize },
@@ -52,7 +52,7 @@ pub(crate) struct Desk<R, E> {
     empty: Vec<Sender<Box<[R]>>>,
 }
 
-/// Both ends for each lane, with buffers that are touched.
+/// Returns both ends for each lane, with touched buffers.
 pub(crate) fn desk<R: Copy, E>(
     lanes: usize,
     length: usize,
@@ -72,7 +72,7 @@ pub(crate) fn desk<R: Copy, E>(
 
 impl<R, E> Desk<R, E> {
     /// Takes blocks until every lane has ended. After a failure of a target, blocks of queries
-    /// that ended are still taken; after any other, nothing is.
+    /// that ended are still taken; after any other failure, none is.
     pub(crate) fn take_all<S>(
         self,
         mut take: impl FnMut(u32, &[R]) -> Result<(), MeasureError<E, S>>,

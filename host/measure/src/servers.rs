@@ -10,7 +10,7 @@ use crate::pace::PaceKeeper;
 use crate::schedule::{Arrivals, Schedule};
 use crate::stop::{Goal, Observer, StopRule, Summary};
 
-/// One server of several, on its own thread.
+/// Runs one server of several, on its own thread.
 pub(crate) fn run_server<C: Clock, E>(
     clock: &C,
     feed: &Feed,
@@ -38,7 +38,7 @@ pub(crate) fn run_server<C: Clock, E>(
     }
 }
 
-/// What ended a server's block.
+/// Reason for the end of a server's block.
 enum After<E> {
     /// It was full, or its time was over; a ticket may have been taken that is not due yet.
     Block(Option<Ticket>),
@@ -95,8 +95,8 @@ pub(crate) struct Host<'a, C, O> {
     pace: PaceKeeper,
     origin: u64,
     summary: Summary,
-    /// For each server, its last reading, and when it would have been free had the generator
-    /// never been late, in nanoseconds from the schedule's start.
+    /// For each server, its last reading, and when it would have been free with a generator that is
+    /// never late, in nanoseconds from the schedule's start.
     servers: Vec<(u64, u64)>,
 }
 
@@ -131,8 +131,8 @@ impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
         self.servers = vec![(self.origin, 0); self.feed.servers];
     }
 
-    /// Publishes what there is room for. With a judge the schedule goes on until it has enough;
-    /// without one its end is known.
+    /// Publishes as many times as there is room for. With a judge the schedule goes on until it has
+    /// enough; without one its end is known.
     fn fill(&mut self) {
         let Self { feed, observer, goal, schedule, wanted, .. } = self;
         let judged = observer.judges();

@@ -1,8 +1,8 @@
 //! What is timed.
 
-/// What is timed.
+/// The timed target.
 pub trait Target {
-    /// How it can fail.
+    /// Error of the target.
     type Error;
 
     /// Runs one batch to its end: when this returns, the device is done.

@@ -41,6 +41,7 @@ exclude = [{{ batch = 1001 }}]
             kind: "cpu".to_owned(),
             name: "a processor".to_owned(),
             memory_bytes: None,
+            modes: vec![host_record::Mode::Inference],
             precisions: vec![Precision::Fp32, Precision::Fp16],
             attributes: [("engine".to_owned(), "none".to_owned())].into(),
         }],
@@ -71,7 +72,7 @@ exclude = [{{ batch = 1001 }}]
     Ok(())
 }
 
-/// The highest resident memory of this process, where the system says it (Linux).
+/// Returns the peak resident memory of this process, if the system reports it (Linux).
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

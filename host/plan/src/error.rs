@@ -3,32 +3,32 @@
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
 
-/// Why there is no plan.
+/// Reasons why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The facts or the experiment lack a model that the matrix names.
-    #[error("nothing is known of the model `{0}`")]
+    #[error("there are no facts about the model `{0}`")]
     UnknownModel(String),
     /// The facts or the experiment lack a backend that the matrix names.
-    #[error("nothing is known of the backend `{0}`")]
+    #[error("there are no facts about the backend `{0}`")]
     UnknownBackend(String),
-    /// The reference that outputs are to be compared with cannot be used.
+    /// The reference for outputs cannot be used.
     #[error("the reference `{id}` cannot be used: {reason}")]
     NoReference {
-        /// What the manifest calls it.
+        /// Its name in the manifest.
         id: String,
-        /// Why not.
+        /// Reason why it cannot be used.
         reason: String,
     },
     /// No cell is left.
-    #[error("the matrix has no cell left: `exclude` leaves all of them out")]
+    #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
     /// There are too many cells.
     #[error(
-        "the matrix has {cells} cells, and at most {CELL_LIMIT} can be planned: shorten its axes"
+        "the matrix has {cells} cells, more than the maximum of {CELL_LIMIT}: shorten its axes"
     )]
     TooLarge {
-        /// How many there are before exclusions.
+        /// Number of cells before exclusions.
         cells: u128,
     },
 }

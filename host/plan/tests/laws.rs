@@ -151,6 +151,7 @@ fn facts() -> Facts {
         kind: "cpu".to_owned(),
         name: id.to_owned(),
         memory_bytes: None,
+        modes: vec![Mode::Inference],
         precisions: precisions.to_vec(),
         attributes: [].into(),
     };
@@ -262,7 +263,7 @@ fn excluded(key: &CaseKey, cell: &PartialCell) -> bool {
             || key.clients.is_some_and(|clients| cell.clients.contains(&clients)))
 }
 
-/// What the plan of an experiment must hold.
+/// Returns the expected cells of an experiment's plan.
 fn expected(experiment: &Experiment) -> BTreeSet<CaseKey> {
     let mut cells = BTreeSet::new();
     product(experiment, &PartialCell::default(), &mut cells);

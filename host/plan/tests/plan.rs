@@ -1,4 +1,4 @@
-//! What a plan says of known machines.
+//! Plans for known machines.
 
 use host_manifest::{PerPrecision, parse};
 use host_plan::{BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase};
@@ -11,6 +11,7 @@ fn device(id: &str, precisions: &[Precision]) -> DeviceInfo {
         kind: "cpu".to_owned(),
         name: format!("the device {id}"),
         memory_bytes: None,
+        modes: vec![host_record::Mode::Inference],
         precisions: precisions.to_vec(),
         attributes: [].into(),
     }
@@ -120,6 +121,27 @@ fn gaps_say_what_is_missing() {
     4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
     5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
     "#);
+}
+
+#[test]
+fn a_mode_that_a_backend_lacks_is_a_gap() {
+    let mut both = device("cpu:0", &[Precision::Fp32]);
+    both.modes.push(host_record::Mode::Training);
+    let one = device("cuda:0", &[Precision::Fp32]);
+    let facts = facts([("cpu", ready("cpu", &[both])), ("cuda", ready("cuda", &[one]))]);
+    let matrix = "mode = [\"inference\", \"training\"]\nmodel = \"a\"";
+    let plan = plan(matrix, facts).unwrap();
+    let gaps: Vec<_> = plan
+        .items()
+        .filter_map(|item| item.gap().cloned())
+        .filter(|gap| gap.kind != GapKind::DeviceMissing)
+        .collect();
+    assert_eq!((plan.count().cases, gaps.len()), (3, 1));
+    assert_eq!(gaps[0].kind, GapKind::Unsupported);
+    assert_snapshot!(
+        gaps[0].reason,
+        @"the backend `cuda` has no mode training; it has inference"
+    );
 }
 
 #[test]
@@ -304,10 +326,10 @@ fn what_cannot_be_planned_is_an_error() {
     let numbers = numbers.join(", ");
     let large = format!("batch = [{numbers}]\nsequence-length = [{numbers}]");
     let error = plan(&large, server()).unwrap_err();
-    assert_snapshot!(error, @"the matrix has 600000000 cells, and at most 100000000 can be planned: shorten its axes");
+    assert_snapshot!(error, @"the matrix has 600000000 cells, more than the maximum of 100000000: shorten its axes");
 }
 
-/// What `validate` finds, which asks no device, is never stricter than a plan.
+/// `validate`, which asks no device, is never stricter than a plan.
 #[test]
 fn a_matrix_is_checked_without_devices() {
     let check = |matrix: &str| {
@@ -446,7 +468,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
     );
 }
 
-/// A query of `offline` is the whole set of samples, whose time is no latency to limit.
+/// An `offline` query is the whole set of samples, so a latency limit does not apply to it.
 #[test]
 fn offline_has_no_limit_on_its_latency() {
     let matrix = "backend = \"cpu\"\nmodel = \"b\"\nscenario = [\"single-stream\", \"offline\"]\n\

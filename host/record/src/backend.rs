@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::key::Precision;
+use crate::key::{Mode, Precision};
 
 /// Which plugin took part: enough to tell that two results came from the same code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,7 +32,19 @@ pub struct DeviceInfo {
     pub memory_bytes: Option<u64>,
     /// Precisions in which it computes here.
     pub precisions: Vec<Precision>,
+    /// Modes in which its backend runs models.
+    #[serde(default = "inference", skip_serializing_if = "is_inference")]
+    pub modes: Vec<Mode>,
     /// Whatever else the backend says: driver, runtime, compute capability.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
+}
+
+/// The one mode of a backend that names none.
+fn inference() -> Vec<Mode> {
+    vec![Mode::Inference]
+}
+
+fn is_inference(modes: &[Mode]) -> bool {
+    modes == [Mode::Inference]
 }

@@ -54,12 +54,11 @@ impl FileId {
     }
 }
 
-/// Where a model's inputs come from. A file is a path in a manifest, and a [`FileId`] in a case.
+/// Source of a model's inputs. A file is a path in a manifest, and a [`FileId`] in a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputSource<File = PathBuf> {
-    /// NumPy `.npy` files whose first axis counts examples, by input name, and the labels beside
-    /// them.
+    /// NumPy `.npy` files whose first axis counts examples, by input name, and their labels.
     Files {
         /// Input name → file.
         inputs: BTreeMap<String, File>,
@@ -75,8 +74,8 @@ pub enum InputSource<File = PathBuf> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CaseSpec {
-    /// Sixteen hexadecimal digits: a hash of all that defines the case. Two cases with the same
-    /// id did the same work, whichever run they are from.
+    /// Sixteen hexadecimal digits: a hash of everything that defines the case. Two cases with the
+    /// same id did the same work, in any run.
     pub id: String,
     /// Position in the plan, from 0.
     pub index: u64,
@@ -99,16 +98,16 @@ pub struct CaseSpec {
     /// Where operators may run.
     #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
     pub placement: PlacementRule,
-    /// What its outputs are compared with before it is timed.
+    /// Reference with which its outputs are compared before it is timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Box<Check>>,
-    /// Where inputs come from.
+    /// Source of the inputs.
     pub inputs: InputSource<FileId>,
-    /// How to measure.
+    /// Settings for the measurement.
     pub measure: MeasureSettings,
     /// Seed for whatever is random in this case.
     pub seed: u64,
-    /// Which of its processes is to measure it, from 0.
+    /// Which of its processes measures it, from 0.
     #[serde(default, skip_serializing_if = "is_first")]
     pub process: u32,
 }
@@ -123,7 +122,7 @@ fn is_anywhere(rule: &PlacementRule) -> bool {
 }
 
 impl CaseSpec {
-    /// What the files of this process of the case are named by.
+    /// Returns the name for the files of this process of the case.
     #[must_use]
     pub fn part(&self) -> String {
         part(&self.id, self.process)
@@ -150,8 +149,8 @@ impl CaseSpec {
     }
 }
 
-/// What the files of one process of a case are named by: the case's id, and behind a dot the
-/// process unless it is the first.
+/// Returns the name for the files of one process of a case: the case's id, followed by a dot and
+/// the process unless it is the first.
 #[must_use]
 pub fn part(case_id: &str, process: u32) -> String {
     match process {

@@ -27,6 +27,10 @@ names! {
     Mode {
         /// Forward passes only.
         Inference = "inference",
+        /// Steps that change the model: a query is a step.
+        Training = "training",
+        /// Answers token by token: a query is a prompt.
+        Generation = "generation",
     }
 }
 
@@ -141,6 +145,9 @@ impl fmt::Display for CaseKey {
         write!(formatter, "{model} · {backend} · {device} · {precision} · batch {batch}")?;
         if let Some(length) = self.sequence_length {
             write!(formatter, " · sequence {length}")?;
+        }
+        if self.mode != Mode::Inference {
+            write!(formatter, " · {}", self.mode)?;
         }
         write!(formatter, " · {}", self.load())
     }

@@ -40,7 +40,7 @@ mod warning;
 pub use backend::{DeviceInfo, PluginIdentity};
 pub use case::{CaseSpec, FileId, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
-pub use columns::{CaseColumns, Column, ColumnData, column};
+pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{
     AllocatorUse, Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes,
 };
@@ -64,8 +64,8 @@ pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
-    OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
-    TensorType,
+    Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes,
+    ScheduledTimes, TensorData, TensorType,
 };
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use table::{Cell, Table, Views};

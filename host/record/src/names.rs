@@ -12,7 +12,7 @@ macro_rules! names {
             /// Every value, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name used in manifests, files and tables.
+            /// Returns the name used in manifests, files and tables.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }

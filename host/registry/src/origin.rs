@@ -21,7 +21,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word shown for it.
+    /// Returns its name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

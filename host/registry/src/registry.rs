@@ -21,7 +21,7 @@ use crate::search::{Folder, Search};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NativePlugin {
-    /// What `plugin.toml` says.
+    /// Contents of `plugin.toml`.
     pub metadata: Metadata,
     /// The plugin's folder.
     pub folder: PathBuf,
@@ -31,12 +31,12 @@ pub struct NativePlugin {
     pub origin: Origin,
 }
 
-/// A guest, by its file. What it is, only loading it into the sandbox can tell.
+/// A guest's file. Its kind is known only after loading it into the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct GuestFile {
-    /// The file's name without `.wasm`, with hyphens for underscores: what a plugin's file is
-    /// expected to be called by.
+    /// The file's name without `.wasm`, with hyphens for underscores: the expected id of the
+    /// plugin.
     pub name: String,
     /// The file.
     pub path: PathBuf,
@@ -48,7 +48,7 @@ pub struct GuestFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "trust", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Trust {
-    /// It lies beside the executable and is as trusted.
+    /// It lies beside the executable and is trusted like it.
     Installed,
     /// Its hash is the recorded one.
     Recorded,
@@ -87,7 +87,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Looks through the folders. What is broken becomes a problem and hides nothing else.
+    /// Searches the folders. A broken plugin becomes a problem and hides no other.
     #[must_use]
     pub fn scan(search: &Search) -> Self {
         let _span = tracing::debug_span!("scan plugins").entered();
@@ -178,37 +178,37 @@ impl Registry {
         }
     }
 
-    /// Every native plugin in order of preference, those included that another one shadows.
+    /// Returns every native plugin in order of preference, including shadowed ones.
     #[must_use]
     pub fn natives(&self) -> &[NativePlugin] {
         &self.natives
     }
 
-    /// Every guest in order of preference, those included that another one shadows.
+    /// Returns every guest in order of preference, including shadowed ones.
     #[must_use]
     pub fn guests(&self) -> &[GuestFile] {
         &self.guests
     }
 
-    /// What was found and cannot be used.
+    /// Returns the plugins that cannot be used.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// The plugin of the same id that is preferred to `plugin`, if one is.
+    /// Returns the plugin of the same id that is preferred to `plugin`, if there is one.
     #[must_use]
     pub fn shadowed_by(&self, plugin: &NativePlugin) -> Option<&NativePlugin> {
         let first = self.natives.iter().find(|other| other.metadata.id == plugin.metadata.id)?;
         (first.folder != plugin.folder).then_some(first)
     }
 
-    /// The backend called `id`: the first in order of preference whose version fits. Its library
-    /// is hashed, and held against the lock file.
+    /// Returns the backend `id`: the first in order of preference whose version fits. Its library
+    /// is hashed and compared with the lock file.
     ///
     /// # Errors
     ///
-    /// Where there is none, none that works, none that fits, or none that is trusted.
+    /// If there is none, none that works, none that fits, or none that is trusted.
     pub fn backend(
         &self,
         id: &str,
@@ -232,8 +232,8 @@ impl Registry {
         self.admit(plugin)
     }
 
-    /// The native plugin that [`Registry::backend`] would choose, whether or not it is trusted.
-    /// Nothing is hashed.
+    /// Returns the native plugin that [`Registry::backend`] would choose, trusted or not. Nothing
+    /// is hashed.
     #[must_use]
     pub fn native(&self, id: &str, requirement: &VersionReq) -> Option<&NativePlugin> {
         self.natives.iter().find(|plugin| {
@@ -241,9 +241,8 @@ impl Registry {
         })
     }
 
-    /// Why there is no plugin called `id`: because it is broken, or because there is none. `what`
-    /// is the kind that was looked for, in a word: `backend`, the kind of a guest, or nothing for any
-    /// kind.
+    /// Returns the error for a missing plugin `id`: it is broken, or does not exist. `what` is the
+    /// requested kind, in a word: `backend`, the kind of a guest, or empty for any kind.
     #[must_use]
     pub fn missing(&self, what: &'static str, id: &str) -> RegistryError {
         let problems: Vec<_> =
@@ -260,7 +259,7 @@ impl Registry {
         }
     }
 
-    /// That there is no plugin called `id` among those that are `available`.
+    /// Returns the error that no plugin `id` is among those that are `available`.
     #[must_use]
     pub fn unknown<'a>(
         &self,
@@ -278,11 +277,11 @@ impl Registry {
         }
     }
 
-    /// Whether a plugin may be used, and its hash.
+    /// Returns whether a plugin may be used, and its hash.
     ///
     /// # Errors
     ///
-    /// Where its library or the lock file cannot be read.
+    /// If its library or the lock file cannot be read.
     pub fn trust_of(&self, plugin: &NativePlugin) -> Result<(Trust, String), RegistryError> {
         let found = hash(&plugin.library)?;
         if plugin.origin == Origin::Installed {
@@ -348,12 +347,12 @@ impl Registry {
         })
     }
 
-    /// Records the hashes of every native plugin called `id`, as they are now. Answers with those
-    /// that were recorded; one beside the executable needs no record.
+    /// Records the current hashes of every native plugin `id`. Returns the recorded plugins; one
+    /// beside the executable needs no record.
     ///
     /// # Errors
     ///
-    /// Where there is no such plugin, or the lock file cannot be written.
+    /// If there is no such plugin, or the lock file cannot be written.
     pub fn trust(&self, id: &str) -> Result<Vec<BackendPlugin>, RegistryError> {
         let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
         if named.is_empty() {
@@ -468,8 +467,8 @@ mod tests {
             fs::write(folder.join("plugin.toml"), text).expect("a description");
         }
 
-        /// What the user is told, without what differs between machines.
-        fn tell(&self, error: &RegistryError) -> String {
+        /// Returns the message for the user, without parts that differ between machines.
+        fn message_for_user(&self, error: &RegistryError) -> String {
             let text = format!("{error}\nhelp: {}", error.help().unwrap_or_default());
             text.replace(&self.path("").display().to_string(), "/").replace("//", "/")
         }
@@ -503,7 +502,7 @@ mod tests {
         machine.install("user", "cpu", "0.1.0", "other code");
         let error = registry.backend("cpu", None).expect_err("a changed library");
         assert!(matches!(error, RegistryError::Changed { .. }), "{error}");
-        assert!(machine.tell(&error).contains(": host plugins trust cpu ("), "{error}");
+        assert!(machine.message_for_user(&error).contains(": host plugins trust cpu ("), "{error}");
         assert_eq!(registry.trust("cpu").expect("trusting").len(), 1);
         registry.backend("cpu", None).expect("a trusted library");
     }
@@ -526,7 +525,7 @@ mod tests {
         machine.install("manifest", "npu", "0.1.0", "code");
         let registry = machine.registry();
         let error = registry.backend("npu", None).expect_err("native code from a manifest");
-        insta::assert_snapshot!(machine.tell(&error), @r"
+        insta::assert_snapshot!(machine.message_for_user(&error), @r"
         plugin `npu` 0.1.0 comes with the manifest, from /manifest/npu-0.1.0/libbackend_npu.so, and is native code that you have not trusted
         help: if you know where it is from: host plugins trust npu --plugins /manifest/npu-0.1.0
         ");
@@ -567,14 +566,14 @@ mod tests {
         assert_eq!(version(None).expect("any"), Version::new(0, 1, 5));
         assert_eq!(version(Some("=0.1.0")).expect("exact"), Version::new(0, 1, 0));
         assert_eq!(version(Some("^0.3")).expect("newer"), Version::new(0, 3, 0));
-        let told = [
-            machine.tell(&version(Some("^0.4")).expect_err("too new a wish")),
-            machine.tell(&version(Some("<0.1")).expect_err("too old a wish")),
+        let messages = [
+            machine.message_for_user(&version(Some("^0.4")).expect_err("too new a wish")),
+            machine.message_for_user(&version(Some("<0.1")).expect_err("too old a wish")),
         ];
-        insta::assert_snapshot!(told.join("\n"), @r"
-        no version of plugin `cpu` fits `^0.4`: there is 0.1.0, 0.1.5, 0.3.0
+        insta::assert_snapshot!(messages.join("\n"), @r"
+        no version of plugin `cpu` fits `^0.4`; installed: 0.1.0, 0.1.5, 0.3.0
         help: install a newer `cpu`, or widen `version` in the manifest
-        no version of plugin `cpu` fits `<0.1`: there is 0.1.0, 0.1.5, 0.3.0
+        no version of plugin `cpu` fits `<0.1`; installed: 0.1.0, 0.1.5, 0.3.0
         help: change `version` in the manifest to fit what is installed, or install a `cpu` that fits `<0.1`
         ");
     }
@@ -585,21 +584,21 @@ mod tests {
         machine.install("installed", "openvino", "0.1.0", "code");
         fs::write(machine.path("installed/latency.wasm"), "").expect("a guest");
         let registry = machine.registry();
-        let told = [
-            machine.tell(&registry.backend("openvno", None).expect_err("a typo")),
-            machine.tell(&registry.backend("cuda", None).expect_err("not installed")),
-            machine.tell(&registry.missing("metric", "latencies")),
-            machine.tell(&registry.missing("", "latencies")),
+        let messages = [
+            machine.message_for_user(&registry.backend("openvno", None).expect_err("a typo")),
+            machine.message_for_user(&registry.backend("cuda", None).expect_err("not installed")),
+            machine.message_for_user(&registry.missing("metric", "latencies")),
+            machine.message_for_user(&registry.missing("", "latencies")),
         ];
-        insta::assert_snapshot!(told.join("\n"), @r"
+        insta::assert_snapshot!(messages.join("\n"), @r"
         no backend plugin `openvno` is installed
         help: did you mean `openvino`?
         no backend plugin `cuda` is installed
-        help: installed are: openvino; to add one, put its folder or .wasm file into /user
+        help: installed: openvino; to add one, put its folder or .wasm file into /user
         no metric plugin `latencies` is installed
-        help: installed are: latency; to add one, put its folder or .wasm file into /user
+        help: installed: latency; to add one, put its folder or .wasm file into /user
         no plugin `latencies` is installed
-        help: installed are: latency, openvino; to add one, put its folder or .wasm file into /user
+        help: installed: latency, openvino; to add one, put its folder or .wasm file into /user
         ");
     }
 
@@ -618,22 +617,22 @@ mod tests {
         let mut search = machine.search();
         search.folders.push(Folder { path: machine.path("nowhere"), origin: Origin::Environment });
         let registry = Registry::scan(&search);
-        let told: Vec<_> = registry
+        let messages: Vec<_> = registry
             .problems()
             .iter()
             .map(|problem| format!("{problem}\n  help: {}", problem.help()))
             .collect();
-        let told = told.join("\n").replace(&machine.path("").display().to_string(), "/");
-        let told = told.replace(std::env::consts::ARCH, "ARCHITECTURE");
-        insta::assert_snapshot!(told, @r"
+        let messages = messages.join("\n").replace(&machine.path("").display().to_string(), "/");
+        let messages = messages.replace(std::env::consts::ARCH, "ARCHITECTURE");
+        insta::assert_snapshot!(messages, @r"
         the library /flag/absent-0.1.0/libbackend_absent.so of plugin `absent` 0.1.0 is missing
           help: build or copy the library for ARCHITECTURE to /flag/absent-0.1.0/libbackend_absent.so
-        plugin `future` 0.1.0 in /flag/future-0.1.0 wants native ABI >=2, <3, and this host speaks 1.0.0
+        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.1.0
           help: the plugin is newer than the host: update the host, or install an older version of the plugin
-        plugin `past` 0.1.0 in /user/past-0.1.0 wants native ABI <1, and this host speaks 1.0.0
+        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.1.0
           help: the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api
         /user/typo/plugin.toml:2: `id`: invalid boolean, expected `true`
-          help: correct the line; the guide's page on backends lists every key
+          help: fix the line; the guide's page on backends lists every key
         the plugin folder /nowhere (environment) cannot be read: No such file or directory (os error 2)
           help: create the folder, or stop naming it (the variable TARE_PLUGINS)
         ");

@@ -9,20 +9,20 @@ use host_record::Environment;
 
 use crate::platform::{System, c_library};
 
-/// What is known of this machine now. `repository` is a folder of the user's; where a git
-/// repository holds it, its commit is recorded.
+/// Returns the facts about this machine now. `repository` is a folder of the user; if it is in a
+/// git repository, the commit is recorded.
 #[must_use]
 pub fn environment(repository: Option<&Path>) -> Environment {
     with_commit(system(), repository.and_then(git_commit))
 }
 
-/// The environment with the commit of the user's repository.
+/// Returns the environment with the commit of the user's repository.
 pub(crate) fn with_commit(environment: Environment, commit: Option<String>) -> Environment {
     let git_dirty = commit.as_ref().map(|commit| commit.ends_with("-dirty"));
     Environment { git_commit: commit, git_dirty, ..environment }
 }
 
-/// What the operating system says: some files are read, nothing is started.
+/// Returns the operating system's facts: reads some files, starts nothing.
 pub(crate) fn system() -> Environment {
     let system = System::this();
     Environment {
@@ -46,8 +46,8 @@ pub(crate) fn system() -> Environment {
 /// `git` compares the working tree for `-dirty`, which takes long in a huge one.
 const GIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// The commit of the repository around `folder`, with `-dirty` where tracked files have changes.
-/// `None` without a repository, a commit or `git`, or if it takes too long.
+/// Returns the commit of the repository around `folder`, with `-dirty` if tracked files have
+/// changes. `None` without a repository, a commit or `git`, or if it takes too long.
 pub(crate) fn git_commit(folder: &Path) -> Option<String> {
     let mut child = Command::new("git")
         .arg("-C")

@@ -176,7 +176,12 @@ impl Runner {
                 PlannedCase::Gap { case_id, key, gap, .. } => Some(gap_record(case_id, key, gap)),
                 PlannedCase::Case(case) => {
                     let environment = machine::with_commit(machine::system(), git_commit.clone());
-                    let reference = references.of(self, &case, interrupt);
+                    let reference = references.of(
+                        self.references.as_deref(),
+                        |library| self.program(library),
+                        &case,
+                        interrupt,
+                    );
                     match reference {
                         Reference::Interrupted => None,
                         Reference::Failed(failure) => Some(failed(*case, environment, failure)),

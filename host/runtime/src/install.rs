@@ -1,4 +1,4 @@
-//! Installing: fetch, check, unpack beside the place, rename.
+//! Installing: fetch, check, unpack into a temporary folder, rename.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -15,25 +15,25 @@ use crate::platform;
 use crate::runtimes::{Runtimes, platform_name};
 use crate::wheel::{self, Wheel};
 
-/// What came of installing.
+/// Result of installing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where the runtime is.
+    /// The runtime's folder.
     pub folder: PathBuf,
-    /// What it consists of.
+    /// The runtime's record.
     pub installed: Installed,
-    /// Whether it was there before, whole and from the same packages.
+    /// Whether it was installed before, complete and from the same packages.
     pub was_there: bool,
 }
 
 impl Runtimes {
-    /// Installs the runtime of a plugin, or puts right what is installed of it. One that is whole is
-    /// left as it is.
+    /// Installs the runtime of a plugin, or repairs an installed one. A complete runtime is left
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// Where the lock, pip, a package or the disk stand against it. Nothing is then installed, and
-    /// what has arrived whole is kept for the next time.
+    /// If the lock, pip, a package or the disk prevents it. Nothing is then installed, and
+    /// completely fetched files are kept for the next attempt.
     #[tracing::instrument(skip_all, fields(plugin = plugin.metadata.id))]
     pub fn install(
         &self,
@@ -104,14 +104,14 @@ impl Runtimes {
         Ok(file)
     }
 
-    /// Where wheels of this runtime are kept until it is installed.
+    /// Returns the folder in which wheels of this runtime are kept until it is installed.
     fn downloads(&self, name: &str) -> Result<PathBuf, RuntimeError> {
         let folder = self.folder()?.join(".downloads").join(name);
         fs::create_dir_all(&folder).map_err(RuntimeError::io("create", &folder))?;
         Ok(folder)
     }
 
-    /// Puts a folder in the place of what is there.
+    /// Replaces an existing folder by a new one.
     fn put_in_place(&self, new: tempfile::TempDir, folder: &Path) -> Result<(), RuntimeError> {
         let old = self.set_aside(folder)?;
         let new = new.keep();
@@ -127,8 +127,8 @@ impl Runtimes {
         Ok(())
     }
 
-    /// Takes a runtime out of its place in one step. It is deleted when the answer is dropped;
-    /// `None` where there is none.
+    /// Moves a runtime out of its place atomically. It is deleted when the result is dropped;
+    /// `None` if there is none.
     pub(crate) fn set_aside(
         &self,
         folder: &Path,
@@ -146,7 +146,8 @@ impl Runtimes {
     }
 }
 
-/// What is installed, where it is whole and from these packages. What cannot be read is not whole.
+/// Returns the installed runtime, if it is complete and from these packages. An unreadable one is
+/// not complete.
 fn whole(
     folder: &Path,
     packages: &[&LockedPackage],
@@ -161,7 +162,7 @@ fn whole(
     flaws.is_empty().then_some(installed)
 }
 
-/// Gets each package, and holds it against its hash.
+/// Fetches each package, and checks its hash.
 fn fetch<'a>(
     packages: &[&'a LockedPackage],
     downloads: &Path,
@@ -198,7 +199,7 @@ fn fetch<'a>(
     Ok(packages.iter().map(|package| (*package, downloads.join(&package.file))).collect())
 }
 
-/// Whether a file is the one that the lock names.
+/// Checks whether a file is the one that the lock names.
 fn check(
     package: &LockedPackage,
     file: &Path,
@@ -210,9 +211,9 @@ fn check(
     let mut advanced = |bytes| observer.advanced(bytes);
     let found = wheel::copy(&mut reader, &mut io::sink(), &mut advanced).map_err(read)?;
     let detail = if found.bytes != package.bytes {
-        format!("it has {} bytes, and should have {}", found.bytes, package.bytes)
+        format!("it has {} bytes instead of {}", found.bytes, package.bytes)
     } else if found.sha256 != package.sha256 {
-        format!("its SHA-256 is {}, and should be {}", found.sha256, package.sha256)
+        format!("its SHA-256 is {} instead of {}", found.sha256, package.sha256)
     } else {
         return Ok(());
     };
@@ -241,8 +242,8 @@ fn title(package: &LockedPackage) -> String {
 }
 
 fn require_space(folder: &Path, needed: u64) -> Result<(), RuntimeError> {
-    let available = platform::free_space(folder)
-        .map_err(RuntimeError::io("find out how much space there is in", folder))?;
+    let available =
+        platform::free_space(folder).map_err(RuntimeError::io("find the free space in", folder))?;
     if needed > available {
         return Err(RuntimeError::Space { folder: folder.to_owned(), needed, available });
     }

@@ -1,6 +1,6 @@
 //! Who hears of an installation's progress.
 
-/// What is being done. Sizes are in bytes.
+/// The current step. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// Another host is at this runtime; this one waits for its turn.
@@ -13,11 +13,11 @@ pub enum Step<'a> {
         bytes: u64,
         /// Its place among the packages, from 1.
         number: usize,
-        /// How many packages there are.
+        /// Number of packages.
         count: usize,
     },
-    /// A package has arrived, now or in an installation that was cut short, and is held against its
-    /// hash.
+    /// The hash of a package is checked. The package was fetched now, or by an earlier, interrupted
+    /// installation.
     Checking {
         /// Its name and version.
         package: &'a str,
@@ -28,10 +28,10 @@ pub enum Step<'a> {
     Unpacking {
         /// Its name and version.
         package: &'a str,
-        /// How large what is unpacked of it is.
+        /// Size of its unpacked files.
         bytes: u64,
     },
-    /// What is installed is read again.
+    /// Installed files are read again.
     Verifying {
         /// Its size.
         bytes: u64,
@@ -40,13 +40,13 @@ pub enum Step<'a> {
 
 /// Whoever looks on.
 pub trait Observer {
-    /// Something begins, and what went before has ended.
+    /// Reports that a step begins and the previous one has ended.
     fn step(&mut self, step: Step<'_>);
 
-    /// This many bytes of it have been done.
+    /// Reports that this many more bytes of the step are done.
     fn advanced(&mut self, bytes: u64);
 
-    /// Whether pip may write to standard error while it fetches.
+    /// Returns whether pip may write to standard error while it fetches.
     fn shows_pip(&self) -> bool;
 }
 

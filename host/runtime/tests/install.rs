@@ -1,5 +1,5 @@
-//! Installing from wheels that have arrived already, as they have where an installation was cut short:
-//! none of this needs pip. What does is tested with the command line.
+//! Installing from wheels that were fetched earlier, as after an interrupted installation:
+//! none of this needs pip. Fetching is tested with the command line.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -93,7 +93,7 @@ impl Place {
         self.runtimes().find(&self.plugin()).expect("no error").expect("it takes one")
     }
 
-    /// The error of an installation, without the place; nothing must be left in its place.
+    /// Returns the error of an installation, without the place; nothing must be left there.
     #[track_caller]
     fn refusal(&self) -> String {
         let error = self.install().expect_err("it must be refused");
@@ -202,7 +202,7 @@ fn another_lock_asks_for_another_installation() {
     place.arrive(&[(LIBRARY, b"newer"), ("demo/x", b"")]);
     place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
     let Standing::Missing { reason } = place.standing() else { panic!("it is another one") };
-    assert_eq!(reason, "is installed from other packages than the plugin's lock names");
+    assert_eq!(reason, "is installed from different packages than the plugin's lock");
     assert!(!place.install().expect("installing over it"));
     let library = place.path("data/runtimes").join(NAME).join("lib/libdemo.so.1");
     assert_eq!(fs::read(library).expect("a library"), b"newer");
@@ -227,7 +227,7 @@ fn a_wheel_that_means_harm_or_does_not_fit_is_refused_whole() {
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "../../evil.so" would be written outside of its folder
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "/etc/evil.so" would be written outside of its folder
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "demo\\..\\..\\evil.so" would be written outside of its folder
-    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: nothing in it fits `demo/libs/*`
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: none of its files fits `demo/libs/*`
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: two of its files would become lib/lib.so
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: invalid Zip archive: Could not find EOCD
     "#);
@@ -244,11 +244,11 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     let Standing::Unavailable { reason } = place.standing() else { panic!("no package") };
     assert_eq!(
         reason,
-        format!("is not for {}: there are packages for plan9-mips", platform_name())
+        format!("is not available for {} (packages exist for: plan9-mips)", platform_name())
     );
     let error = place.install().expect_err("no package");
-    let told = format!("{error}\nhelp: {}", error.help().expect("help"));
-    insta::assert_snapshot!(told.replace(&platform_name(), "PLATFORM"), @r#"
+    let shown = format!("{error}\nhelp: {}", error.help().expect("help"));
+    insta::assert_snapshot!(shown.replace(&platform_name(), "PLATFORM"), @r#"
     runtime `demo-1.0` of plugin `demo-npu` cannot be installed: its runtime.lock has no package for PLATFORM, only for plan9-mips
     help: install it by the vendor's instructions and name its folder or library with --runtime demo-npu=PATH or TARE_RUNTIME_DEMO_NPU
     "#);
@@ -364,7 +364,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the runtime that --runtime names for plugin `demo-npu` is none: {} has neither \
+            "the runtime that --runtime names for plugin `demo-npu` is not a runtime: {} has neither \
              libdemo.so*, nor a folder `lib` that does",
             folder.display()
         )
@@ -383,8 +383,8 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     fs::write(&file, b"text").expect("a file");
     place.named.flags = BTreeMap::from([("demo-npu".into(), file.clone())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("text");
-    let said = format!("is none: {} is a file and no library", file.display());
-    assert!(error.to_string().ends_with(&said), "{error}");
+    let expected = format!("is not a runtime: {} is a file but not a library", file.display());
+    assert!(error.to_string().ends_with(&expected), "{error}");
 }
 
 #[test]
@@ -400,7 +400,10 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     let library = folder.join("lib").join(LIBRARY.rsplit('/').next().expect("a name"));
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(
+        error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"),
+        "{error}"
+    );
     fs::write(&library, b"code").expect("a library");
     identify().expect("it is again");
     fs::write(folder.join("lib/libc.so.6"), b"other").expect("a library");
@@ -417,5 +420,8 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     identify().expect("as it was");
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(
+        error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"),
+        "{error}"
+    );
 }

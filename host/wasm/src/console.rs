@@ -3,7 +3,7 @@
 /// Bytes of standard output and standard error that are kept: the last ones.
 pub(crate) const KEPT: usize = 16 << 10;
 
-/// What a guest writes to its standard streams.
+/// Output of a guest to its standard streams.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     text: Vec<u8>,
@@ -20,8 +20,8 @@ impl Console {
         self.text.extend_from_slice(bytes);
     }
 
-    /// The end of what was written. Control characters other than line ends would reach a
-    /// terminal and are replaced.
+    /// Returns the end of the output. Control characters except line ends are replaced, because
+    /// they could reach a terminal.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.text);
         text.chars()

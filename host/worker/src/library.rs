@@ -21,7 +21,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 use plugin_api::abi;
-use plugin_api::client::Backend;
+use plugin_api::client::{Backend, OnProgress};
 
 use crate::platform::Stamp;
 use crate::{failure, platform};
@@ -37,7 +37,7 @@ pub(crate) fn known(sha256: &str) -> Option<&str> {
 ///
 /// As for [`Library::check`] and [`Library::open`].
 pub fn open(path: &Path) -> Result<Backend, Failure> {
-    Library::check(path, None)?.open()
+    Library::check(path, None)?.open(Box::new(|_| {}))
 }
 
 /// A file that is a library for this machine, and the one that was admitted.
@@ -82,7 +82,7 @@ impl Library {
         Ok(Self { path: path.to_owned(), stamp })
     }
 
-    /// Opens the library and its backend.
+    /// Opens the library and its backend. `on_progress` hears what long calls say of their progress.
     ///
     /// It is opened by its path, and not by the descriptor that was hashed: a library that looks for
     /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Whether the path
@@ -93,7 +93,7 @@ impl Library {
     /// # Errors
     ///
     /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
-    pub(crate) fn open(self) -> Result<Backend, Failure> {
+    pub(crate) fn open(self, on_progress: OnProgress) -> Result<Backend, Failure> {
         let path = self.path;
         // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
         // its own, and this is that process.
@@ -112,7 +112,7 @@ impl Library {
         std::mem::forget(library);
         // SAFETY: the entry point has the name that the ABI gives it, its library is never unloaded,
         // and a worker opens one backend in its life.
-        unsafe { Backend::open(entry) }.map_err(failure::opening)
+        unsafe { Backend::open_with(entry, on_progress) }.map_err(failure::opening)
     }
 }
 

@@ -51,5 +51,5 @@ pub(crate) fn load(
     })?;
     let request =
         LoadRequest { path, device: &case.key.device, threads: case.threads, options: &options };
-    backend.load(&request).map_err(failure::backend(Phase::Load))
+    backend.load_for(case.key.mode.name(), &request).map_err(failure::backend(Phase::Load))
 }

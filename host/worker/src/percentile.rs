@@ -3,7 +3,7 @@
 use host_record::{MeasureSettings, Share};
 use host_statistics::Quantile;
 
-/// The percentile that is limited where nothing else is said: that of MLPerf for servers.
+/// Default percentile of a limit: that of MLPerf for servers.
 pub(crate) const USUAL_PERCENTILE: f64 = 0.99;
 
 /// The percentile that a limit on the latency is about, where rules have this one.

@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
 use crate::library::{Library, known};
-use crate::model;
+use crate::{cancel, model};
 
 /// Outputs of each batch, in the model's order.
 pub(crate) type Batches = Vec<Outputs>;
@@ -52,7 +52,8 @@ pub(crate) fn make(
     connection.enter(Phase::Open)?;
     let library = Library::check(&files.library, known(&case.plugin.sha256))?;
     model::check(connection, case, files, interval)?;
-    let backend = library.open()?;
+    let backend = library.open(connection.reporter(interval)?)?;
+    cancel::listen(connection, &backend)?;
     connection.enter(Phase::Load)?;
     let model = model::load(&backend, case, files, &[])?;
     connection.enter(Phase::Inputs)?;

@@ -6,8 +6,8 @@ use rand_pcg::rand_core::Rng;
 use crate::synthetic::generator;
 
 /// Latencies of the measured queries, thinned evenly once there are many: of each `stride` queries in a row one
-/// is kept, drawn at random, so that medians of parts stay fair. Not each `stride`-th, since what happens every
-/// second time would then be seen always or never.
+/// is kept, drawn at random, so that medians of parts stay fair. A fixed stride would see an event of the same
+/// period always or never.
 #[derive(Debug)]
 pub(crate) struct Thinned {
     kept: Vec<u64>,
@@ -49,7 +49,7 @@ impl Thinned {
         }
     }
 
-    /// Begins a part. Where there is no room for it, two parts become one, of which one of the two is kept.
+    /// Begins a part. If there is no room for it, two parts become one, of which one of the two is kept.
     fn begin(&mut self) {
         if self.kept.len() == self.capacity {
             for pair in 0..self.capacity / 2 {
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// What happens every second, every fourth or every 64th time is seen as often as it happens, however many
+    /// An event at an even distance is seen as often as it happens, however many
     /// queries there are.
     #[test]
     fn thinning_sees_what_recurs_at_an_even_distance() {

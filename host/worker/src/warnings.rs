@@ -283,7 +283,6 @@ mod tests {
     use host_record::{LatencyLimit, RuleSet, Share};
     use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
     use proptest::prelude::*;
-    use rand_pcg::rand_core::Rng as _;
 
     use super::*;
     use crate::platform::MachineActivity;

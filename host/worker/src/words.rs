@@ -1,6 +1,6 @@
 //! How figures are written in the worker's sentences.
 
-/// A time for reading.
+/// Formats a time for reading.
 pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 1e3 => format!("{ns:.0} ns"),

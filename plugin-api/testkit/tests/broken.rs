@@ -8,7 +8,7 @@ use common::build;
 use plugin_api::abi;
 use plugin_api::client::{Backend, DataType, Error, ErrorCode, LoadRequest, OpenError, TensorView};
 
-/// The library of `broken.c`, broken in whichever way is asked for.
+/// The library of `broken.c`, broken in the requested way.
 struct Broken {
     library: libloading::Library,
     _folder: tempfile::TempDir,
@@ -63,8 +63,8 @@ fn entry_points_that_refuse_or_break_the_rules_are_reported() {
         ("refuse", "the plugin refused this host: it needs ABI 1.7; update the host"),
         ("refuse-silently", "the plugin refused this host: it gave no reason"),
         ("refuse-not-utf8", "returned a reason that is not UTF-8"),
-        ("major", "the plugin speaks ABI 2.0, this host speaks 1.0; update the host"),
-        ("major-old", "the plugin speaks ABI 0.0, this host speaks 1.0; update the plugin"),
+        ("major", "the plugin speaks ABI 2.1, this host speaks 1.1; update the host"),
+        ("major-old", "the plugin speaks ABI 0.1, this host speaks 1.1; update the plugin"),
         ("table-small", "returned a table that claims 64 bytes; ABI 1.0 has 136"),
         ("table-huge", "claims 1099511627776 bytes"),
         ("table-misaligned", "returned a table that is misaligned"),

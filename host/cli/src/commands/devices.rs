@@ -1,80 +1,21 @@
 //! `host devices`: what every installed backend sees.
 
-use std::collections::BTreeSet;
-
+use host_experiment::{Seen, Settings};
 use host_record::{Cell, DeviceInfo, Table};
-use host_registry::Registry;
-use host_run::{Interrupt, Runner};
-use host_runtime::Runtimes;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
-use crate::experiment;
 use crate::failure::Result;
 use crate::printer::Printer;
-use crate::settings::Settings;
-use crate::{runtimes, table, units};
-
-/// What a backend sees, or why that cannot be told.
-pub(crate) struct Seen {
-    backend: String,
-    version: Option<String>,
-    devices: std::result::Result<Vec<DeviceInfo>, String>,
-}
+use crate::{table, units};
 
 pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let registry = settings.registry(&[]);
-    let runtimes = settings.runtimes(&registry)?;
-    let mut runner = experiment::runner(settings)?;
-    runner.runtimes = runtimes::paths(&runtimes, &registry);
-    let ids: BTreeSet<&str> =
-        registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
-    let ids: Vec<_> = ids.into_iter().collect();
-    let mut seen = see(&ids, &registry, &runtimes, &runner);
-    seen.extend(registry.problems().iter().filter_map(|problem| {
-        let backend = problem.id()?.to_owned();
-        Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
-    }));
+    let seen = host_experiment::devices(settings)?;
     show(&seen, printer);
     if seen.is_empty() {
         printer.warning("no backend is installed", Some("`host doctor` checks the installation"));
     }
     Ok(Exit::Success)
-}
-
-/// Asks each backend, all at the same time.
-pub(crate) fn see(
-    ids: &[&str],
-    registry: &Registry,
-    runtimes: &Runtimes,
-    runner: &Runner,
-) -> Vec<Seen> {
-    let ask = |id: &str| {
-        let plugin = match registry.backend(id, None) {
-            Ok(plugin) => plugin,
-            Err(error) => {
-                let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
-                let devices = Err(format!("{error}{help}"));
-                return Seen { backend: id.into(), version: None, devices };
-            }
-        };
-        let devices = experiment::describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
-            let nothing = experiment::nothing_found(&error);
-            let looked = nothing.is_some();
-            let said = nothing.unwrap_or_else(|| error.to_string());
-            runtimes::explained(said, looked, &plugin.plugin, runtimes.find(&plugin.plugin))
-        });
-        // One that can do without a runtime has devices all the same, and not those that were meant.
-        let devices = devices.and_then(|devices| match runtimes.find(&plugin.plugin) {
-            Err(error) => Err(error.to_string()),
-            Ok(_) => Ok(devices),
-        });
-        Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    })
 }
 
 /// Shows devices, and failures as rows with their reasons.

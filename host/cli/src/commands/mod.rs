@@ -13,3 +13,23 @@ pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod runtimes;
 pub(crate) mod validate;
+
+use std::io::Read as _;
+use std::path::Path;
+
+use host_experiment::Draft;
+
+use crate::failure::{Failure, Result};
+
+/// Reads a manifest; `-` is standard input.
+pub(crate) fn manifest_of(path: &Path) -> Result<Draft> {
+    if path != Path::new("-") {
+        return Ok(Draft::read(path)?);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::io("read", Path::new("standard input"), error))?;
+    let name = Path::new("<stdin>");
+    Ok(Draft::of_bytes(name, name, bytes)?)
+}

@@ -1,17 +1,17 @@
 //! `host plan`: what a run would do.
 
+use host_experiment::{Interrupt, Planned, Settings};
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseKey, Cell, Table};
-use host_run::Interrupt;
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ManifestArgument};
+use crate::commands::manifest_of;
 use crate::exit::Exit;
-use crate::experiment::{self, Checked, Draft, describe_backends};
 use crate::failure::Result;
+use crate::notices::{Console, summarise};
 use crate::printer::Printer;
-use crate::settings::Settings;
-use crate::{table, units, visible};
+use crate::{table, visible};
 
 /// Cases that are shown at most to a person, and are written at a time to a machine.
 const PAGE: usize = 100;
@@ -21,11 +21,9 @@ pub(crate) fn plan(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let checked = Draft::read(&arguments.manifest)?.check(settings, printer)?;
-    let Checked { manifest, files, backends, .. } = checked;
-    let runner = experiment::runner_for(settings, &backends)?;
-    let described = describe_backends(&backends, &runner, &Interrupt::new());
-    let plan = manifest.plan(files, described.facts)?;
+    let draft = manifest_of(&arguments.manifest)?;
+    let checked = draft.check(settings, &mut Console::new(printer))?;
+    let Planned { manifest, plan } = checked.plan(settings, &Interrupt::new())?;
     match printer.format() {
         Format::Human => human(&plan, printer),
         Format::Json => json(&manifest.experiment.name, &plan, printer),
@@ -84,27 +82,6 @@ fn json(experiment: &str, plan: &Plan, printer: &Printer) {
         printer.data(visible::json(&lines));
     });
     printer.data("  ]\n}");
-}
-
-/// Says on standard error how much there is to do.
-pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
-    let count = plan.count();
-    let mut text = units::count(count.cases, "case", "cases");
-    if count.gaps > 0 {
-        text.push_str(&format!(", {}", units::count(count.gaps, "gap", "gaps")));
-    }
-    let estimate = plan.estimate();
-    if count.cases > 0 {
-        let at_least = units::duration(estimate.at_least.as_nanos() as f64);
-        text.push_str(&format!("; takes at least {at_least}"));
-    }
-    printer.status("Planned", text);
-    if count.cases > 0 {
-        let width = printer.width().saturating_sub(12).max(20);
-        for line in crate::summary::wrapped(&estimate.basis, width, "").lines() {
-            printer.detail(printer.status_palette().faint(line));
-        }
-    }
 }
 
 fn pages(plan: &Plan, mut write: impl FnMut(&[PlannedCase], bool)) {

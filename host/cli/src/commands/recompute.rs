@@ -1,28 +1,17 @@
-/*!
-`host results recompute`: metrics of an old run from its recorded samples, with the plugins found now.
-
-What is recomputed are the metrics of the run, with the options that it gave them, or those that are
-named, with the run's options where it had them. Nothing is measured, and nothing that was said is
-taken away: see the module `metrics`.
-*/
+//! `host results recompute`: metrics of an old run, computed anew.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use host_manifest::{Mentions, PluginMention};
+use host_experiment::{Computed, RecomputeOptions, Recomputed, Settings, State};
 use host_record::{Cell, MetricValue, Table};
-use host_store::{Flaw, ResultRecord, RunFolder};
-use semver::VersionReq;
-use serde_json::{Map, Value, json};
+use host_store::{Flaw, ResultRecord};
+use serde_json::{Value, json};
 
-use crate::commands::results::warn_of_flaws;
-use crate::commands::run::{index, record_result, results_of};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::guests::{Chosen, Findings};
-use crate::metrics::{self, Computed, Extent, State};
+use crate::failure::Result;
+use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::{table, units};
 
 /// Values that are listed for people; machines get all.
@@ -30,57 +19,14 @@ const LISTED: usize = 40;
 
 pub(crate) fn recompute(
     path: &Path,
-    named: &[String],
-    dry_run: bool,
+    options: &RecomputeOptions,
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    // What reads only takes no lock.
-    let mut writer = match dry_run {
-        true => None,
-        false => Some(RunFolder::open_to_amend(path)?),
-    };
-    let folder = match &writer {
-        Some(writer) => writer.folder().clone(),
-        None => RunFolder::open(path)?,
-    };
-    let chosen = choose(&folder, named, settings, printer)?;
-    let lost = folder.lost_files()?;
-    let mut all: Vec<Computed> = Vec::new();
-    let mut exit = Exit::Success;
-    let mut said = String::new();
-    let mut told = |computed: Computed| {
-        let failure = computed.failure();
-        let kept = match &computed.state {
-            State::Kept(reason) if failure.is_none() => Some(format!(
-                "metric `{}` is not computed anew for {}: {reason}",
-                computed.now.plugin.id, computed.key
-            )),
-            _ => None,
-        };
-        if failure.is_some() {
-            exit = Exit::Plugin;
-        } else if kept.is_some() && exit == Exit::Success {
-            exit = Exit::Results;
-        }
-        let stays = matches!(computed.state, State::Kept(_));
-        if let Some(words) = failure.or(kept).filter(|words| *words != said) {
-            printer.warning(&words, stays.then_some("what was computed before stays"));
-            said = words;
-        }
-        if computed.is_news()
-            && let Some(writer) = &mut writer
-            && !record_result(writer, &computed.now, printer)?
-        {
-            exit = Exit::Plugin;
-        }
-        all.push(computed);
-        Ok(())
-    };
-    metrics::compute(&chosen.sandbox, &chosen.metrics, &folder, &lost, Extent::All, &mut told)?;
-    if let Some(writer) = &writer {
-        writer.sync_results()?;
-    }
+    let mut console = Console::new(printer);
+    let Recomputed { folder, all, lost, has_failed, has_kept, has_older } =
+        host_experiment::recompute(path, options, settings, &mut console)?;
+    let dry_run = options.dry_run;
     let document = || {
         json!({
             "run": folder.run_id(),
@@ -92,76 +38,19 @@ pub(crate) fn recompute(
         show(&all, printer);
     }
     say(&all, dry_run, printer);
-    if writer.is_some() && all.iter().any(Computed::is_news) {
-        index(&results_of(path, settings), &folder, printer);
-        if !folder.recommendations()?.is_empty() || folder.path().join("reports").exists() {
-            printer.status(
-                "Unchanged",
-                "reports and advice of the run, which are of what was computed before",
-            );
-        }
+    if has_older {
+        printer.status(
+            "Unchanged",
+            "reports and advice of the run, which are of what was computed before",
+        );
     }
     let flaws: Vec<Flaw> = lost.into_iter().map(|lost| Flaw::LostFile(Box::new(lost))).collect();
     warn_of_flaws(&flaws, printer);
-    Ok(exit)
-}
-
-/// The plugins with their options: all of the run's metrics, or those that are named.
-fn choose(
-    folder: &RunFolder,
-    named: &[String],
-    settings: &Settings,
-    printer: &Printer,
-) -> Result<Chosen> {
-    let manifest = host_manifest::read(&folder.manifest_text()?).mentions;
-    let mut metrics: Vec<PluginMention> = Vec::new();
-    let mut add = |id: &str, options: &Value| {
-        let options = if options.is_null() { json!({}) } else { options.clone() };
-        let known = |one: &PluginMention| one.id == id && one.options.as_ref() == Some(&options);
-        if !metrics.iter().any(known) {
-            metrics.push(mention(id, options));
-        }
-    };
-    for metric in &manifest.metrics {
-        if let Some(options) = &metric.options {
-            add(&metric.id, options);
-        }
-    }
-    // Those that were asked for later, by this command.
-    for result in folder.results()? {
-        add(&result.plugin.id, &result.options);
-    }
-    if !named.is_empty() {
-        metrics.retain(|metric| named.contains(&metric.id));
-        for id in named {
-            if !metrics.iter().any(|metric| metric.id == *id) {
-                metrics.push(mention(id, Value::Object(Map::new())));
-            }
-        }
-    }
-    let base = folder.header().manifest_path.parent().unwrap_or(Path::new("/"));
-    let folders: Vec<_> = manifest.plugin_folders.iter().map(|it| base.join(it)).collect();
-    let registry = settings.registry(&folders);
-    let mentions = Mentions { metrics, ..Mentions::default() };
-    let (chosen, Findings { wrong, missing, others }) = Chosen::all(&mentions, &registry, printer)?;
-    let placed = wrong.into_iter().chain(missing);
-    let placed = placed.map(|error| Failure::new(Exit::Plugin, error.message));
-    match Failure::all(others.into_iter().chain(placed)) {
-        Some(failure) => Err(failure),
-        None => Ok(chosen),
-    }
-}
-
-fn mention(id: &str, options: Value) -> PluginMention {
-    PluginMention {
-        id: id.to_owned(),
-        place: None,
-        // The plugins of now, whatever the manifest asked for then.
-        version: VersionReq::STAR,
-        options: Some(options),
-        option_places: BTreeMap::new(),
-        limits: Vec::new(),
-    }
+    Ok(match (has_failed, has_kept) {
+        (true, _) => Exit::Plugin,
+        (false, true) => Exit::Results,
+        (false, false) => Exit::Success,
+    })
 }
 
 /// How one value was and is.
@@ -195,7 +84,7 @@ fn document(computed: &Computed) -> Value {
         })
     };
     let reason = match &computed.state {
-        State::Kept(reason) => Some(reason),
+        State::Kept(reason) => Some(reason.to_string()),
         _ => None,
     };
     json!({

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_experiment::{RecomputeOptions, Settings};
 use host_store::{
     Answer, DamagedRun, Database, ExportFormat, Flaw, ResultsFolder, RunEntry, RunFolder,
     StoreError, SyncReport, Synced, export, list_table,
@@ -14,14 +15,14 @@ use crate::commands::compare::compare;
 use crate::commands::recompute::recompute;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::notices::warn_of_flaws;
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::summary::Summary;
 use crate::table::{self, Column};
 use crate::{units, visible};
 
 /// How long to wait for another process that has the database open.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn results(
     command: &ResultsCommand,
@@ -40,7 +41,8 @@ pub(crate) fn results(
         ResultsCommand::Export { run, to, view } => write(&results.find(run)?, view, to, printer),
         ResultsCommand::Sync { rebuild } => sync(&results, *rebuild, printer),
         ResultsCommand::Recompute { run, metrics, dry_run } => {
-            recompute(&results.find(run)?, metrics, *dry_run, settings, printer)
+            let options = RecomputeOptions { metrics: metrics.clone(), dry_run: *dry_run };
+            recompute(&results.find(run)?, &options, settings, printer)
         }
     }
 }
@@ -88,25 +90,6 @@ fn warn_of_half_made(paths: &[PathBuf], printer: &Printer) {
             format_args!("`{}` is no run: it has no `run.json`", path.display()),
             Some("a host was ended while it made it; nothing was measured, so it can be removed"),
         );
-    }
-}
-
-/// Says what is wrong with runs that can be read. Of a folder that was emptied, a few files say
-/// enough.
-pub(crate) fn warn_of_flaws(flaws: &[Flaw], printer: &Printer) {
-    const SHOWN: usize = 5;
-    let (lost, torn): (Vec<_>, Vec<_>) =
-        flaws.iter().partition(|flaw| matches!(flaw, Flaw::LostFile(_)));
-    for flaw in torn {
-        printer.warning(flaw, flaw.hint());
-    }
-    for (index, flaw) in lost.iter().take(SHOWN).enumerate() {
-        let is_last = index + 1 == lost.len();
-        printer.warning(flaw, flaw.hint().filter(|_| is_last));
-    }
-    if lost.len() > SHOWN {
-        let more = units::count((lost.len() - SHOWN) as u64, "more file", "more files");
-        printer.warning(format_args!("{more} of finished cases are lost"), lost[0].hint());
     }
 }
 

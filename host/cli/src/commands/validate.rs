@@ -1,13 +1,14 @@
 //! `host validate`: everything about a manifest that can be checked without running it.
 
+use host_experiment::Settings;
 use serde_json::json;
 
 use crate::arguments::ManifestArgument;
+use crate::commands::manifest_of;
 use crate::exit::Exit;
-use crate::experiment::{Checked, Draft};
 use crate::failure::Result;
+use crate::notices::Console;
 use crate::printer::Printer;
-use crate::settings::Settings;
 use crate::units;
 
 pub(crate) fn validate(
@@ -15,7 +16,8 @@ pub(crate) fn validate(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let Checked { manifest, .. } = Draft::read(&arguments.manifest)?.check(settings, printer)?;
+    let draft = manifest_of(&arguments.manifest)?;
+    let manifest = draft.check(settings, &mut Console::new(printer))?.manifest;
     let experiment = &manifest.experiment;
     let document = || {
         json!({

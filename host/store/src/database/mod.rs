@@ -19,16 +19,16 @@ pub(crate) use schema::{MIGRATIONS, migrate};
 
 use connection::{connect, failed, located};
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use duckdb::{AccessMode, Connection};
-use host_record::{Cell, Table};
+use host_record::Cell;
 
-use crate::error::{StoreError, duckdb_message};
+use crate::error::StoreError;
 use crate::platform::sync_folder;
 use crate::results_folder::{DATABASE_FILE, ResultsFolder, folder_name};
 use crate::run::{DEVICE_STATE_NUMBERS, Flaw, Inspection, RunFolder};
@@ -318,11 +318,16 @@ fn raw_view(results: &Path, has_samples: bool) -> String {
     } else {
         pattern_literal(results, "runs/*/samples/*.parquet")
     };
-    samples_view("parse_path(filename)[-3]", &files, has_samples)
+    // The columns of a view that is kept must stay what they are, whichever files come later.
+    samples_view("parse_path(filename)[-3]", &files, has_samples, "")
 }
 
+/// Further columns of [`samples_view`]: those of marks, where files have them.
+pub(crate) const COLUMNS_OF_MARKS: &str =
+    ", * EXCLUDE (phase, start_ns, latency_ns, items, scheduled_ns, lane, filename)";
+
 /// A view over files of samples.
-pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> String {
+pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further: &str) -> String {
     if !has_samples {
         return "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS phase, \
                 NULL::BIGINT AS start_ns, NULL::BIGINT AS latency_ns, NULL::BIGINT AS items, \
@@ -336,7 +341,7 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> Stri
          items::BIGINT AS items, scheduled_ns::BIGINT AS scheduled_ns, \
          coalesce(lane, 0)::INTEGER AS lane, \
          coalesce(try_cast(split_part(parse_filename(filename), '.', 2) AS INTEGER), 0) \
-         AS process \
+         AS process{further} \
          FROM read_parquet({files}, filename = true, union_by_name = true)"
     )
 }

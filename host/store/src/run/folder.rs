@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
 use host_record::{
-    CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, WorkerReport, column,
-    part,
+    CaseColumns, CaseRecord, Column, ColumnData, Outcome, OutputValues, Pace, Processes,
+    WorkerReport, column, part,
 };
 use serde::de::DeserializeOwned;
 
@@ -19,7 +19,7 @@ use super::layout::Layout;
 use super::lines::{Lines, TornLine, check_version, declared_version};
 use super::lost::CaseFile;
 use super::outputs;
-use super::samples::{SampleColumn, SampleReader};
+use super::samples::{MeasuredMarks, SampleColumn, SampleReader};
 use crate::error::StoreError;
 
 /// A run folder, open for reading. Any number of readers may read while one host writes.
@@ -170,8 +170,12 @@ impl RunFolder {
                 false => Vec::new(),
             };
             for name in names {
-                if let Some(data) = self.column(record, report, &samples, name.as_ref())? {
-                    columns.push(data);
+                match name.as_ref() {
+                    column::OUTPUTS => columns.extend(self.outputs(&record.case_id)?),
+                    column::PHASES | column::TOKENS | column::TOKEN_TIME => {
+                        columns.extend(mark_columns(&samples, name.as_ref())?);
+                    }
+                    name => columns.extend(self.column(record, report, &samples, name)?),
                 }
             }
         }
@@ -241,8 +245,8 @@ impl RunFolder {
             column::WARM_UP_LATENCY => ("ns", warm_up(SampleColumn::Latency)?),
             column::WARM_UP_START => ("ns", warm_up(SampleColumn::Start)?),
             column::OUTPUT => {
-                let output = outputs::read_first_output(&self.layout.outputs(case_id))?;
-                ("1", output.map(|(width, values)| (width, ColumnData::F32(values))))
+                let first = outputs::read_outputs(&self.layout.outputs(case_id), true)?.pop();
+                ("1", first.map(|output| (output.width, data(output.values))))
             }
             column::LABEL => {
                 let labels = outputs::read_labels(&self.layout.labels(case_id))?;
@@ -275,6 +279,18 @@ impl RunFolder {
         Ok(found.map(|(width, data)| Column { name: name.into(), unit: unit.into(), width, data }))
     }
 
+    /// All outputs of a case, each as a column.
+    fn outputs(&self, case_id: &str) -> Result<Vec<Column>, StoreError> {
+        let outputs = outputs::read_outputs(&self.layout.outputs(case_id), false)?;
+        let column = |output: outputs::Output| Column {
+            name: format!("output.{}", output.name),
+            unit: "1".into(),
+            width: output.width,
+            data: data(output.values),
+        };
+        Ok(outputs.into_iter().map(column).collect())
+    }
+
     /// The samples of a case, process by process; a process without a file of them is left out.
     pub(crate) fn samples(&self, record: &CaseRecord) -> Result<Vec<SampleReader>, StoreError> {
         let processes = 1 + record.further.len() as u32;
@@ -285,6 +301,44 @@ impl RunFolder {
         };
         (0..processes).filter_map(open).collect()
     }
+}
+
+fn data(values: OutputValues) -> ColumnData {
+    match values {
+        OutputValues::Numbers(values) => ColumnData::F32(values),
+        OutputValues::Booleans(values) => ColumnData::Boolean(values),
+        OutputValues::Texts(values) => ColumnData::Text(values),
+    }
+}
+
+/// The columns that somebody asks for by this name, of the marks of a case's queries.
+fn mark_columns(samples: &[SampleReader], asked: &str) -> Result<Vec<Column>, StoreError> {
+    let mut all: Option<MeasuredMarks> = None;
+    for samples in samples {
+        if let Some(marks) = samples.read_marks()? {
+            all.get_or_insert_default().extend(marks);
+        }
+    }
+    let Some(MeasuredMarks { phases, durations_ns, counts, within_ns }) = all else {
+        return Ok(Vec::new());
+    };
+    let column = |name: String, unit: &str, values| Column {
+        name,
+        unit: unit.into(),
+        width: 1,
+        data: ColumnData::U64(values),
+    };
+    Ok(match asked {
+        column::PHASES => phases
+            .into_iter()
+            .zip(durations_ns)
+            .map(|(phase, durations)| column(format!("phase.{phase}"), "ns", durations))
+            .collect(),
+        // Queries without a single one have none that could be counted.
+        _ if within_ns.is_empty() => Vec::new(),
+        column::TOKENS => vec![column(asked.into(), "1", counts)],
+        _ => vec![column(asked.into(), "ns", within_ns)],
+    })
 }
 
 /// Coordinates of a case by name, and the confidence that the manifest asks for.

@@ -88,9 +88,12 @@ impl CaseFile {
             | column::SCHEDULED
             | column::LANE
             | column::PROCESS
+            | column::PHASES
+            | column::TOKENS
+            | column::TOKEN_TIME
             | column::WARM_UP_LATENCY
             | column::WARM_UP_START => Some(Self::Samples),
-            column::OUTPUT => Some(Self::Outputs),
+            column::OUTPUT | column::OUTPUTS => Some(Self::Outputs),
             column::LABEL => Some(Self::Labels),
             _ => None,
         }
@@ -126,7 +129,7 @@ impl Loss {
         match self {
             Self::Missing => write!(formatter, "`{path}` is missing"),
             Self::WrongLength { found, recorded } => {
-                write!(formatter, "`{path}` has {found} bytes, and had {recorded}")
+                write!(formatter, "`{path}` has {found} bytes, expected {recorded}")
             }
             Self::Unreadable { detail } => write!(formatter, "`{path}` is unreadable: {detail}"),
             Self::Refused { detail } => write!(formatter, "`{path}` cannot be read: {detail}"),

@@ -5,7 +5,7 @@ use std::io;
 
 use host_measure::{
     self as measure, Block, Crew, MeasureError, Meter, Observer, StopRule, Summary, SystemClock,
-    Times,
+    Target, Times,
 };
 use host_record::protocol::Message;
 use host_record::{
@@ -16,9 +16,9 @@ use host_statistics::{STEADY_STATE_TOLERANCE, correlated_estimates, steady_state
 use plugin_api::client::{Backend, Error};
 
 use super::query::Load;
-use crate::backend::BackendTarget;
 use crate::connection::Connection;
 use crate::failure::{self, Stop, went_back};
+use crate::marks::MarkLog;
 use crate::percentile::quantile;
 use crate::stalls::FirstClient;
 use crate::thinned::Thinned;
@@ -28,6 +28,8 @@ pub(crate) struct Bench<'a, L> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) runner: L,
     pub(crate) watched: Watched<'a>,
+    /// Where each lane keeps the marks of its queries, in a case that has some.
+    pub(crate) marks: &'a [MarkLog],
 }
 
 /// What is watched while measuring.
@@ -49,12 +51,12 @@ pub(crate) trait Runner {
 }
 
 /// One target on this thread.
-pub(crate) struct Alone<'a, 'clock> {
+pub(crate) struct Alone<'a, 'clock, T> {
     pub(crate) meter: &'a mut Meter<'clock, SystemClock>,
-    pub(crate) target: &'a mut BackendTarget,
+    pub(crate) target: &'a mut T,
 }
 
-impl Runner for Alone<'_, '_> {
+impl<T: Target<Error = Error>> Runner for Alone<'_, '_, T> {
     fn run<O: Observer>(
         &mut self,
         scenario: measure::Scenario,
@@ -131,8 +133,10 @@ impl Sink {
             SamplePhase::Search => Phase::Search,
             SamplePhase::Measured => Phase::Measure,
         };
-        let Bench { connection, runner, .. } = bench;
-        let mut sending = Sending { sink: self, connection, between };
+        let Bench { connection, runner, marks, .. } = bench;
+        // Marks of runs that no loop made are no block's.
+        marks.iter().for_each(MarkLog::clear);
+        let mut sending = Sending { sink: self, connection, between, marks };
         runner.run(scenario, rule, &mut sending).map_err(|error| match error {
             MeasureError::Target(error) => failure::backend(phase)(error).into(),
             MeasureError::Sink(error) => error.into(),
@@ -177,6 +181,7 @@ struct Sending<'a> {
     connection: &'a mut Connection,
     /// Called at each block, while the clock does not run.
     between: &'a mut dyn FnMut(),
+    marks: &'a [MarkLog],
 }
 
 impl Observer for Sending<'_> {
@@ -213,6 +218,7 @@ impl Observer for Sending<'_> {
             items_per_query: sink.items_per_query,
             lane: block.lane,
             times,
+            marks: self.marks.get(block.lane as usize).map(|log| log.take(block.times.len())),
         }))
     }
 

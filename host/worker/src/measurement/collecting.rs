@@ -1,14 +1,14 @@
 //! Collects outputs for metrics, takes everything down and writes the report.
 
 use host_record::protocol::Message;
-use host_record::{InvalidReason, Phase, Warning, WarningKind, WorkerReport};
+use host_record::{InvalidReason, OutputBlock, Phase, Warning, WarningKind, WorkerReport};
 use plugin_api::client::{Call, Session};
 
 use super::context::Context;
 use super::examining::{Examined, Findings};
 use super::opening::Opened;
 use super::preparing::Subject;
-use crate::backend::tensors;
+use crate::backend::{Answer, tensors};
 use crate::failure::{self, Stop};
 use crate::outputs::{self, NotNumbers};
 
@@ -67,8 +67,34 @@ pub(super) fn collect(
     })
 }
 
-/// Runs the whole data set once more, untimed, sends the first output of each example and counts what
-/// is NaN in it. The inner error says why there are no outputs to send, which does not make the case fail.
+/// An output other than the first is kept if all of it takes no more than this, in bytes: it may be as large as
+/// a layer, and nobody may want it.
+const LARGEST_OTHER: u64 = 64 << 20;
+
+/// An output that is being collected.
+struct Collected<'a> {
+    name: &'a str,
+    width: Option<u64>,
+    /// Why no more of it is collected.
+    ended: Option<String>,
+}
+
+impl Collected<'_> {
+    /// Whether a block goes with those before it.
+    fn takes(&mut self, block: &OutputBlock) -> Result<(), String> {
+        let expected = *self.width.get_or_insert(block.width);
+        if block.width == expected {
+            return Ok(());
+        }
+        Err(format!(
+            "the output `{}` has {} values for example {}, and {expected} for those before it",
+            block.name, block.width, block.first_example
+        ))
+    }
+}
+
+/// Runs the whole data set once more, untimed, sends the outputs of each example and counts what is NaN in
+/// the first. The inner error says why there is no first output to send, which does not make the case fail.
 fn outputs(
     context: &mut Context<'_>,
     subject: &mut Subject,
@@ -78,12 +104,15 @@ fn outputs(
     let backend = failure::backend(Phase::Outputs);
     let batch = u64::from(context.case.key.batch);
     let Subject { model, examples, .. } = subject;
-    let Some(info) = model.info().outputs.first() else {
-        return Ok(Err("the model has none".into()));
-    };
+    let mut all: Vec<Collected<'_>> = model
+        .info()
+        .outputs
+        .iter()
+        .map(|info| Collected { name: &info.name, width: None, ended: None })
+        .collect();
+    let Some(first) = all.first() else { return Ok(Err("the model has no output".into())) };
+    let mut not_numbers = NotNumbers { name: first.name.into(), found: 0, of: 0 };
     let mut call: Option<Call> = None;
-    let mut width = None;
-    let mut not_numbers = NotNumbers { name: info.name.clone(), found: 0, of: 0 };
     for index in 0..examples.batches() {
         let inputs = tensors(model, &examples.batch(index)?).map_err(&backend)?;
         let call = match &mut call {
@@ -96,25 +125,33 @@ fn outputs(
             None => call.insert(session.call(inputs).map_err(&backend)?),
         };
         call.run().map_err(&backend)?;
-        let output = call.read_output(0).map_err(&backend)?;
-        not_numbers = not_numbers.and(&NotNumbers::of(&info.name, &output));
         let first = index * batch;
-        match outputs::blocks(&info.name, &output, batch, first, count - first) {
-            Ok(blocks) => {
-                for block in blocks {
-                    let expected = *width.get_or_insert(block.width);
-                    if block.width != expected {
-                        return Ok(Err(format!(
-                            "the first output, `{}`, has {} values for example {}, and {expected} \
-                             for those before it",
-                            block.name, block.width, block.first_example
-                        )));
-                    }
-                    context.connection.send(&Message::Outputs(block))?;
-                }
+        for (position, output) in all.iter_mut().enumerate() {
+            if output.ended.is_some() {
+                continue;
             }
-            Err(reason) => return Ok(Err(reason)),
+            let answer = Answer::read(call, position).map_err(&backend)?;
+            if let (0, Answer::Numbers(data)) = (position, &answer) {
+                not_numbers = not_numbers.and(&NotNumbers::of(output.name, data));
+            }
+            let blocks = outputs::blocks(output.name, &answer, batch, first, count - first);
+            for block in blocks.unwrap_or_else(|reason| {
+                output.ended = Some(reason);
+                Vec::new()
+            }) {
+                let bytes = block.width.saturating_mul(4).saturating_mul(count);
+                if position > 0 && bytes > LARGEST_OTHER {
+                    output.ended = Some(format!("it has {bytes} bytes"));
+                } else {
+                    output.ended = output.takes(&block).err();
+                }
+                if output.ended.is_some() {
+                    break;
+                }
+                context.connection.send(&Message::Outputs(block))?;
+            }
         }
     }
-    Ok(Ok(not_numbers))
+    let first = all.into_iter().next().and_then(|first| first.ended);
+    Ok(first.map_or(Ok(not_numbers), Err))
 }

@@ -13,6 +13,7 @@ use crate::backend::BackendTarget;
 use crate::failure::{self, Stop};
 use crate::lanes::Lanes;
 use crate::load::{self, Alone, Bench, Load, Watched};
+use crate::marks::{MarkLog, MarkedTarget, Marking};
 use crate::platform;
 
 /// A target that was measured, and the figures.
@@ -42,20 +43,37 @@ pub(super) fn measure<'a>(
     let connection = &mut *context.connection;
     let lanes = load.lanes();
     let watched = Watched { clock, backend, scheduling };
-    let figures = match lanes.get() {
-        1 => {
+    let marking = Marking::of(case, target.session()).map_err(failure::backend(Phase::Prepare))?;
+    let marks: Vec<MarkLog> = match &marking {
+        Some(marking) => (0..lanes.get()).map(|_| MarkLog::new(&marking.phases)).collect(),
+        None => Vec::new(),
+    };
+    let marks = marks.as_slice();
+    let figures = match (lanes.get(), marking) {
+        (1, None) => {
             let runner = Alone { meter, target: &mut target };
-            load.run(&mut Bench { connection, runner, watched }, first_run_ns)
+            load.run(&mut Bench { connection, runner, watched, marks }, first_run_ns)
         }
-        _ => {
+        (1, Some(marking)) => {
+            let mut target = MarkedTarget::new(&mut target, &marking, clock, marks[0].clone());
+            let runner = Alone { meter, target: &mut target };
+            load.run(&mut Bench { connection, runner, watched, marks }, first_run_ns)
+        }
+        (_, marking) => {
             let targets = Lanes::new(&subject.model, case, &mut subject.examples)?;
             let run = |crew: &mut Crew<'_, _, _>| {
-                let mut bench = Bench { connection: &mut *connection, runner: crew, watched };
+                let connection = &mut *connection;
+                let mut bench = Bench { connection, runner: crew, watched, marks };
                 load.run(&mut bench, first_run_ns)
             };
-            meter
-                .with_crew(lanes, |lane| targets.target(lane), run)
-                .map_err(failure::backend(Phase::Prepare))?
+            let measured = match marking {
+                None => meter.with_crew(lanes, |lane| targets.target(lane), run),
+                Some(_) => {
+                    let log = |lane: u32| marks[lane as usize].clone();
+                    meter.with_crew(lanes, |lane| targets.marked(lane, clock, log(lane)), run)
+                }
+            };
+            measured.map_err(failure::backend(Phase::Prepare))?
         }
     }?;
     // Before the outputs are collected, which needs memory of its own.

@@ -11,7 +11,7 @@ use crate::failure::{self, Stop};
 use crate::files::Files;
 use crate::library::{Library, known};
 use crate::oversubscription::Beforehand;
-use crate::{model, pinning, platform};
+use crate::{cancel, model, pinning, platform};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -43,7 +43,9 @@ pub(super) fn open<'clock>(context: &mut Context<'clock>) -> Result<Opened<'cloc
     let longest_block = interval.min(LONGEST_BLOCK).as_nanos() as u64;
     let meter = Meter::new(clock, Meter::<SystemClock>::BLOCK, longest_block);
     let baseline_memory_bytes = platform::resident_memory();
-    let (backend, open_ns) = context.timed(Phase::Open, || library.open())?;
+    let on_progress = context.connection.reporter(interval)?;
+    let (backend, open_ns) = context.timed(Phase::Open, || library.open(on_progress))?;
+    cancel::listen(context.connection, &backend)?;
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
     Ok(Opened {
         backend,

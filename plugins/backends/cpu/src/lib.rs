@@ -1,9 +1,9 @@
 /*!
 The processor, with two engines.
 
-`rten` is the default: pure Rust and linked in, so that nothing has to be installed. `onnxruntime` is
-ONNX Runtime, whose library is found when it is first asked for; `host runtimes install cpu` installs
-it. The README says what each can do, and which options there are.
+`rten` is the default: pure Rust and built in, so that nothing has to be installed. `onnxruntime` is
+ONNX Runtime, whose library is found at its first use; `host runtimes install cpu` installs
+it. The README lists what each can do, and the options.
 */
 
 mod platform;
@@ -47,6 +47,7 @@ impl Backend for CpuBackend {
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
             extensions: vec![ALLOCATOR.into(), EXTENSION_THREADS.into(), PROFILE.into()],
+            modes: vec!["inference".into()],
         }
     }
 
@@ -117,8 +118,7 @@ const MOST_THREADS: u32 = 4096;
 fn check_threads(threads: Option<u32>) -> Result<()> {
     match threads {
         Some(threads) if threads > MOST_THREADS => {
-            let message =
-                format!("{threads} threads are more than the {MOST_THREADS} that are allowed");
+            let message = format!("{threads} threads exceed the maximum of {MOST_THREADS}");
             Err(Error::new(ErrorCode::InvalidArgument, message))
         }
         _ => Ok(()),

@@ -4,7 +4,7 @@ use plugin_api::backend::{DataType, Element, Error, ErrorCode, Result, Tensor, V
 use rten::{Value, ValueOrView, ValueType};
 use rten_tensor::prelude::*;
 
-/// The element type of a value; `None` where it is no tensor.
+/// Returns the element type of a value; `None` if it is not a tensor.
 pub(crate) fn dtype_of(value: ValueType) -> Option<DataType> {
     match value {
         ValueType::Tensor(rten::DataType::Float) => Some(DataType::F32),
@@ -66,7 +66,7 @@ impl RtenTensor {
 
     fn update(&mut self) -> Result<()> {
         self.dtype = dtype_of(self.value.dtype()).ok_or_else(|| {
-            let message = "the model gives a sequence, and only tensors can be passed on";
+            let message = "the model outputs a sequence, but only tensors are supported";
             Error::new(ErrorCode::Unsupported, message)
         })?;
         self.shape.clear();
@@ -90,7 +90,7 @@ where
 
 fn narrowed(wide: i64) -> Result<i32> {
     i32::try_from(wide).map_err(|_| {
-        let message = format!("{wide} does not fit into int32, which the engine has for int64");
+        let message = format!("{wide} does not fit into int32, which the engine uses for int64");
         Error::new(ErrorCode::Unsupported, message)
     })
 }

@@ -1,13 +1,13 @@
 //! The QNN backend keeps the ABI's contract, on the simulator or on the hardware.
 //!
-//! Each check is made in a process of its own, as `host plugins test` makes it: what the simulator keeps of
-//! each load (see README.md) would otherwise be laid on the checks that come later.
+//! Each check runs in a process of its own, as with `host plugins test`: otherwise the simulator's leak at
+//! each load (see README.md) would affect later checks.
 
 use std::process::Command;
 
 use plugin_testkit::{Fixture, Suite, Verdict};
 
-/// The check that this process is to make, and how.
+/// The check for this process, and its settings.
 const CHECK: &str = "TARE_TEST_CHECK";
 const FIXTURE: &str = "TARE_TEST_FIXTURE";
 const PLACEMENT: &str = "TARE_TEST_PLACEMENT";
@@ -29,8 +29,8 @@ fn fixture(name: &str, placement: &str) -> Fixture {
 #[ignore = "needs the runtime's folder in TARE_RUNTIME; minutes on the simulator"]
 fn qnn_conforms() {
     if let Ok(check) = std::env::var(CHECK) {
-        let told = |name: &str| std::env::var(name).expect("it is given with the check");
-        let fixture = fixture(&told(FIXTURE), &told(PLACEMENT));
+        let variable = |name: &str| std::env::var(name).expect("it is given with the check");
+        let fixture = fixture(&variable(FIXTURE), &variable(PLACEMENT));
         // SAFETY: this is the backend's own entry point, and no other test opens it.
         let suite = unsafe { Suite::from_entry(backend_qnn::tare_backend_v1) };
         match suite.check_one(&check, &fixture).expect("one of the suite's") {
@@ -48,8 +48,8 @@ fn qnn_conforms() {
                 .output()
                 .expect("this program can be started");
             if !made.status.success() {
-                let said = String::from_utf8_lossy(&made.stdout).into_owned();
-                failed.push(format!("{fixture}, {placement}, {check}: {}\n{said}", made.status));
+                let printed = String::from_utf8_lossy(&made.stdout).into_owned();
+                failed.push(format!("{fixture}, {placement}, {check}: {}\n{printed}", made.status));
             }
         }
     }

@@ -1,11 +1,11 @@
-//! What a session's allocator has handed out, by ONNX Runtime's own account.
+//! Memory that a session's allocator has given out, by ONNX Runtime's own count.
 //!
-//! A provider takes memory from the device in large pieces, its arena, and hands out parts of them. The
-//! device's driver sees the pieces, and so counts more than is in use, and also what others take. What
-//! was in use at most is known to the arena alone.
+//! A provider takes memory from the device in large pieces, its arena, and gives out parts of them. The
+//! device's driver sees the pieces, so it counts more than is in use, and also other processes. Only
+//! the arena knows the peak in use.
 //!
-//! The functions that tell came with version 1.23 of ONNX Runtime, and the engine speaks to 1.22 and
-//! later. So they are asked for here, beyond the crate's own table: tables of functions only ever grow
+//! The functions for this came with version 1.23 of ONNX Runtime, and the engine supports 1.22 and
+//! later. So they are looked up here, beyond the crate's own table: tables of functions only grow
 //! at their ends.
 
 use std::ffi::{CStr, c_char};
@@ -33,8 +33,8 @@ struct Table {
         unsafe extern "system" fn(*const OrtAllocator, *mut *mut OrtKeyValuePairs) -> OrtStatusPtr,
 }
 
-/// The places of functions in the table never change: the last of version 22 is at 317, and the one that
-/// is used here at 319. A crate that is built for another version fails here.
+/// The places of functions in the table never change: the last of version 22 is at 317, and the one
+/// used here at 319. A crate that is built for another version fails here.
 const _: () = {
     let function = size_of::<usize>();
     assert!(ort::sys::ORT_API_VERSION == 22);
@@ -43,11 +43,11 @@ const _: () = {
     assert!(offset_of!(Table, allocator_get_stats) == 319 * function);
 };
 
-/// What an allocator has handed out, from what `told` says by ONNX Runtime's names: now, the most at once
-/// since the session was made, and what it holds of the device's memory to hand out.
-fn read(name: String, told: impl Fn(&CStr) -> Option<String>) -> Result<AllocatorUse> {
+/// Reads the allocator's figures from `figures`, by ONNX Runtime's names: memory in use now, the peak since
+/// the session was made, and the device's memory that it holds.
+fn read(name: String, figures: impl Fn(&CStr) -> Option<String>) -> Result<AllocatorUse> {
     let number = |key: &CStr| -> Result<i64> {
-        let text = told(key).ok_or_else(|| {
+        let text = figures(key).ok_or_else(|| {
             let message =
                 format!("ONNX Runtime's allocator of {name} memory keeps no account of its use");
             Error::new(ErrorCode::Unsupported, message)
@@ -75,7 +75,7 @@ fn wrong(name: &str, key: &CStr, value: &str) -> Error {
     Error::new(ErrorCode::Internal, message)
 }
 
-/// What the session's allocator of a memory has handed out.
+/// Returns the figures of the session's allocator of a memory.
 pub(crate) fn used(
     library: &Library,
     session: &Session,
@@ -91,14 +91,14 @@ pub(crate) fn used(
     // SAFETY: this is a table of that version, which begins as the struct does, and stays.
     let table = unsafe { table.cast::<Table>().as_ref() };
     let allocator = Allocator::new(session, memory)?;
-    let mut told = ptr::null_mut();
+    let mut figures = ptr::null_mut();
     // SAFETY: the allocator is valid, and the call fills in a pointer.
-    check(unsafe { (table.allocator_get_stats)(allocator.0.as_ptr(), &raw mut told) })?;
-    let told = NonNull::new(told).map(Told);
-    let told = told.ok_or_else(|| Error::new(ErrorCode::Internal, "an account is null"))?;
+    check(unsafe { (table.allocator_get_stats)(allocator.0.as_ptr(), &raw mut figures) })?;
+    let figures = NonNull::new(figures).map(Figures);
+    let figures = figures.ok_or_else(|| Error::new(ErrorCode::Internal, "an account is null"))?;
     let tell = |key: &CStr| {
-        // SAFETY: the key is a C string, and so is the value, which lives as long as `told`.
-        unsafe { text((table.before.GetKeyValue)(told.0.as_ptr(), key.as_ptr())) }
+        // SAFETY: the key is a C string, and so is the value, which lives as long as `figures`.
+        unsafe { text((table.before.GetKeyValue)(figures.0.as_ptr(), key.as_ptr())) }
     };
     read(allocator.name()?, tell)
 }
@@ -111,7 +111,7 @@ unsafe fn text(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// A handle of a session's allocator, which is ours to release.
+/// A handle of a session's allocator, which we must release.
 struct Allocator(NonNull<OrtAllocator>);
 
 impl Allocator {
@@ -145,9 +145,9 @@ impl Drop for Allocator {
 }
 
 /// An account that is ours to release.
-struct Told(NonNull<OrtKeyValuePairs>);
+struct Figures(NonNull<OrtKeyValuePairs>);
 
-impl Drop for Told {
+impl Drop for Figures {
     fn drop(&mut self) {
         // SAFETY: it is ours and not used again.
         unsafe { (ort::api().ReleaseKeyValuePairs)(self.0.as_ptr()) };
@@ -158,9 +158,9 @@ impl Drop for Told {
 mod tests {
     use super::*;
 
-    fn said(told: &[(&str, &str)]) -> Result<AllocatorUse> {
+    fn read_pairs(figures: &[(&str, &str)]) -> Result<AllocatorUse> {
         read("Cuda".into(), |key| {
-            let found = told.iter().find(|(known, _)| *known == key.to_str().expect("UTF-8"));
+            let found = figures.iter().find(|(known, _)| *known == key.to_str().expect("UTF-8"));
             found.map(|(_, value)| (*value).to_owned())
         })
     }
@@ -172,10 +172,11 @@ mod tests {
         ("NumAllocs", "3"),
     ];
 
-    /// An arena that says something else of one thing.
+    /// Returns the figures of an arena with one value changed.
     fn but(key: &str, value: &str) -> Result<AllocatorUse> {
-        let other = ARENA.map(|(known, told)| (known, if known == key { value } else { told }));
-        said(&other)
+        let other =
+            ARENA.map(|(known, figures)| (known, if known == key { value } else { figures }));
+        read_pairs(&other)
     }
 
     #[test]
@@ -186,12 +187,12 @@ mod tests {
             peak_bytes: Some(4096),
             reserved_bytes: Some(1_048_576),
         };
-        assert_eq!(said(&ARENA), Ok(arena));
+        assert_eq!(read_pairs(&ARENA), Ok(arena));
     }
 
     #[test]
     fn what_is_not_counted_is_not_zero() {
-        let error = said(&[]).expect_err("nothing is told");
+        let error = read_pairs(&[]).expect_err("nothing is told");
         assert_eq!(error.code, ErrorCode::Unsupported);
         assert!(error.message.contains("Cuda memory keeps no account"), "{error}");
 
@@ -202,7 +203,7 @@ mod tests {
         // An arena that has not been asked for anything is empty.
         let unused =
             [("InUse", "0"), ("MaxInUse", "0"), ("NumAllocs", "0"), ("TotalAllocated", "0")];
-        let unused = said(&unused).expect("an empty arena");
+        let unused = read_pairs(&unused).expect("an empty arena");
         assert_eq!((unused.peak_bytes, unused.reserved_bytes), (Some(0), Some(0)));
     }
 

@@ -1,10 +1,10 @@
 /*!
 Top-*k* accuracy over the labelled data set.
 
-An example counts as right where its label is among the *k* classes with the largest outputs. Of
-equal outputs the class with the lower index goes first, as NumPy's and ONNX's `argmax` have it.
-An example with NaN among its outputs counts as wrong, and `not-a-number` says how many there
-were. The interval is Wilson's, at 95 % or what the manifest asks for: what other examples of the same kind might have given.
+An example counts as right if its label is among the *k* classes with the largest outputs. Ties go to the
+class with the lower index, as with `argmax` of NumPy and ONNX. An example with NaN among its outputs counts
+as wrong, and `not-a-number` counts these. The interval is Wilson's, at 95 % or the manifest's confidence:
+it covers other examples of the same kind.
 */
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ const LABEL: &str = "label";
 /// The metric.
 pub struct Accuracy;
 
-/// What the metric can be told.
+/// Options of the metric.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -53,12 +53,10 @@ impl Metric for Accuracy {
         options: Options,
     ) -> Result<Vec<Measurement>, Error> {
         if options.top.is_empty() {
-            return Err(Error::Options(
-                "`top` is an empty list, so nothing would be reported".into(),
-            ));
+            return Err(Error::Options("`top` is an empty list".into()));
         }
         if options.top.contains(&0) {
-            return Err(Error::Options("`top` counts classes from 1; 0 is none".into()));
+            return Err(Error::Options("`top` counts classes from 1, so 0 is invalid".into()));
         }
         let standings = match Examples::read(columns) {
             Ok(examples) => Ok(Standings::of(&examples, &options.top)?),
@@ -95,7 +93,7 @@ fn measurement(top: usize, standings: Result<&Standings, &Gap>, confidence: f64)
         .with_attribute("not-a-number", not_a_number.to_string())
 }
 
-/// What the model answered, and what it should have.
+/// The model's outputs, and the labels.
 struct Examples<'a> {
     outputs: &'a [f32],
     classes: usize,
@@ -122,7 +120,7 @@ impl<'a> Examples<'a> {
     }
 }
 
-/// For each example the number of classes placed before its label; `None` where an output is NaN.
+/// For each example, the number of classes ranked before its label; `None` if an output is NaN.
 struct Standings {
     better: Vec<Option<usize>>,
 }
@@ -137,7 +135,7 @@ impl Standings {
         }
         if outputs.len() != labels.len().saturating_mul(classes) {
             return Err(Error::Other(format!(
-                "{} output values at {classes} per example do not belong to {} labels",
+                "{} output values at {classes} per example do not match {} labels",
                 outputs.len(),
                 labels.len()
             )));
@@ -146,7 +144,7 @@ impl Standings {
             |(index, (outputs, &label))| match usize::try_from(label) {
                 Ok(label) if label < classes => Ok(standing(outputs, label)),
                 _ => Err(Error::Other(format!(
-                    "example {index} has label {label}, and the model's classes are 0 to {}",
+                    "example {index} has label {label}, but the model's classes are 0 to {}",
                     classes - 1
                 ))),
             },
@@ -242,15 +240,15 @@ mod tests {
         };
         assert_eq!(
             error(&[1], vec![0.0, 1.0, 1.0, 0.0], vec![1, 2]),
-            "example 1 has label 2, and the model's classes are 0 to 1"
+            "example 1 has label 2, but the model's classes are 0 to 1"
         );
         assert_eq!(
             error(&[1], vec![0.0, 1.0], vec![-1]),
-            "example 0 has label -1, and the model's classes are 0 to 1"
+            "example 0 has label -1, but the model's classes are 0 to 1"
         );
         assert_eq!(
             error(&[1], vec![0.0, 1.0, 1.0], vec![1]),
-            "3 output values at 2 per example do not belong to 1 labels"
+            "3 output values at 2 per example do not match 1 labels"
         );
         assert_eq!(
             error(&[3], vec![0.0, 1.0], vec![1]),
@@ -258,11 +256,8 @@ mod tests {
         );
         assert_eq!(
             error(&[0], vec![0.0, 1.0], vec![1]),
-            "options: `top` counts classes from 1; 0 is none"
+            "options: `top` counts classes from 1, so 0 is invalid"
         );
-        assert_eq!(
-            error(&[], vec![0.0, 1.0], vec![1]),
-            "options: `top` is an empty list, so nothing would be reported"
-        );
+        assert_eq!(error(&[], vec![0.0, 1.0], vec![1]), "options: `top` is an empty list");
     }
 }

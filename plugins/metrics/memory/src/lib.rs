@@ -1,19 +1,17 @@
 /*!
 Resident memory of the worker.
 
-Each case has a process of its own, so its peak is the case's. The baseline is what the process
-held just before the backend's library was opened; the increase is what opening it, loading the
-model and running it added at the most. The average is over the measured part, as the host saw it
-from outside ten times a second; the proportional figure is that of a moment just after it, with
-pages that several processes share divided among them. The inputs that are kept ready, so that no query waits for
-one, are in both: at most 64 batches or 256 MiB of them, so that a larger batch shows a larger peak
-for this alone. Memory of a device other than the processor is in none of these: its peak is a figure
-of its own, where the backend tells it, and so is what its engine's allocator counted there: the
-driver's figure has the engine's code and work space in it, and what an arena holds unused, where the
-allocator's is of what was asked of it.
+Each case has a process of its own, so its peak is the case's. The baseline is the memory of the process
+just before the backend's library was opened; the increase is the most that opening it, loading the
+model and running it added. The average is over the measured window, sampled by the host from outside ten
+times a second. The proportional figure is of a moment just after it, with shared pages divided among
+processes. Prepared inputs are part of both: at most 64 batches or 256 MiB of them, so a larger batch alone
+shows a larger peak. A device's memory is in none of these. Its peak is a separate figure, if the backend
+reports it, and so is the figure of its engine's allocator there. The driver's figure includes the engine's
+code, its workspace and unused memory of an arena; the allocator's figure is requested memory only.
 
-With several processes these are figures of the first one: the host keeps no others for a metric to read. The
-attribute `process` says so.
+With several processes these are figures of the first one: the host keeps no others for a metric to read.
+The attribute `process` says so.
 */
 
 use plugin_guest::{
@@ -50,7 +48,7 @@ impl Metric for Memory {
         let increase = match (&peak, &baseline) {
             (Ok(peak), Ok(baseline)) => Ok(peak.checked_sub(*baseline).ok_or_else(|| {
                 Error::Other(format!(
-                    "the peak of {peak} B is below the baseline of {baseline} B, which cannot be"
+                    "the peak of {peak} B is below the baseline of {baseline} B, which is impossible"
                 ))
             })?),
             (Err(gap), _) | (_, Err(gap)) => Err(gap.clone()),
@@ -67,9 +65,10 @@ impl Metric for Memory {
         let measurement = |name: &str, value, direction| {
             measurement_of("resident memory of the worker process", name, value, direction)
         };
-        let proportional = "resident memory of the worker process, shared pages divided among those who share them";
-        let device = "memory that the worker process held on the device, as the backend says";
-        let allocator = "memory on the device that the engine's own allocator had given out";
+        let proportional =
+            "resident memory of the worker process, shared pages divided among processes";
+        let device = "memory that the worker process on the device, as the backend reports it";
+        let allocator = "memory on the device that the engine's own allocator gave out";
         Ok(vec![
             measurement("peak", peak, Direction::Lower),
             measurement("baseline", baseline, Direction::Neutral),
@@ -88,7 +87,7 @@ fn one(columns: &Columns, name: &str) -> Result<u64, Gap> {
     match columns.unsigned(name)? {
         [value] => Ok(*value),
         values => Err(Gap::unsupported(format!(
-            "column `{name}` has {} rows, where this metric reads one",
+            "column `{name}` has {} rows instead of one",
             values.len()
         ))),
     }
@@ -113,7 +112,7 @@ mod tests {
         Memory::compute(&Case::default(), &columns.into(), NoOptions {})
     }
 
-    /// Peak, baseline and increase.
+    /// Returns peak, baseline and increase.
     fn values(columns: &[(&str, &[u64])]) -> Vec<(String, Result<f64, String>)> {
         compute(columns)
             .expect("columns that can be")
@@ -182,7 +181,7 @@ mod tests {
         );
         assert_eq!(
             values(&[(PEAK, &[1, 2])])[0].1,
-            Err("column `peak-memory` has 2 rows, where this metric reads one".into())
+            Err("column `peak-memory` has 2 rows instead of one".into())
         );
     }
 
@@ -191,7 +190,7 @@ mod tests {
         let error = compute(&[(PEAK, &[1]), (BASELINE, &[2])]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the peak of 1 B is below the baseline of 2 B, which cannot be"
+            "the peak of 1 B is below the baseline of 2 B, which is impossible"
         );
     }
 }

@@ -1,17 +1,17 @@
 /*!
-How well throughput grows with batch, threads and clients.
+Growth of throughput with batch, threads and clients.
 
-The efficiency of a case is its throughput over what it would be if throughput had grown in proportion
-from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the case with the smallest *n* that is
-otherwise equal, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
-this is strong scaling, over batches what one more sample in a batch is worth.
+The efficiency of a case is its throughput divided by what it would be if throughput had grown in
+proportion from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the otherwise equal case
+with the smallest *n*, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
+this is strong scaling, over batches the benefit of one more sample in a batch.
 
-Otherwise equal are cases that share all other coordinates. Threads belong to a backend, so a manifest
-varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal that share the
-plugin's very build, whatever the backend's name. That their options are alike as well is for the
-manifest to see to, and the attribute `baseline-backend` says which was taken.
+Cases are otherwise equal if they share all other coordinates. Threads belong to a backend, so a manifest
+varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal if they share the
+plugin's very build, whatever the backend's name. The manifest must make sure that their options are equal
+as well; the attribute `baseline-backend` names the chosen one.
 
-In `server` and `constant-rate` the throughput is what was offered, and says nothing of scaling.
+In `server` and `constant-rate` the throughput is the offered rate, which says nothing about scaling.
 */
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const OFFERED: [&str; 2] = ["server", "constant-rate"];
 /// The metric.
 pub struct Scaling;
 
-/// What is varied.
+/// The varied quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Batch,
@@ -52,7 +52,7 @@ impl Axis {
         let name = self.name();
         Measurement::new(format!("scaling.{name}"), value, "1", Direction::Higher).with_attribute(
             "definition",
-            format!("throughput over {name}, over the same of the case with the smallest {name}"),
+            format!("throughput per {name}, relative to the case with the smallest {name}"),
         )
     }
 }
@@ -85,9 +85,9 @@ struct Case {
     id: String,
     backend: String,
     scenario: String,
-    /// The value of each axis, or nothing where the run does not say.
+    /// The value of each axis, or nothing if the run does not state it.
     axes: [Option<u64>; 3],
-    /// All other coordinates, but for the backend's name.
+    /// All other coordinates except the backend's name.
     others: Vec<String>,
     throughput: Result<Rate, Gap>,
 }
@@ -149,9 +149,9 @@ fn rate(row: &Row<'_>) -> Result<Result<Rate, Gap>, Error> {
             };
             Ok(Rate { value, interval })
         }
-        Some(value) => Err(Gap::unsupported(format!("a throughput of {value} is no measure"))),
+        Some(value) => Err(Gap::unsupported(format!("a throughput of {value} is not usable"))),
         None => {
-            let reason = row.optional_text("gap_reason")?.unwrap_or("for no reason given");
+            let reason = row.optional_text("gap_reason")?.unwrap_or("no reason given");
             Err(Gap::not_measured(format!("`{THROUGHPUT}` is a gap: {reason}")))
         }
     })
@@ -193,7 +193,7 @@ fn against_baseline<'a>(
     };
     if OFFERED.contains(&&*case.scenario) {
         return Err(Gap::unsupported(format!(
-            "in the {} scenario the throughput is what was offered",
+            "in the {} scenario the throughput is the offered rate",
             case.scenario
         )));
     }
@@ -214,7 +214,7 @@ fn against_baseline<'a>(
     let mut baselines = equal.iter().filter(|other| other.axes[axis as usize] == Some(smallest));
     let (Some(&baseline), None) = (baselines.next(), baselines.next()) else {
         return Err(Gap::unsupported(format!(
-            "several otherwise equal cases share {name} {smallest}, so that none is the baseline"
+            "several otherwise equal cases share {name} {smallest}, so there is no baseline"
         )));
     };
     let this = case.throughput.clone()?;
@@ -222,7 +222,7 @@ fn against_baseline<'a>(
         return Ok((1.0, None, baseline));
     }
     let base = baseline.throughput.clone().map_err(|gap| Gap {
-        reason: format!("of the baseline, {name} {smallest}: {}", gap.reason),
+        reason: format!("baseline {name} {smallest}: {}", gap.reason),
         ..gap
     })?;
     let factor = smallest as f64 / size as f64;
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(value(&found, "batch", "scaling.batch"), Ok(4000.0 / 1800.0 / 8.0));
 
         made.push(("twin", "cpu-1b", 1, Some(1), Some(900.0)));
-        let several = "several otherwise equal cases share threads 1, so that none is the baseline";
+        let several = "several otherwise equal cases share threads 1, so there is no baseline";
         assert_eq!(value(&views("offline", &made), "two", "scaling.threads"), Err(several.into()));
     }
 
@@ -352,10 +352,10 @@ mod tests {
         let reason = value(&views("offline", &made), "b2", "scaling.batch").unwrap_err();
         assert_eq!(
             reason,
-            "of the baseline, batch 1: the run has no `throughput.samples`; the metric `throughput` computes it"
+            "baseline batch 1: the run has no `throughput.samples`; the metric `throughput` computes it"
         );
         let made = [("b1", "cpu", 1, None, Some(5.0)), ("b2", "cpu", 2, None, Some(5.0))];
-        let offered = "in the server scenario the throughput is what was offered";
+        let offered = "in the server scenario the throughput is the offered rate";
         assert_eq!(value(&views("server", &made), "b2", "scaling.batch"), Err(offered.into()));
     }
 

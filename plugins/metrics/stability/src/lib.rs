@@ -1,22 +1,22 @@
 /*!
-Whether latencies were steady.
+Steadiness of latencies.
 
-The series is cut at its change points, and classed by its segments as Barrett et al. class it: flat,
-a warm-up, a slow-down, or no steady state; `host-statistics` argues how. A value is a number and a
-class is a word, so the class stands in the attribute `class` of the values that it is made of:
-`stability.changes`, how many change points there are, and `stability.steady-part`, how much of the
-series lies in the steady state that it ends in: all of a flat one, and nothing of one that has none.
+The series is cut at its change points, and classified by its segments after Barrett et al.: flat,
+a warm-up, a slow-down, or no steady state; see `host-statistics`. A value is a number and a
+class is a word, so the class is in the attribute `class` of the values that come with it:
+`stability.changes`, the number of change points, and `stability.steady-part`, the part of the
+series that lies in its final steady state: all of a flat series, and nothing of one without.
 
-The measured queries are classed by themselves. With the option `warm-up = true` the warm-up's are put
-before them, which asks whether warming up was a warm-up, and long enough.
+The measured queries are classified by themselves. With the option `warm-up = true` the warm-up's queries
+are put before them, which shows whether the warm-up was one, and long enough.
 
-Of several processes each is looked at by itself, and a value is the mean of theirs. Where they are not all of one
-class the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so that
-with the option only that one is classed.
+Each of several processes is examined separately, and a value is the mean of theirs. If their classes differ
+the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so
+with the option only that one is classified.
 
-All else is of the measured queries: outliers (counted, never removed), correlation, spread. Each needs as many
-queries as it takes for its finding to be one: of three queries none can lie beyond the quartiles, whatever they
-took, and of four none below, so that no outliers among them would say nothing.
+All other values are of the measured queries: outliers (counted, never removed), correlation, spread. Each
+needs as many queries as its result takes: of three queries none can lie beyond the quartiles, whatever
+their latency, and of four none below, so finding no outliers among them would mean nothing.
 */
 
 use std::borrow::Cow;
@@ -34,10 +34,11 @@ const LATENCY: &str = "latency";
 const WARM_UP_LATENCY: &str = "warm-up-latency";
 const PROCESS: &str = "process";
 
-/// Latencies of a longer series in which change points are looked for.
+/// Number of latencies of a longer series that are searched for change points.
 const MOST: usize = 1 << 18;
 
-/// Queries from which values can lie beyond the quartiles on both sides, which are nearest ranks.
+/// Queries from which values can lie beyond the quartiles on both sides; quartiles are nearest
+/// ranks.
 const LEAST_FOR_QUARTILES: usize = 5;
 
 /// Queries from which one can lie further from the median than the others: of two, both lie alike.
@@ -49,11 +50,11 @@ const LISTED: usize = 20;
 /// The metric.
 pub struct Stability;
 
-/// What the metric can be told.
+/// Options of the metric.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Options {
-    /// Whether the warm-up's queries are classed as well.
+    /// Whether the warm-up's queries are classified as well.
     pub warm_up: bool,
 }
 
@@ -62,7 +63,7 @@ impl Metric for Stability {
 
     fn describe() -> Description {
         plugin_guest::describe!("stability", {
-            "warm-up" => "Whether the warm-up's queries are classed together with the measured ones. Default: false.",
+            "warm-up" => "Whether the warm-up's queries are classified together with the measured ones. Default: false.",
         })
     }
 
@@ -79,7 +80,7 @@ impl Metric for Stability {
             return Ok(all);
         };
         if latencies.len() != numbers.len() {
-            return Err(Error::Other("latencies and processes do not belong together".into()));
+            return Err(Error::Other("latencies and processes do not match".into()));
         }
         let mut rest = *latencies;
         let processes: Vec<&[u64]> = numbers
@@ -104,7 +105,7 @@ impl Metric for Stability {
     }
 }
 
-/// The mean of what is said of each process, or the first gap; the class, if all have the same.
+/// Returns the mean of the processes' values, or the first gap; the class, if all have the same.
 fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
     let Some(first) = processes.first() else { return Vec::new() };
     let over = |(index, of_first): (usize, &Measurement)| {
@@ -149,7 +150,7 @@ fn series<'a>(
     Ok(Series { latencies: [warm_up, measured].concat().into(), warm_up: warm_up.len() })
 }
 
-/// What is said of the class.
+/// Returns the values about the class.
 fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
     let found = series.as_ref().map_err(Gap::clone).and_then(|series| {
         let thin = thinned(&series.latencies, MOST);
@@ -168,10 +169,8 @@ fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
     let mut all = [
         measurement("changes", changes, "1", Direction::Lower),
         measurement("steady-part", steady_part, "%", Direction::Higher),
-        measurement("drift", change, "%", Direction::Neutral).with_attribute(
-            "definition",
-            "level of the last segment over that of the first, less 1",
-        ),
+        measurement("drift", change, "%", Direction::Neutral)
+            .with_attribute("definition", "level of the last segment / level of the first - 1"),
     ];
     let Ok((series, thin, state, trend)) = found else { return all };
     // Of a series that was thinned, each value stands for so many.
@@ -206,11 +205,11 @@ fn level_change(state: &SteadyState) -> Result<f64, Gap> {
     if first.level > 0.0 {
         Ok((last.level / first.level - 1.0) * 100.0)
     } else {
-        Err("the first queries took no time that the clock could tell".into())
+        Err("the first queries were too short for the clock".into())
     }
 }
 
-/// What is said of the measured queries.
+/// Returns the values about the measured queries.
 fn described(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
     let latencies = latencies.and_then(|latencies| match latencies {
         [] => Err(Gap::not_measured("no query was measured")),
@@ -269,7 +268,7 @@ fn variation(latencies: &[u64]) -> Result<f64, Gap> {
     let found = moments(latencies).ok_or("no query was measured")?;
     let deviation = found.deviation.ok_or("needs 2 queries, has 1")?;
     if found.mean == 0.0 {
-        return Err("the queries took no time that the clock could tell".into());
+        return Err("the queries were too short for the clock".into());
     }
     Ok(deviation / found.mean * 100.0)
 }
@@ -303,7 +302,7 @@ fn gap(undefined: Undefined) -> Gap {
         Undefined::TooFew(few) => {
             Gap::not_measured(format!("needs {} queries, has {}", few.needs, few.has))
         }
-        _ => Gap::unsupported("half of the latencies or more are equal"),
+        _ => Gap::unsupported("at least half of the latencies are equal"),
     }
 }
 
@@ -344,7 +343,7 @@ mod tests {
             .collect()
     }
 
-    /// `count` latencies around each level, evenly spread over 1 % of it, in random order.
+    /// Returns `count` latencies around each level, evenly spread over 1 % of it, in random order.
     fn around(levels: &[(u64, usize)]) -> Vec<u64> {
         let mut random = Random::from_seed(4);
         levels
@@ -493,7 +492,7 @@ mod tests {
         assert_eq!(reasons(vec![7, 9, 8, 6, 5]), [const { None }; 6]);
     }
 
-    /// The fewest that are let through can show what is looked for.
+    /// The smallest accepted number of queries can show an outlier.
     #[test]
     fn the_fewest_queries_can_have_outliers() {
         let low = compute(Some(vec![1, 1_000, 1_001, 1_002, 1_003]), None, Options::default());
@@ -518,7 +517,7 @@ mod tests {
         assert_eq!(value(&found, "changes"), Err("needs 40 queries, has 39".into()));
         assert_eq!(
             value(&found, "outliers.deviation"),
-            Err("half of the latencies or more are equal".into())
+            Err("at least half of the latencies are equal".into())
         );
         assert_eq!(value(&found, "autocorrelation"), Err("all latencies are equal".into()));
         assert_eq!(value(&found, "effective-size"), Ok(39.0));

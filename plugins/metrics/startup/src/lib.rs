@@ -1,18 +1,18 @@
 /*!
 Times from opening a plugin to its first answer.
 
-Each stage is timed once, in a process that has run nothing before: the library is opened, the model
-loaded and prepared (optimised, compiled), and one batch run. Reading or making inputs, and starting
-the process, are no part of it. A single timing has no interval.
+Each stage is timed once, in a process that has run nothing before: opening the library, loading and
+preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
+are not included. A single timing has no interval.
 
-With `processes = N` in the manifest these are the times of the first process, since the host keeps no others
-for a metric to read; the attribute `process` says so. How they vary from process to process shows in several
-runs.
+With `processes = N` in the manifest these are the times of the first process, because the host keeps no
+others for a metric to read; the attribute `process` says so. Several runs show how they vary between
+processes.
 
-`startup.first-to-steady` is how many times as long the first inference takes as the median of the
-steady ones: what is left of compiling, allocating and filling caches that the backend puts off until
-it is asked. It is stated where a query is one inference that runs by itself, in `single-stream` and in
-`closed-loop` of one client, and where latencies have become steady. Both are the first process's.
+`startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows
+compiling, allocating and filling caches that the backend postpones until the first run. It is stated if a
+query is one inference that runs alone, in `single-stream` and in `closed-loop` with one client, and if
+latencies have become steady. Both are the first process's.
 */
 
 use host_statistics::{STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, median, steady_state, thinned};
@@ -30,7 +30,7 @@ const STAGES: [(&str, &str); 4] = [
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
 
-/// Latencies of a longer series that are looked at.
+/// Number of latencies of a longer series that are examined.
 const MOST: usize = 1 << 18;
 
 /// The metric.
@@ -79,13 +79,13 @@ fn one(columns: &Columns, name: &str) -> Result<f64, Gap> {
     match columns.unsigned(name)? {
         [value] => Ok(*value as f64),
         values => Err(Gap::unsupported(format!(
-            "column `{name}` has {} rows, where this metric reads one",
+            "column `{name}` has {} rows instead of one",
             values.len()
         ))),
     }
 }
 
-/// The median of the latencies of a series' steady state.
+/// Returns the median of the latencies in a series' steady state.
 fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
     match case.attributes.get("scenario").map(String::as_str) {
         Some("single-stream") => {}
@@ -99,7 +99,7 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
                 )));
             }
             None => {
-                return Err(Gap::unsupported("the case does not say how many clients there were"));
+                return Err(Gap::unsupported("the case does not state its number of clients"));
             }
         },
         Some(other) => {
@@ -114,14 +114,14 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
     let latencies = thinned(latencies, MOST);
     let steady = steady_state(&latencies, STEADY_STATE_TOLERANCE).map_err(|_| {
         Gap::not_measured(format!(
-            "needs {STEADY_STATE_VALUES} queries to tell where latencies are steady, has {}",
+            "needs {STEADY_STATE_VALUES} queries to find a steady state, has {}",
             latencies.len()
         ))
     })?;
     let from = steady.steady_from().ok_or("latencies did not become steady")?;
     match median(&latencies[from..]) {
         Some(median) if median > 0.0 => Ok(median),
-        _ => Err("the steady queries took no time that the clock could tell".into()),
+        _ => Err("the steady queries were too short for the clock".into()),
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
         Startup::compute(&case, &columns.into(), NoOptions {}).expect("it takes no options")
     }
 
-    /// A warm-up of 100 queries, then 400 around 1 ms.
+    /// Returns a warm-up of 100 queries, then 400 around 1 ms.
     fn latencies() -> Vec<u64> {
         (0..500).map(|query| if query < 100 { 3_000_000 } else { 1_000_000 + query % 7 }).collect()
     }
@@ -220,7 +220,7 @@ mod tests {
                  itself"
                 .into())
         );
-        assert_eq!(ratio(None), Err("the case does not say how many clients there were".into()));
+        assert_eq!(ratio(None), Err("the case does not state its number of clients".into()));
     }
 
     #[test]
@@ -246,13 +246,13 @@ mod tests {
         );
         assert_eq!(
             ratio("single-stream", vec![5; 30]),
-            "needs 40 queries to tell where latencies are steady, has 30"
+            "needs 40 queries to find a steady state, has 30"
         );
         let rising = (0..500).map(|query| 1_000_000 + query * 10_000).collect();
         assert_eq!(ratio("single-stream", rising), "latencies did not become steady");
         assert_eq!(
             ratio("single-stream", vec![0; 50]),
-            "the steady queries took no time that the clock could tell"
+            "the steady queries were too short for the clock"
         );
     }
 }

@@ -7,44 +7,10 @@ another machine. Whatever is not there is `None`; nothing is guessed. On other s
 */
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io, thread};
 
 use host_record::processors_of_list;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
-/// Columns of the terminal that standard output or standard error is connected to.
-pub(crate) fn terminal_width() -> Option<usize> {
-    let columns = |fd: std::os::fd::BorrowedFd<'_>| {
-        let size = rustix::termios::tcgetwinsize(fd).ok()?;
-        (size.ws_col > 0).then_some(usize::from(size.ws_col))
-    };
-    use std::os::fd::AsFd as _;
-    columns(std::io::stdout().as_fd()).or_else(|| columns(std::io::stderr().as_fd()))
-}
-
-/// Calls `handle`, on a thread of its own, each time somebody asks this process to end: with
-/// SIGINT, as Ctrl-C does, SIGTERM or SIGHUP. Those that it was started to ignore stay ignored, as
-/// `nohup` asks for SIGHUP.
-///
-/// # Errors
-///
-/// Where the system does not let the process listen.
-pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let heard =
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = Signals::new(heard)?;
-    let listen = move || {
-        for _ in signals.forever() {
-            handle();
-        }
-    };
-    thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
-}
 
 /// The user's cache folder of this program, by the XDG base directory specification.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
@@ -69,9 +35,13 @@ pub(crate) fn worker_file_name() -> String {
 /// Memory in use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
+    /// All of it.
     pub(crate) total: u64,
+    /// What can still be had without swapping.
     pub(crate) available: u64,
+    /// Swap space.
     pub(crate) swap_total: u64,
+    /// Swap space that is free.
     pub(crate) swap_free: u64,
 }
 
@@ -85,8 +55,11 @@ pub(crate) struct Stolen {
 /// What feeds the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Power {
+    /// It has no battery.
     NoBattery,
+    /// The mains.
     Mains,
+    /// Its battery.
     Battery,
 }
 

@@ -1,129 +1,179 @@
-//! Choosing the WASM plugins of an experiment, before anything is measured.
+//! Choosing WASM plugins, before anything is measured.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use host_manifest::{LimitMention, ManifestError, Mentions, PluginMention, suggestions};
+use host_manifest::{LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
 use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
 use host_wasm::{GuestError, GuestErrorKind, Kind, Plugin, Sandbox, SandboxOptions};
-use semver::Version;
+use semver::{Version, VersionReq};
 use serde_json::{Map, Value};
 
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::observer::{Notice, Observer};
 use crate::platform;
-use crate::printer::Printer;
+use crate::problem::GuestProblem;
 
-/// A guest with the options that the manifest gives it.
-pub(crate) struct Guest {
-    pub(crate) plugin: Plugin,
-    pub(crate) identity: PluginIdentity,
-    pub(crate) options: Value,
+/// A guest with its options.
+pub struct Guest {
+    /// The compiled plugin.
+    pub plugin: Plugin,
+    /// What results say of it.
+    pub identity: PluginIdentity,
+    /// Its options.
+    pub options: Value,
 }
 
-/// The guests of an experiment.
-pub(crate) struct Chosen {
-    pub(crate) sandbox: Sandbox,
-    pub(crate) metrics: Vec<Guest>,
-    pub(crate) reports: Vec<Guest>,
-    pub(crate) recommenders: Vec<Guest>,
+/// A guest that is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuestWish {
+    /// The plugin's id.
+    pub id: String,
+    /// The versions that will do.
+    pub version: VersionReq,
+    /// Its options, an object; `None` if they are wrong, which is an error elsewhere.
+    pub options: Option<Value>,
+    /// Where a manifest says so.
+    pub spans: WishSpans,
 }
 
-/// The sandbox, with its cache of compiled plugins in the user's cache folder.
-pub(crate) fn sandbox() -> Result<Sandbox> {
-    let options = SandboxOptions {
-        cache: platform::cache_folder().map(|folder| folder.join("wasm")),
-        ..SandboxOptions::default()
-    };
-    Sandbox::new(options).map_err(|error| {
-        Failure::new(Exit::Failure, "the sandbox for WASM plugins cannot start").because(error)
-    })
+/// Where a manifest names a guest. All of it is empty for a caller without a manifest.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WishSpans {
+    /// Its id.
+    pub id: Option<Range<usize>>,
+    /// Its options, by their names.
+    pub options: BTreeMap<String, OptionPlace>,
+    /// The limits that a recommender is given.
+    pub limits: Vec<LimitMention>,
 }
 
-/// What is found wrong with an experiment's guests.
-#[derive(Default)]
-pub(crate) struct Findings {
-    /// Wrong in the manifest.
-    pub(crate) wrong: Vec<ManifestError>,
-    /// Named in the manifest, and missing or broken.
-    pub(crate) missing: Vec<ManifestError>,
-    /// Missing or broken, and named nowhere in the manifest.
-    pub(crate) others: Vec<Failure>,
-}
-
-impl Findings {
-    fn missing(&mut self, mention: &PluginMention, Missing { message, label, help }: Missing) {
-        match &mention.place {
-            Some(place) => self.missing.push(ManifestError {
-                message,
-                span: place.clone(),
-                label: label.into(),
-                hint: help,
-            }),
-            None => {
-                let failure = Failure::new(Exit::Plugin, message);
-                self.others.push(match help {
-                    Some(help) => failure.help(help),
-                    None => failure,
-                });
-            }
+impl GuestWish {
+    /// Any version of a plugin, with these options.
+    #[must_use]
+    pub fn new(id: impl Into<String>, options: Map<String, Value>) -> Self {
+        Self {
+            id: id.into(),
+            version: VersionReq::STAR,
+            options: Some(Value::Object(options)),
+            spans: WishSpans::default(),
         }
     }
 }
 
-impl Chosen {
-    /// Finds and compiles all guests that a manifest mentions, and tries their options and limits.
-    /// Whatever is missing or does not fit is told at once.
-    pub(crate) fn all(
-        mentions: &Mentions,
+impl From<&PluginMention> for GuestWish {
+    fn from(mention: &PluginMention) -> Self {
+        let PluginMention { id, place, version, options, option_places, limits } = mention.clone();
+        Self {
+            id,
+            version,
+            options,
+            spans: WishSpans { id: place, options: option_places, limits },
+        }
+    }
+}
+
+/// The guests that an experiment wants.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wishes {
+    /// Metrics.
+    pub metrics: Vec<GuestWish>,
+    /// Reports.
+    pub reports: Vec<GuestWish>,
+    /// Recommenders.
+    pub recommenders: Vec<GuestWish>,
+}
+
+impl From<&Mentions> for Wishes {
+    fn from(mentions: &Mentions) -> Self {
+        let all = |mentions: &[PluginMention]| mentions.iter().map(GuestWish::from).collect();
+        Self {
+            metrics: all(&mentions.metrics),
+            reports: all(&mentions.reports),
+            recommenders: all(&mentions.recommenders),
+        }
+    }
+}
+
+/// The guests of an experiment, with the sandbox that they run in.
+pub struct Guests {
+    /// The sandbox.
+    pub sandbox: Sandbox,
+    /// Metrics.
+    pub metrics: Vec<Guest>,
+    /// Reports.
+    pub reports: Vec<Guest>,
+    /// Recommenders.
+    pub recommenders: Vec<Guest>,
+}
+
+/// The sandbox, with its cache of compiled plugins in the user's cache folder.
+///
+/// # Errors
+///
+/// If it cannot start.
+pub fn sandbox() -> Result<Sandbox> {
+    let options = SandboxOptions {
+        cache: platform::cache_folder().map(|folder| folder.join("wasm")),
+        ..SandboxOptions::default()
+    };
+    Sandbox::new(options).map_err(Error::Sandbox)
+}
+
+impl Guests {
+    /// Finds and compiles all guests that are wanted, and tries their options and limits. All
+    /// problems are returned at once, beside the guests that were found.
+    ///
+    /// # Errors
+    ///
+    /// If the sandbox cannot start.
+    pub fn choose(
+        wishes: &Wishes,
         registry: &Registry,
-        printer: &Printer,
-    ) -> Result<(Self, Findings)> {
+        observer: &mut dyn Observer,
+    ) -> Result<(Self, Vec<GuestProblem>)> {
         let _span = tracing::debug_span!("choose guests").entered();
         let sandbox = sandbox()?;
-        let mut findings = Findings::default();
+        let mut problems = Vec::new();
         let mut stated = BTreeMap::new();
-        let mut choose = |kind, mentions: &[PluginMention]| {
+        let mut choose = |kind, wishes: &[GuestWish]| {
             let mut guests = Vec::new();
-            for mention in mentions {
-                let plugin = match find(&sandbox, registry, kind, mention) {
+            for wish in wishes {
+                let plugin = match find(&sandbox, registry, kind, wish) {
                     Ok(plugin) => plugin,
-                    Err(missing) => {
-                        findings.missing(mention, missing);
+                    Err(problem) => {
+                        problems.push(problem);
                         continue;
                     }
                 };
-                let Some(options) = &mention.options else { continue };
-                match try_options(&sandbox, &plugin, mention, options, &mut findings.wrong) {
+                let Some(options) = &wish.options else { continue };
+                match try_options(&sandbox, &plugin, wish, options, &mut problems) {
                     Ok(values) if kind == Kind::Metric => {
-                        stated.insert(mention.id.clone(), values);
+                        stated.insert(wish.id.clone(), values);
                     }
                     Ok(_) => {}
-                    Err(error) => printer.warning(
-                        format_args!(
-                            "nothing is known of what `{}` will state: {error}",
-                            mention.id
-                        ),
-                        Some("a metric answers with gaps where it has no columns"),
-                    ),
+                    Err(error) => {
+                        observer.notice(Notice::Unstated { plugin: &wish.id, error: &error });
+                    }
                 }
                 let identity = identity(&plugin);
                 guests.push(Guest { plugin, identity, options: options.clone() });
             }
             guests
         };
-        let metrics = choose(Kind::Metric, &mentions.metrics);
-        let reports = choose(Kind::Report, &mentions.reports);
-        let recommenders = choose(Kind::Recommender, &mentions.recommenders);
-        let limits = mentions.recommenders.iter().flat_map(|recommender| &recommender.limits);
+        let metrics = choose(Kind::Metric, &wishes.metrics);
+        let reports = choose(Kind::Report, &wishes.reports);
+        let recommenders = choose(Kind::Recommender, &wishes.recommenders);
+        let limits = wishes.recommenders.iter().flat_map(|wish| &wish.spans.limits);
         for limit in limits {
-            findings.wrong.extend(check_limit(limit, &stated));
+            problems.extend(check_limit(limit, &stated));
         }
-        Ok((Self { sandbox, metrics, reports, recommenders }, findings))
+        Ok((Self { sandbox, metrics, reports, recommenders }, problems))
     }
 
-    /// The guests, as the run folder keeps them.
+    /// Returns the guests, as the run folder records them.
     pub(crate) fn run_plugins(&self) -> impl Iterator<Item = RunPlugin> + '_ {
         let role = |role| {
             move |guest: &Guest| RunPlugin { role, identity: guest.identity.clone(), runtime: None }
@@ -137,7 +187,7 @@ impl Chosen {
 }
 
 /// What results say of a guest.
-pub(crate) fn identity(plugin: &Plugin) -> PluginIdentity {
+fn identity(plugin: &Plugin) -> PluginIdentity {
     let description = plugin.description();
     PluginIdentity {
         id: description.id.clone(),
@@ -146,23 +196,23 @@ pub(crate) fn identity(plugin: &Plugin) -> PluginIdentity {
     }
 }
 
-/// Tries options, and gives what a metric would state. What is wrong with them is underlined; an
-/// error is one of the plugin's own, which says nothing of the manifest.
+/// Tries options, and returns the values that a metric would state. An error in the options is
+/// underlined; any other error is the plugin's own and not about the manifest.
 fn try_options(
     sandbox: &Sandbox,
     plugin: &Plugin,
-    mention: &PluginMention,
+    wish: &GuestWish,
     options: &Value,
-    wrong: &mut Vec<ManifestError>,
-) -> std::result::Result<Vec<MetricValue>, GuestError> {
-    let id = &mention.id;
+    problems: &mut Vec<GuestProblem>,
+) -> Result<Vec<MetricValue>, GuestError> {
+    let (id, spans) = (&wish.id, &wish.spans);
     let mut taken = options.as_object().cloned().unwrap_or_default();
     let known: Vec<_> =
         plugin.description().options.iter().map(|(name, _)| name.as_str()).collect();
     // Every recommender is given limits, be they none; one that knows none says so itself.
     let unknown = |name: &String| !known.contains(&&**name) && name != "limits";
     for name in taken.keys().filter(|name| unknown(name)) {
-        wrong.extend(unknown_option(plugin.kind().name(), mention, name, &known));
+        problems.push(unknown_option(plugin.kind().name(), id, &spans.options, name, &known));
     }
     taken.retain(|name, _| !unknown(name));
     let rehearse =
@@ -171,30 +221,28 @@ fn try_options(
         Err(error) if matches!(*error.kind, GuestErrorKind::Refused { .. }) => error,
         answer => return answer,
     };
-    // The plugin's words do not say where the option stands: it is the one that is refused alone.
+    // The plugin's words do not say which option it is: the one that is refused alone.
     let alone = taken.iter().find_map(|(name, value)| {
         let refusal = rehearse(&Map::from_iter([(name.clone(), value.clone())])).err()?;
         let refused = matches!(*refusal.kind, GuestErrorKind::Refused { .. });
-        let place = mention.option_places.get(name)?.value.clone();
+        let place = spans.options.get(name).map(|place| place.value.clone());
         refused.then_some((place, refusal))
     });
-    let places = mention.option_places.values();
+    let places = spans.options.values();
     let start = places.clone().map(|place| place.key.start).min();
     let end = places.map(|place| place.value.end).max();
-    let whole = start.zip(end).map(|(start, end)| start..end);
-    let (place, error) = match (alone, whole.or_else(|| mention.place.clone())) {
-        (Some(found), _) => found,
-        (None, Some(place)) => (place, error),
-        (None, None) => return Err(error),
-    };
+    let whole = start.zip(end).map(|(start, end)| start..end).or_else(|| spans.id.clone());
+    let (place, error) = alone.unwrap_or((None, error));
     let reason = error.kind.to_string();
-    wrong.push(ManifestError {
+    problems.push(GuestProblem {
+        plugin: id.clone(),
+        is_missing: false,
         message: format!(
             "the {} plugin `{id}` refuses its options: {}",
             plugin.kind(),
             reason.strip_prefix("options: ").unwrap_or(&reason)
         ),
-        span: place,
+        span: place.or(whole),
         label: "refused".into(),
         hint: Some(format!("`host plugins info {id}` says what it takes")),
     });
@@ -202,40 +250,43 @@ fn try_options(
     Ok(Vec::new())
 }
 
-/// An option that a plugin does not take.
+/// Returns the error for an unknown option of a plugin.
 pub(crate) fn unknown_option(
     kind: &str,
-    mention: &PluginMention,
+    id: &str,
+    places: &BTreeMap<String, OptionPlace>,
     name: &str,
     known: &[&str],
-) -> Option<ManifestError> {
-    let place = mention.option_places.get(name)?;
-    let id = &mention.id;
-    Some(ManifestError {
+) -> GuestProblem {
+    GuestProblem {
+        plugin: id.to_owned(),
+        is_missing: false,
         message: format!("the {kind} plugin `{id}` has no option `{name}`"),
-        span: place.key.clone(),
+        span: places.get(name).map(|place| place.key.clone()),
         label: "unknown option".into(),
         hint: Some(if known.is_empty() {
             format!("remove it: `{id}` takes no options")
         } else {
             suggestions(name, known, "it takes")
         }),
-    })
+    }
 }
 
-/// What is wrong with a limit, given what each metric would state.
+/// Checks a limit against the values that each metric would state.
 fn check_limit(
     limit: &LimitMention,
     stated: &BTreeMap<String, Vec<MetricValue>>,
-) -> Option<ManifestError> {
+) -> Option<GuestProblem> {
     let (plugin, _) = limit.metric.split_once('.').unwrap_or((&limit.metric, ""));
     // A plugin that is not used, missing or refuses its options was reported.
     let values = stated.get(plugin).filter(|values| !values.is_empty())?;
     let Some(value) = values.iter().find(|value| value.metric == limit.metric) else {
         let names: Vec<_> = values.iter().map(|value| value.metric.as_str()).collect();
-        return Some(ManifestError {
+        return Some(GuestProblem {
+            plugin: plugin.to_owned(),
+            is_missing: false,
             message: format!("the metric plugin `{plugin}` states no `{}`", limit.metric),
-            span: limit.place.clone(),
+            span: Some(limit.place.clone()),
             label: "unknown metric".into(),
             hint: Some(suggestions(&limit.metric, &names, "with these options it states")),
         });
@@ -248,9 +299,11 @@ fn check_limit(
     if fits(&value.unit) || !is_known(&value.unit) {
         return None;
     }
-    Some(ManifestError {
+    Some(GuestProblem {
+        plugin: plugin.to_owned(),
+        is_missing: false,
         message: format!("`{}` is not {what}, but a value in `{}`", limit.metric, value.unit),
-        span: limit.bound_place.clone(),
+        span: Some(limit.bound_place.clone()),
         label: format!("{what} is no limit for it"),
         hint: Some("write a plain number, which is in the metric's own unit".into()),
     })
@@ -268,22 +321,15 @@ fn is_known(unit: &str) -> bool {
     is_time(unit) || is_size(unit) || matches!(unit, "1" | "%" | "J" | "W") || unit.contains('/')
 }
 
-/// Why there is no such guest.
-struct Missing {
-    message: String,
-    label: &'static str,
-    help: Option<String>,
-}
-
 /// The first guest of this kind, id and version: files that are called by the id come first, and
 /// only where there are none are others looked into.
 fn find(
     sandbox: &Sandbox,
     registry: &Registry,
     kind: Kind,
-    mention: &PluginMention,
-) -> std::result::Result<Plugin, Missing> {
-    let PluginMention { id, version: requirement, .. } = mention;
+    wish: &GuestWish,
+) -> Result<Plugin, GuestProblem> {
+    let GuestWish { id, version: requirement, spans, .. } = wish;
     let (called, others): (Vec<&GuestFile>, Vec<_>) =
         registry.guests().iter().partition(|guest| guest.name == *id);
     let mut broken = Vec::new();
@@ -319,7 +365,14 @@ fn find(
         }
     }
     let word = kind.name();
-    let missing = |message, label, help| Missing { message, label, help };
+    let missing = |message, label: &str, hint| GuestProblem {
+        plugin: id.clone(),
+        is_missing: true,
+        message,
+        span: spans.id.clone(),
+        label: label.into(),
+        hint,
+    };
     Err(if let Some((path, error)) = broken.into_iter().next() {
         let path = path.display();
         let message = format!("the {word} plugin `{id}` in {path} cannot be used: {error}");
@@ -351,7 +404,7 @@ fn find(
     })
 }
 
-/// The manifest's table for a kind of plugin.
+/// Returns the manifest's table for a kind of plugin.
 fn table(kind: Kind) -> &'static str {
     match kind {
         Kind::Metric => "metric",

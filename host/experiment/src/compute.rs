@@ -1,10 +1,10 @@
 /*!
-Computing the metrics of a run from what its folder keeps.
+Computing the metrics of a run from its folder.
 
-Metrics over one case come first, then those over the run, which read what the others said. What a
-result takes the place of stays in `results.jsonl`: lines are only ever appended, and the newest for
-a case, plugin and options counts. A value is not given up for none: where a plugin fails, or the
-file is lost that it would read, what it said before stays.
+Metrics over one case come first, then those over the run, which read the values of the others. A
+replaced result stays in `results.jsonl`: lines are only appended, and the newest for a case, plugin
+and options counts. A value is never replaced by none: if a plugin fails, or a file that it needs is
+lost, its earlier value stays.
 */
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,73 +15,25 @@ use host_store::{CaseFile, LostFile, ResultRecord, RunFolder, RunViews};
 use host_wasm::Sandbox;
 use serde_json::Value;
 
-use crate::failure::Result;
+use crate::computed::{Computed, KeptReason, State};
+use crate::error::Result;
 use crate::guests::Guest;
 
-/// What is computed.
+/// Metrics to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// What has not been computed by this build of its plugin.
+pub enum Extent {
+    /// Metrics that this build of the plugin has not computed.
     Missing,
     /// Everything.
     All,
 }
 
-/// What became of one metric for one case.
-pub(crate) struct Computed {
-    pub(crate) key: CaseKey,
-    /// Whether the metric is one over the run, which fails for all cases at once.
-    pub(crate) is_over_run: bool,
-    /// What the plugin says now.
-    pub(crate) now: ResultRecord,
-    /// What was said before.
-    pub(crate) before: Option<ResultRecord>,
-    pub(crate) state: State,
-}
-
-/// How what is said now relates to what was said before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Nothing was said before.
-    New,
-    /// It takes the place of what was said before.
-    Replaced,
-    /// The same, by the same build of the plugin.
-    Unchanged,
-    /// What was said before stays, and why.
-    Kept(String),
-}
-
-impl State {
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Replaced => "replaced",
-            Self::Unchanged => "unchanged",
-            Self::Kept(_) => "kept",
-        }
-    }
-}
-
-impl Computed {
-    /// Whether what is said now is to be recorded.
-    pub(crate) fn is_news(&self) -> bool {
-        matches!(self.state, State::New | State::Replaced)
-    }
-
-    /// Why the plugin failed, in a sentence, where it did.
-    pub(crate) fn failure(&self) -> Option<String> {
-        let error = self.now.error.as_ref()?;
-        let id = &self.now.plugin.id;
-        Some(match self.is_over_run {
-            true => format!("metric `{id}` has no values: {error}"),
-            false => format!("metric `{id}` has no value for {}: {error}", self.key),
-        })
-    }
-}
-
-/// Computes metrics, and tells of each case as soon as it is done. `lost` are the run's lost files.
-pub(crate) fn compute(
+/// Computes metrics, and reports each case as soon as it is done. `lost` are the run's lost files.
+///
+/// # Errors
+///
+/// If the run folder cannot be read, or whatever `told` says.
+pub fn compute(
     sandbox: &Sandbox,
     guests: &[Guest],
     folder: &RunFolder,
@@ -129,7 +81,7 @@ pub(crate) fn compute(
     let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
     for guest in over_run {
         let values = sandbox.compute_run(&guest.plugin, Rc::clone(&views), &guest.options);
-        let mut values: std::result::Result<BTreeMap<String, Vec<MetricValue>>, String> =
+        let mut values: Result<BTreeMap<String, Vec<MetricValue>>, String> =
             values.map_err(|error| error.to_string());
         for (case, key) in &finished {
             // The sandbox has seen to it that each finished case has its values.
@@ -143,7 +95,7 @@ pub(crate) fn compute(
     Ok(())
 }
 
-/// What was said before: by case, plugin id and options.
+/// Earlier results: by case, plugin id and options.
 struct Before(HashMap<(String, String, String), ResultRecord>);
 
 impl Before {
@@ -169,7 +121,7 @@ impl Before {
         case: &str,
         key: &CaseKey,
         guest: &Guest,
-        values: std::result::Result<Vec<MetricValue>, String>,
+        values: Result<Vec<MetricValue>, String>,
         lost: &[&String],
     ) -> Computed {
         let before = self.0.remove(&Self::key(case, guest));
@@ -182,10 +134,11 @@ impl Before {
             Err(error) => ResultRecord::failed(case, identity, options, error),
         };
         let state = match (&before, &now.error) {
-            (Some(_), Some(error)) if is_worth_keeping => State::Kept(error.clone()),
+            (Some(_), Some(error)) if is_worth_keeping => {
+                State::Kept(KeptReason::Failed(error.clone()))
+            }
             (Some(_), None) if is_worth_keeping && !lost.is_empty() => {
-                let names: Vec<_> = lost.iter().map(|name| format!("`{name}`")).collect();
-                State::Kept(format!("the file with {} is lost", names.join(", ")))
+                State::Kept(KeptReason::Lost(lost.iter().map(|name| (*name).clone()).collect()))
             }
             (Some(before), _) if says_the_same(before, &now) => State::Unchanged,
             (Some(_), _) => State::Replaced,
@@ -200,7 +153,7 @@ fn says_the_same(before: &ResultRecord, now: &ResultRecord) -> bool {
     (&before.plugin, &before.values, &before.error) == (&now.plugin, &now.values, &now.error)
 }
 
-/// Options by their text; none are an empty object.
+/// Returns options as text; none are an empty object.
 fn options_text(options: &Value) -> String {
     match options {
         Value::Null => "{}".into(),

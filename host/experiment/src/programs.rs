@@ -1,12 +1,11 @@
-//! The programs that take part in a run: this one, and the worker that lies beside it.
+//! The programs that take part in a run: this one, and the worker.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use host_hash::sha256_of_file;
 use host_store::Program;
 
-use crate::platform;
 use crate::settings::Settings;
 
 /// Programs whose files are being read, which takes a tenth of a second, beside other work.
@@ -15,9 +14,10 @@ pub(crate) struct Hashing(JoinHandle<Vec<Program>>);
 impl Hashing {
     /// Begins.
     pub(crate) fn start(settings: &Settings) -> Self {
-        let folder = settings.executable_folder();
-        let worker = folder.map(|folder| folder.join(platform::worker_file_name()));
-        let programs = [("host", std::env::current_exe().ok()), ("host-worker", worker)];
+        let host = std::env::current_exe().ok();
+        let name = host.as_deref().and_then(Path::file_stem);
+        let name = name.map_or_else(|| "host".into(), |name| name.to_string_lossy().into_owned());
+        let programs = [(name, host), ("host-worker".into(), settings.worker())];
         Self(thread::spawn(move || programs.into_iter().filter_map(program).collect()))
     }
 
@@ -28,9 +28,9 @@ impl Hashing {
 }
 
 /// Host and worker are of one version: they refuse each other otherwise.
-fn program((name, path): (&str, Option<PathBuf>)) -> Option<Program> {
+fn program((name, path): (String, Option<PathBuf>)) -> Option<Program> {
     Some(Program {
-        name: name.into(),
+        name,
         version: env!("CARGO_PKG_VERSION").into(),
         sha256: sha256_of_file(&path?).ok()?,
     })

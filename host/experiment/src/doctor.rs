@@ -5,15 +5,21 @@ Each [`Check`] states what was seen before it says what that means. What the mac
 is [`Standing::Unknown`], with the reason; silence is never taken for good news.
 */
 
+use std::path::Path;
+
+use host_registry::{NativePlugin, Registry};
+use host_runtime::Standing as RuntimeStanding;
 use serde::Serialize;
 
 use crate::platform::{Machine, Power};
-use crate::units;
+use crate::runtimes::install_command;
+use crate::settings::Settings;
+use crate::{platform, units};
 
 /// What a check found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Nothing to do.
     Ok,
     /// Measurements will be disturbed; something can be done.
@@ -25,7 +31,9 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    pub(crate) fn name(self) -> &'static str {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Advice => "advice",
@@ -38,37 +46,33 @@ impl Standing {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Check {
+pub struct Check {
     /// The group that it is shown in.
-    pub(crate) topic: &'static str,
+    pub topic: &'static str,
     /// What was looked at.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What was found.
-    pub(crate) standing: Standing,
+    pub standing: Standing,
     /// What was seen.
-    pub(crate) evidence: String,
+    pub evidence: String,
     /// What to do.
-    pub(crate) advice: Option<String>,
+    pub advice: Option<String>,
 }
 
 impl Check {
-    pub(crate) fn ok(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
+    fn ok(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
         Self { topic, name, standing: Standing::Ok, evidence: evidence.into(), advice: None }
     }
 
-    pub(crate) fn unknown(
-        topic: &'static str,
-        name: &'static str,
-        evidence: impl Into<String>,
-    ) -> Self {
+    fn unknown(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
         Self { standing: Standing::Unknown, ..Self::ok(topic, name, evidence) }
     }
 
-    pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
+    fn advise(self, advice: impl Into<String>) -> Self {
         Self { standing: Standing::Advice, advice: Some(advice.into()), ..self }
     }
 
-    pub(crate) fn broken(self, advice: impl Into<String>) -> Self {
+    fn broken(self, advice: impl Into<String>) -> Self {
         Self { standing: Standing::Broken, advice: Some(advice.into()), ..self }
     }
 }
@@ -76,9 +80,21 @@ impl Check {
 const PROCESSOR: &str = "processor";
 const MEMORY: &str = "memory";
 const SYSTEM: &str = "system";
+const INSTALLATION: &str = "installation";
+
+/// Looks at the machine and at the installation.
+#[must_use]
+pub fn examine(settings: &Settings) -> Vec<Check> {
+    let mut checks = examine_machine(&Machine::this());
+    checks.push(worker(settings));
+    checks.extend(plugins(settings));
+    checks.push(results(&settings.results(None)));
+    checks.push(database());
+    checks
+}
 
 /// Looks at everything about the machine.
-pub(crate) fn examine(machine: &Machine) -> Vec<Check> {
+fn examine_machine(machine: &Machine) -> Vec<Check> {
     let mut checks = vec![
         processors(machine),
         governor(machine),
@@ -352,6 +368,113 @@ fn energy(machine: &Machine) -> Check {
     )
 }
 
+fn worker(settings: &Settings) -> Check {
+    const NAME: &str = "worker";
+    let name = platform::worker_file_name();
+    let path = settings.executable_folder().map(|folder| folder.join(&name));
+    match path {
+        Some(path) if path.is_file() => Check::ok(INSTALLATION, NAME, path.display().to_string()),
+        _ => Check::ok(INSTALLATION, NAME, format!("{name} is not beside the executable"))
+            .broken("install host and host-worker into the same folder"),
+    }
+}
+
+fn plugins(settings: &Settings) -> Vec<Check> {
+    let registry = settings.registry(&[]);
+    let (backends, guests) = (registry.natives().len(), registry.guests().len());
+    let evidence = format!(
+        "{}, {}",
+        units::count(backends as u64, "backend", "backends"),
+        units::count(guests as u64, "WASM plugin", "WASM plugins")
+    );
+    let check = Check::ok(INSTALLATION, "plugins", evidence);
+    let mut checks = vec![if backends == 0 || guests == 0 {
+        check.broken(
+            "put the folder `plugins` beside the executable, or name one with --plugins or \
+             TARE_PLUGINS",
+        )
+    } else {
+        check
+    }];
+    checks.extend(settings.search(&[]).folders.iter().map(|folder| {
+        let missing = if folder.path.is_dir() { "" } else { ", which does not exist" };
+        let evidence = format!("{} ({}{missing})", folder.path.display(), folder.origin);
+        Check::ok(INSTALLATION, "plugin folder", evidence)
+    }));
+    checks.extend(registry.problems().iter().map(|problem| {
+        Check::ok(INSTALLATION, "plugin", problem.to_string()).advise(problem.help())
+    }));
+    checks.extend(runtimes_of(settings, &registry));
+    checks
+}
+
+/// The runtime of each plugin that takes one.
+fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
+    const NAME: &str = "runtime";
+    let known = match settings.runtimes(registry) {
+        Ok(known) => known,
+        Err(error) => {
+            let check = Check::ok(INSTALLATION, NAME, error.to_string());
+            return vec![
+                check.advise("correct --runtime; `host runtimes list` shows who takes one"),
+            ];
+        }
+    };
+    let natives = registry.natives().iter();
+    let check = |plugin: &NativePlugin| {
+        let need = plugin.metadata.runtime.as_ref()?;
+        let id = &plugin.metadata.id;
+        let title = format!("`{}` {} of `{id}`", need.name, need.version);
+        Some(match known.find(plugin) {
+            Ok(Some(RuntimeStanding::Ready(ready))) => {
+                let evidence = format!("`{}` of `{id}`: {}", ready.name, ready.path.display());
+                Check::ok(INSTALLATION, NAME, evidence)
+            }
+            Ok(Some(RuntimeStanding::Missing { reason })) if need.optional => {
+                let command = install_command(id);
+                let evidence = format!("{title} {reason}, and is optional ({command})");
+                Check::ok(INSTALLATION, NAME, evidence)
+            }
+            Ok(Some(RuntimeStanding::Missing { reason } | RuntimeStanding::Damaged { reason })) => {
+                let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
+                check.advise(install_command(id))
+            }
+            // It is no fault of this machine's that the backend is for another.
+            Ok(Some(RuntimeStanding::Unavailable { reason })) => {
+                Check::ok(INSTALLATION, NAME, format!("{title} {reason}"))
+            }
+            Ok(None) => return None,
+            Err(error) => {
+                let check = Check::ok(INSTALLATION, NAME, error.to_string());
+                check.advise(error.help().unwrap_or_else(|| install_command(id)))
+            }
+        })
+    };
+    natives.filter_map(check).collect()
+}
+
+/// Whether results can be written, by writing to the nearest folder that exists.
+fn results(folder: &Path) -> Check {
+    const NAME: &str = "results";
+    let here = std::env::current_dir().unwrap_or_default().join(folder);
+    let existing = here.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+    let evidence = here.display().to_string();
+    match tempfile::NamedTempFile::new_in(existing) {
+        Ok(_) => Check::ok(INSTALLATION, NAME, evidence),
+        Err(error) => Check::ok(INSTALLATION, NAME, format!("{evidence}: {error}"))
+            .broken("name a folder that you may write to with --results or TARE_RESULTS"),
+    }
+}
+
+fn database() -> Check {
+    const NAME: &str = "DuckDB";
+    match host_store::database_library_version() {
+        Ok(version) => Check::ok(INSTALLATION, NAME, version),
+        Err(error) => Check::ok(INSTALLATION, NAME, error.to_string())
+            .broken("install libduckdb beside the executable, of the version that came with it"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -382,7 +505,7 @@ mod tests {
                     check.evidence
                 )
             };
-            let checks = examine(&Machine::at(self.0.path()));
+            let checks = examine_machine(&Machine::at(self.0.path()));
             checks.iter().map(line).collect::<Vec<_>>().join("\n")
         }
     }
@@ -474,7 +597,7 @@ mod tests {
             ("sys/class/powercap/intel-rapl:0:0/name", "dram\n"),
             ("sys/class/powercap/intel-rapl:0:0/energy_uj", "1234\n"),
         ]);
-        let checks = examine(&Machine::at(files.0.path()));
+        let checks = examine_machine(&Machine::at(files.0.path()));
         for check in checks {
             assert_eq!(check.standing, Standing::Ok, "{check:?}");
         }

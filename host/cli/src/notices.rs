@@ -1,0 +1,195 @@
+//! What a person is told while the application works: notices as lines, progress as bars.
+
+use host_experiment::{Notice, Observer, Progress};
+use host_plan::Plan;
+use host_store::Flaw;
+
+use crate::axes::Common;
+use crate::printer::Printer;
+use crate::progress::Bar;
+use crate::runtimes::Watch;
+use crate::summary::wrapped;
+use crate::units;
+
+/// Shows notices and progress.
+pub(crate) struct Console<'printer> {
+    printer: &'printer Printer,
+    bar: Option<Bar<'printer>>,
+    installation: Watch<'printer>,
+}
+
+impl<'printer> Console<'printer> {
+    pub(crate) fn new(printer: &'printer Printer) -> Self {
+        Self { printer, bar: None, installation: Watch::new(printer) }
+    }
+}
+
+impl Observer for Console<'_> {
+    fn notice(&mut self, notice: Notice<'_>) {
+        let printer = self.printer;
+        match notice {
+            Notice::FirstUse(plugin) => printer.status(
+                "Recorded",
+                format_args!(
+                    "{} {} from {}: first use, its hash is now in plugins.lock",
+                    plugin.identity.id,
+                    plugin.identity.version,
+                    plugin.plugin.folder.display()
+                ),
+            ),
+            Notice::BackendMissing(error) => printer.warning(error, error.help().as_deref()),
+            Notice::Unstated { plugin, error } => printer.warning(
+                format_args!("nothing is known of what `{plugin}` will state: {error}"),
+                Some("a metric answers with gaps where it has no columns"),
+            ),
+            Notice::RuntimeInstalled { plugin, outcome } => {
+                let verb = if outcome.was_there { "Verified" } else { "Installed" };
+                let size = units::bytes(outcome.installed.bytes() as f64);
+                let (name, version) = (&outcome.installed.name, &outcome.installed.version);
+                let folder = outcome.folder.display();
+                let text = format_args!("{name} {version} for `{plugin}`: {size} in {folder}");
+                printer.status(verb, text);
+            }
+            Notice::Planned(plan) => {
+                summarise(plan, printer);
+                for line in gap_reasons(plan) {
+                    printer.detail(line);
+                }
+            }
+            Notice::TornLine(torn) => printer.warning(
+                format_args!(
+                    "a crash had cut line {} of {} short; it is dropped, and its case is measured again",
+                    torn.line,
+                    torn.path.display()
+                ),
+                None,
+            ),
+            Notice::LostReference(lost) => printer
+                .warning(format_args!("{lost}; they are made again for the cases left"), None),
+            Notice::LostCase(lost) => {
+                printer.warning(format_args!("{lost}; the case is measured again"), None);
+            }
+            Notice::Resuming { run, done, total } => {
+                printer.status("Resuming", format_args!("{run}: {done} of {total} done"));
+            }
+            Notice::MetricFailed { plugin, case, error, stays } => {
+                let help = stays.then_some(STAYS);
+                match case {
+                    Some(case) => printer.warning(
+                        format_args!("metric `{plugin}` has no value for {case}: {error}"),
+                        help,
+                    ),
+                    None => printer
+                        .warning(format_args!("metric `{plugin}` has no values: {error}"), help),
+                }
+            }
+            Notice::MetricKept { plugin, case, reason } => printer.warning(
+                format_args!("metric `{plugin}` is not computed anew for {case}: {reason}"),
+                Some(STAYS),
+            ),
+            Notice::NotFinite(error) => printer.warning(error, None),
+            Notice::AdviceFailed { plugin, error } => printer
+                .warning(format_args!("recommender `{plugin}` gave no advice: {error}"), None),
+            Notice::ReportFailed { plugin, error } => {
+                printer.warning(format_args!("report `{plugin}` was not written: {error}"), None);
+            }
+            Notice::NotIndexed(error) => {
+                let hint = error.hint();
+                let hint = hint.as_deref().unwrap_or("`host results sync` brings it in later");
+                printer.warning(
+                    format_args!("the run is kept in its folder, and not in the database: {error}"),
+                    Some(hint),
+                );
+            }
+        }
+    }
+
+    fn progress(&mut self, progress: Progress<'_>) {
+        use host_runtime::Observer as _;
+        match (progress, &mut self.bar) {
+            (Progress::Measuring { plan, done, total }, bar) => {
+                let common = Common::of(plan.items().map(|item| item.key().clone()));
+                *bar = Some(Bar::new(self.printer, common, total, done));
+            }
+            (Progress::CaseStarted(case), Some(bar)) => bar.case_started(case),
+            (Progress::PhaseEntered(case, phase), Some(bar)) => bar.phase_entered(case, phase),
+            (Progress::CaseFinished(record), Some(bar)) => bar.case_finished(record),
+            (Progress::Measured, bar) => {
+                if let Some(bar) = bar.take() {
+                    bar.clear();
+                }
+            }
+            (Progress::Installing(step), _) => self.installation.step(step),
+            (Progress::InstalledBytes(bytes), _) => self.installation.advanced(bytes),
+            (Progress::InstallationEnded, _) => self.installation.clear(),
+            // Without a bar there is nothing to be measured.
+            (_, None) => {}
+        }
+    }
+
+    fn shows_pip(&self) -> bool {
+        self.printer.shows_progress()
+    }
+}
+
+const STAYS: &str = "what was computed before stays";
+
+/// The reasons of a plan's gaps, each once.
+fn gap_reasons(plan: &Plan) -> Vec<String> {
+    if plan.count().gaps == 0 {
+        return Vec::new();
+    }
+    let mut reasons: Vec<(String, u64)> = Vec::new();
+    for item in plan.items() {
+        let Some(gap) = item.gap() else { continue };
+        match reasons.iter().position(|(reason, _)| *reason == gap.reason) {
+            Some(known) => reasons[known].1 += 1,
+            None if reasons.len() < 10 => reasons.push((gap.reason.clone(), 1)),
+            None => {}
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|(reason, count)| format!("{}: {reason}", units::count(count, "gap", "gaps")))
+        .collect()
+}
+
+/// Says on standard error how much there is to do.
+pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
+    let count = plan.count();
+    let mut text = units::count(count.cases, "case", "cases");
+    if count.gaps > 0 {
+        text.push_str(&format!(", {}", units::count(count.gaps, "gap", "gaps")));
+    }
+    let estimate = plan.estimate();
+    if count.cases > 0 {
+        let at_least = units::duration(estimate.at_least.as_nanos() as f64);
+        text.push_str(&format!("; takes at least {at_least}"));
+    }
+    printer.status("Planned", text);
+    if count.cases > 0 {
+        let width = printer.width().saturating_sub(12).max(20);
+        for line in wrapped(&estimate.basis, width, "").lines() {
+            printer.detail(printer.status_palette().faint(line));
+        }
+    }
+}
+
+/// Says what is wrong with runs that can be read. Of a folder that was emptied, a few files say
+/// enough.
+pub(crate) fn warn_of_flaws(flaws: &[Flaw], printer: &Printer) {
+    const SHOWN: usize = 5;
+    let (lost, torn): (Vec<_>, Vec<_>) =
+        flaws.iter().partition(|flaw| matches!(flaw, Flaw::LostFile(_)));
+    for flaw in torn {
+        printer.warning(flaw, flaw.hint());
+    }
+    for (index, flaw) in lost.iter().take(SHOWN).enumerate() {
+        let is_last = index + 1 == lost.len();
+        printer.warning(flaw, flaw.hint().filter(|_| is_last));
+    }
+    if lost.len() > SHOWN {
+        let more = units::count((lost.len() - SHOWN) as u64, "more file", "more files");
+        printer.warning(format_args!("{more} of finished cases are lost"), lost[0].hint());
+    }
+}

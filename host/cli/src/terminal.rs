@@ -1,0 +1,38 @@
+//! The terminal and the signals of the operating system.
+
+use std::{fs, io, thread};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Columns of the terminal that standard output or standard error is connected to.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let columns = |fd: std::os::fd::BorrowedFd<'_>| {
+        let size = rustix::termios::tcgetwinsize(fd).ok()?;
+        (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    };
+    use std::os::fd::AsFd as _;
+    columns(std::io::stdout().as_fd()).or_else(|| columns(std::io::stderr().as_fd()))
+}
+
+/// Calls `handle`, on a thread of its own, each time somebody asks this process to end: with
+/// SIGINT, as Ctrl-C does, SIGTERM or SIGHUP. Those that it was started to ignore stay ignored, as
+/// `nohup` asks for SIGHUP.
+///
+/// # Errors
+///
+/// Where the system does not let the process listen.
+pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let heard =
+        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = Signals::new(heard)?;
+    let listen = move || {
+        for _ in signals.forever() {
+            handle();
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
+}

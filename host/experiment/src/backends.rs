@@ -1,0 +1,354 @@
+//! Choosing the native plugins of an experiment, and asking them what they see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use host_manifest::{Experiment, Mentions, PluginMention};
+use host_plan::BackendFacts;
+use host_record::{DeviceInfo, Gap, GapKind, PluginIdentity, RuntimeIdentity};
+use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
+use host_run::{DescribeError, Interrupt, MissingRuntime, Runner};
+use host_runtime::{Runtimes, Standing};
+
+use crate::error::{Error, Result};
+use crate::observer::{Notice, Observer};
+use crate::settings::Settings;
+use crate::{platform, runtimes};
+
+/// Ids of the installed backends that run models on hardware, each once. Those that only test the tool say
+/// in their `plugin.toml` that their hardware is `none`.
+pub(crate) fn real_backends(registry: &Registry) -> Vec<String> {
+    let real = registry
+        .natives()
+        .iter()
+        .map(|native| &native.metadata)
+        .filter(|metadata| metadata.hardware.iter().any(|hardware| hardware != "none"));
+    real.map(|metadata| metadata.id.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A backend of the manifest, with its plugin.
+#[derive(Debug)]
+pub(crate) struct ChosenBackend {
+    /// The id in the manifest.
+    pub(crate) id: String,
+    /// The plugin, or why there is none.
+    pub(crate) plugin: Result<BackendPlugin, RegistryError>,
+    /// How things stand with the plugin's runtime; `None` where it takes none.
+    pub(crate) runtime: Option<Standing>,
+    /// Whether its options need that runtime.
+    needs_runtime: bool,
+}
+
+impl ChosenBackend {
+    /// Which runtime the plugin is given, as results keep it.
+    pub(crate) fn runtime_identity(&self) -> Result<Option<RuntimeIdentity>> {
+        match (&self.plugin, &self.runtime) {
+            (Ok(plugin), Some(Standing::Ready(ready))) => Ok(Some(ready.identify(&plugin.plugin)?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The plugin, where its runtime is missing.
+    fn without_runtime(&self) -> Option<&NativePlugin> {
+        match (&self.plugin, &self.runtime) {
+            (Ok(plugin), Some(standing)) if standing.reason().is_some() => Some(&plugin.plugin),
+            _ => None,
+        }
+    }
+
+    /// The gap of what it cannot do for want of the runtime that its options need.
+    fn lacks(&self) -> Option<Gap> {
+        let plugin = self.without_runtime().filter(|_| self.needs_runtime)?;
+        let reason = runtimes::missing(plugin, self.runtime.as_ref())?;
+        Some(Gap { kind: GapKind::RuntimeMissing, reason })
+    }
+}
+
+/// Installs the runtimes that are missing and that the options of a chosen backend need. Where there is
+/// none to install on this machine, the backend's cases stay gaps.
+pub(crate) fn install_missing(
+    backends: &mut [ChosenBackend],
+    runtimes: &Runtimes,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    let mut installed = BTreeSet::new();
+    for backend in backends.iter().filter(|backend| backend.needs_runtime) {
+        if let Some(plugin) = backend.without_runtime()
+            && !matches!(backend.runtime, Some(Standing::Unavailable { .. }))
+            && installed.insert(&plugin.folder)
+        {
+            runtimes::install(runtimes, plugin, observer)?;
+        }
+    }
+    // One that can do without uses what was installed for another.
+    for backend in backends {
+        if let Some(plugin) = backend.without_runtime() {
+            backend.runtime = runtimes.find(plugin)?;
+        }
+    }
+    Ok(())
+}
+
+/// Chooses the plugin of each backend. One that is missing makes gaps of its cases; one that is
+/// not trusted stops everything, since it may be someone's attempt.
+pub(crate) fn choose_backends(
+    experiment: &Experiment,
+    registry: &Registry,
+    runtimes: &Runtimes,
+    observer: &mut dyn Observer,
+) -> Result<Vec<ChosenBackend>> {
+    let mut chosen = Vec::new();
+    let mut refused = Vec::new();
+    for backend in &experiment.backends {
+        let plugin = registry.backend(&backend.plugin, Some(&backend.version));
+        match plugin {
+            Err(
+                error @ (RegistryError::Unknown { .. }
+                | RegistryError::NoVersion { .. }
+                | RegistryError::Broken { .. }),
+            ) => {
+                observer.notice(Notice::BackendMissing(&error));
+                chosen.push(ChosenBackend {
+                    id: backend.id.clone(),
+                    plugin: Err(error),
+                    runtime: None,
+                    needs_runtime: false,
+                });
+            }
+            Err(error) => refused.push(Error::from(error)),
+            Ok(plugin) => {
+                if plugin.first_use {
+                    observer.notice(Notice::FirstUse(&plugin));
+                }
+                match runtimes.find(&plugin.plugin) {
+                    Ok(runtime) => {
+                        let need = plugin.plugin.metadata.runtime.as_ref();
+                        let needs_runtime = need.is_some_and(|it| it.is_needed(&backend.options));
+                        let id = backend.id.clone();
+                        chosen.push(ChosenBackend {
+                            id,
+                            plugin: Ok(plugin),
+                            runtime,
+                            needs_runtime,
+                        });
+                    }
+                    Err(error) => refused.push(Error::from(error)),
+                }
+            }
+        }
+    }
+    match Error::all(refused) {
+        Some(error) => Err(error),
+        None => Ok(chosen),
+    }
+}
+
+/// What the backends of an experiment say of themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    /// For the plan, by the id in the manifest.
+    pub(crate) facts: BTreeMap<String, BackendFacts>,
+    /// Plugins that are there and could not even say what they are: their cases fail.
+    pub(crate) failures: BTreeMap<String, DescribeError>,
+}
+
+/// Asks each chosen plugin for its devices, all at the same time, each in a worker of its own.
+pub(crate) fn describe_backends(
+    chosen: &[ChosenBackend],
+    runner: &Runner,
+    interrupt: &Interrupt,
+) -> Described {
+    let mut plugins: Vec<&BackendPlugin> =
+        chosen.iter().filter_map(|backend| backend.plugin.as_ref().ok()).collect();
+    plugins.sort_unstable_by(|a, b| a.plugin.library.cmp(&b.plugin.library));
+    plugins.dedup_by(|a, b| a.plugin.library == b.plugin.library);
+    let answers: BTreeMap<&Path, _> = std::thread::scope(|scope| {
+        let threads: Vec<_> = plugins
+            .into_iter()
+            .map(|plugin| {
+                (&*plugin.plugin.library, scope.spawn(|| describe(plugin, runner, interrupt)))
+            })
+            .collect();
+        threads.into_iter().filter_map(|(path, thread)| Some((path, thread.join().ok()?))).collect()
+    });
+    let mut described = Described::default();
+    for backend in chosen {
+        let facts = match &backend.plugin {
+            Err(error) => missing(error.to_string()),
+            Ok(plugin) => match answers.get(&*plugin.plugin.library) {
+                Some(Ok(devices)) => BackendFacts::Ready {
+                    plugin: plugin.identity.clone(),
+                    library: plugin.plugin.library.clone(),
+                    devices: devices.clone(),
+                    lacks: backend.lacks(),
+                },
+                Some(Err(error)) => match lacking(plugin, backend.runtime.as_ref(), error) {
+                    Some(gap) => BackendFacts::Missing(gap),
+                    None => {
+                        described.failures.insert(backend.id.clone(), error.clone());
+                        missing(error.to_string())
+                    }
+                },
+                None => missing(format!("plugin `{}` was not asked", plugin.identity.id)),
+            },
+        };
+        described.facts.insert(backend.id.clone(), facts);
+    }
+    described
+}
+
+/// What a plugin lacks that cannot be described, and so has not failed: its runtime, or a device. One
+/// that looks for its device first has found no use for the runtime either.
+fn lacking(
+    plugin: &BackendPlugin,
+    runtime: Option<&Standing>,
+    error: &DescribeError,
+) -> Option<Gap> {
+    use host_record::Failure::MissingLibrary;
+    let nothing = nothing_found(error);
+    let wants_runtime = match &nothing {
+        Some(message) => message.contains(&runtimes::install_command(&plugin.identity.id)),
+        None => matches!(error.failure, MissingLibrary { .. }),
+    };
+    let missing = if wants_runtime { runtimes::missing(&plugin.plugin, runtime) } else { None };
+    missing
+        .map(|reason| Gap { kind: GapKind::RuntimeMissing, reason })
+        .or_else(|| nothing.map(|reason| Gap { kind: GapKind::DeviceMissing, reason }))
+}
+
+/// Asks a plugin for its devices. It must be the plugin that its `plugin.toml` says it is, since
+/// results carry that name.
+///
+/// # Errors
+///
+/// If it cannot be opened, or is another plugin.
+pub fn describe(
+    plugin: &BackendPlugin,
+    runner: &Runner,
+    interrupt: &Interrupt,
+) -> Result<Vec<DeviceInfo>, DescribeError> {
+    let PluginIdentity { id, version, sha256 } = &plugin.identity;
+    let description = runner.describe(&plugin.plugin.library, Some(sha256), interrupt);
+    let description = description.map_err(|error| *error)?;
+    if (&description.id, &description.version) == (id, version) {
+        return Ok(description.devices);
+    }
+    let detail = format!(
+        "plugin.toml says `{id}` {version}, and the library says `{}` {}; update the one that is old",
+        description.id, description.version
+    );
+    Err(DescribeError {
+        failure: host_record::Failure::RefusedVersion { detail },
+        standard_error: String::new(),
+    })
+}
+
+/// What a plugin looked for and did not find, where that is why it could not list devices: its runtime, a
+/// driver, or hardware. It works, and this is not a machine for it.
+#[must_use]
+pub fn nothing_found(error: &DescribeError) -> Option<String> {
+    use host_record::{Failure, Phase};
+    match &error.failure {
+        Failure::Backend { phase: Phase::Devices, code, message, .. }
+            if matches!(&**code, "not-found" | "unsupported") =>
+        {
+            // What comes before is the name of the call.
+            Some(message.strip_prefix("devices: ").unwrap_or(message).to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn missing(reason: String) -> BackendFacts {
+    BackendFacts::Missing(Gap { kind: GapKind::PluginMissing, reason })
+}
+
+/// A runner for the chosen backends, with their runtimes.
+pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Result<Runner> {
+    let mut runner = runner(settings)?;
+    for backend in backends {
+        let Ok(BackendPlugin { plugin, .. }) = &backend.plugin else { continue };
+        let library = plugin.library.clone();
+        if let Some(Standing::Ready(ready)) = &backend.runtime {
+            runner.runtimes.insert(library, ready.path.clone());
+        } else if let Some(reason) = runtimes::missing(plugin, backend.runtime.as_ref()) {
+            let command = runtimes::install_command(&plugin.metadata.id);
+            runner.missing_runtimes.insert(library, MissingRuntime { command, reason });
+        }
+    }
+    Ok(runner)
+}
+
+/// A runner with the worker of the installation.
+///
+/// # Errors
+///
+/// If the worker is not there.
+pub fn runner(settings: &Settings) -> Result<Runner> {
+    match settings.worker() {
+        Some(worker) if worker.is_file() => Ok(Runner::new(worker)),
+        _ => Err(Error::NoWorker { name: platform::worker_file_name() }),
+    }
+}
+
+/// Backends that are not there, where nothing else is done about them.
+pub(crate) fn tell_of_missing(
+    mentions: &Mentions,
+    registry: &Registry,
+    observer: &mut dyn Observer,
+) {
+    for PluginMention { id, .. } in &mentions.backends {
+        if id != Experiment::ALL_BACKENDS
+            && registry.natives().iter().all(|native| native.metadata.id != *id)
+        {
+            observer.notice(Notice::BackendMissing(&registry.missing("backend", id)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_finds_no_runtime_has_not_failed() {
+        let text = "schema = 1\nid = \"demo\"\nversion = \"0.1.0\"\nkind = \"backend\"\n\
+                    summary = \"A test.\"\nlicense = \"MIT\"\nlibrary = \"backend_demo\"\n\
+                    api = \">=1.0\"\nhardware = [\"npu\"]\nengine = \"none\"\n[runtime]\n\
+                    name = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n";
+        let sha256 = String::new();
+        let plugin = BackendPlugin {
+            plugin: host_registry::NativePlugin {
+                metadata: host_registry::Metadata::parse(text, Path::new("plugin.toml"))
+                    .expect("a good file"),
+                folder: "/plugins/demo".into(),
+                library: "/plugins/demo/libbackend_demo.so".into(),
+                origin: host_registry::Origin::User,
+            },
+            identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
+            first_use: false,
+        };
+        let missing = Standing::Missing { reason: "is not installed".into() };
+        let said = |code: &str, message: &str| DescribeError {
+            failure: host_record::Failure::Backend {
+                phase: host_record::Phase::Devices,
+                code: code.into(),
+                message: message.into(),
+                details: String::new(),
+            },
+            standard_error: String::new(),
+        };
+        let nowhere = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+        let gap = lacking(&plugin, Some(&missing), &said("not-found", nowhere)).expect("a gap");
+        assert_eq!(gap.kind, GapKind::RuntimeMissing);
+        assert_eq!(
+            gap.reason,
+            "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it"
+        );
+        assert_eq!(lacking(&plugin, Some(&missing), &said("internal", nowhere)), None, "it failed");
+        // One that looked for its device first has no use for the runtime either.
+        let gap = lacking(&plugin, Some(&missing), &said("not-found", "devices: there is no NPU"));
+        let device = Gap { kind: GapKind::DeviceMissing, reason: "there is no NPU".to_owned() };
+        assert_eq!(gap, Some(device));
+    }
+}

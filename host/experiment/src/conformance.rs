@@ -1,0 +1,265 @@
+/*!
+The conformance suite for whoever writes a backend.
+
+The suite is the program `plugin-testkit`, which lies beside the worker and makes each check in a process of
+its own: a native plugin is never loaded here. It gets the environment that a worker would get.
+*/
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{self, Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use host_registry::{NativePlugin, Places, Registry, Search};
+use host_run::Interrupt;
+use host_runtime::Standing;
+use serde::{Deserialize, Serialize};
+
+use crate::backends::{nothing_found, runner};
+use crate::error::{Error, Result};
+use crate::platform::testkit_file_name;
+use crate::runtimes::missing;
+use crate::settings::Settings;
+
+/// The file in a plugin's folder that the checks are made with where no other is named.
+const OWN_FIXTURE: &str = "fixture.toml";
+
+/// What a check came to, as `plugin-testkit --json` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckVerdict {
+    /// The plugin keeps to it.
+    Holds,
+    /// The plugin does not.
+    Fails,
+    /// It does not apply.
+    NotChecked,
+}
+
+impl CheckVerdict {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::NotChecked => "not-checked",
+        }
+    }
+}
+
+/// A check, done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckedPlugin {
+    /// Its name.
+    pub check: String,
+    /// What it came to.
+    pub verdict: CheckVerdict,
+    /// What was found instead, or why nothing was checked.
+    #[serde(default)]
+    pub detail: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A suite that is about to be run.
+#[derive(Debug)]
+pub struct Suite {
+    /// The plugin.
+    pub plugin: NativePlugin,
+    /// The fixture; `None`: the one that comes with the suite.
+    pub fixture: Option<PathBuf>,
+    /// The fixture that the plugin's folder would have.
+    pub own_fixture: PathBuf,
+    program: PathBuf,
+    runtime: Option<PathBuf>,
+}
+
+impl Suite {
+    /// Prepares the suite for a plugin: its folder, with a separator in it, or the id of an installed one.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such plugin, it lacks its runtime, or it has no device to make the checks on.
+    pub fn new(target: &str, fixture: Option<&Path>, settings: &Settings) -> Result<Self> {
+        let (plugin, registry) = plugin(target, settings)?;
+        let own_fixture = plugin.folder.join(OWN_FIXTURE);
+        let fixture = fixture.or_else(|| own_fixture.is_file().then_some(&*own_fixture));
+        let fixture = fixture.map(Path::to_owned);
+        let runtime = runtime(&plugin, &registry, settings)?;
+        let program = program(settings)?;
+        see_that_it_has_a_device(&plugin, runtime.as_deref(), fixture.as_deref(), settings)?;
+        Ok(Self { plugin, fixture, own_fixture, program, runtime })
+    }
+
+    /// Makes the checks whose name has `only` in it, and tells each as soon as it is done.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be checked, or the suite is of another version.
+    pub fn run(
+        &self,
+        only: Option<&str>,
+        told: &mut dyn FnMut(&CheckedPlugin),
+    ) -> Result<Vec<CheckedPlugin>> {
+        let mut command = Command::new(&self.program);
+        command.arg("--json").args(only.iter().flat_map(|only| ["--only", only]));
+        command.arg(&self.plugin.library).args(&self.fixture);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        host_run::set_environment(&mut command, self.runtime.as_deref());
+        let failed = |error| Error::io("run", &self.program, error);
+        let mut child = command.spawn().map_err(failed)?;
+        let stdout = child.stdout.take().expect("it is piped");
+        let mut stderr = child.stderr.take().expect("it is piped");
+        let mut checks = Vec::new();
+        for line in BufReader::new(stdout).lines() {
+            let checked = parse(&line.map_err(failed)?)?;
+            told(&checked);
+            checks.push(checked);
+        }
+        // Only what keeps it from checking anything is said there, so no pipe fills up.
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).map_err(failed)?;
+        let status = child.wait().map_err(failed)?;
+        if !matches!(status.code(), Some(0 | 1)) || checks.is_empty() {
+            let said = said.trim();
+            let reason = if said.is_empty() { status.to_string() } else { said.to_owned() };
+            return Err(Error::NotChecked { id: self.plugin.metadata.id.clone(), reason });
+        }
+        Ok(checks)
+    }
+}
+
+/// Whether a folder is meant, as opposed to a plugin's id.
+fn is_folder(target: &str) -> bool {
+    target.contains(path::is_separator) || matches!(target, "." | "..")
+}
+
+/// The plugin that is meant, among those that were looked through for it.
+fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)> {
+    if !is_folder(target) {
+        let registry = settings.registry(&[]);
+        let plugin = registry.backend(target, None)?.plugin;
+        return Ok((plugin, registry));
+    }
+    let folder = Path::new(target);
+    if !folder.join("plugin.toml").is_file() {
+        let (target, is_folder) = (target.to_owned(), folder.is_dir());
+        return Err(Error::NotAPlugin { target, is_folder });
+    }
+    let folder = folder.canonicalize().map_err(|error| Error::io("open", folder, error))?;
+    // Whoever names the folder wants its code to run: nothing is held against the lock file.
+    let registry = Registry::scan(&Search::new(&Places::default(), &[folder], &[]));
+    if let Some(plugin) = registry.natives().first().cloned() {
+        return Ok((plugin, registry));
+    }
+    Err(match registry.problems().first() {
+        Some(problem) => Error::BrokenPlugin(problem.clone()),
+        None => Error::NotAPlugin { target: target.to_owned(), is_folder: true },
+    })
+}
+
+/// The runtime that the plugin would be measured with.
+fn runtime(
+    plugin: &NativePlugin,
+    registry: &Registry,
+    settings: &Settings,
+) -> Result<Option<PathBuf>> {
+    let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
+    let standing = settings.runtimes(registry)?.find(plugin)?;
+    if let Some(Standing::Ready(ready)) = standing {
+        return Ok(Some(ready.path));
+    }
+    match missing(plugin, standing.as_ref()) {
+        Some(reason) if !need.optional => Err(Error::NoRuntime { reason }),
+        _ => Ok(None),
+    }
+}
+
+/// A library that cannot be opened, or that sees no device to make the checks on, fails every check with the
+/// same words, which the worker knows better. Whatever else goes wrong with it is for the checks to find.
+fn see_that_it_has_a_device(
+    plugin: &NativePlugin,
+    runtime: Option<&Path>,
+    fixture: Option<&Path>,
+    settings: &Settings,
+) -> Result<()> {
+    use host_record::Failure::{
+        MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
+    };
+    let mut runner = runner(settings)?;
+    let runtime = runtime.map(|path| (plugin.library.clone(), path.to_owned()));
+    runner.runtimes.extend(runtime);
+    let why = match runner.describe(&plugin.library, None, &Interrupt::new()) {
+        Ok(description) => {
+            let ids: Vec<_> = description.devices.iter().map(|device| &*device.id).collect();
+            without_device(&ids, fixture.and_then(device_of).as_deref())
+        }
+        Err(error) => match &error.failure {
+            failure @ (NotAPlugin { .. }
+            | WrongArchitecture { .. }
+            | MissingSymbol { .. }
+            | MissingLibrary { .. }
+            | RefusedVersion { .. }) => Some(failure.to_string()),
+            _ => nothing_found(&error),
+        },
+    };
+    let id = &plugin.metadata.id;
+    match why {
+        Some(reason) => Err(Error::NotChecked { id: id.clone(), reason }),
+        None => Ok(()),
+    }
+}
+
+/// Why none of these devices is one for the checks: the one that is wanted, or any where none is.
+fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
+    match wanted {
+        _ if ids.is_empty() => Some("it sees no device here".into()),
+        Some(wanted) if !ids.contains(&wanted) => {
+            let ids = ids.join(", ");
+            Some(format!("it sees no device `{wanted}`, which the fixture names, and sees {ids}"))
+        }
+        _ => None,
+    }
+}
+
+/// The device that a fixture names. What cannot be read is for the suite to say.
+fn device_of(fixture: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        device: Option<String>,
+    }
+    let text = std::fs::read_to_string(fixture).ok()?;
+    toml::from_str::<Named>(&text).ok()?.device
+}
+
+/// The program that makes the checks.
+fn program(settings: &Settings) -> Result<PathBuf> {
+    let name = testkit_file_name();
+    let program = settings.executable_folder().map(|folder| folder.join(&name));
+    program.filter(|program| program.is_file()).ok_or_else(|| Error::NoTestkit { name })
+}
+
+fn parse(line: &str) -> Result<CheckedPlugin> {
+    serde_json::from_str(line).map_err(|source| Error::NotACheck { line: line.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_told_from_ids() {
+        for folder in ["./cpu", "../cpu", "/opt/cpu", "plugins/cpu/", ".", ".."] {
+            assert!(is_folder(folder), "{folder}");
+        }
+        for id in ["cpu", "my-backend"] {
+            assert!(!is_folder(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_check_is_an_error() {
+        let error = parse("Segmentation fault").expect_err("no JSON");
+        assert!(error.to_string().contains("Segmentation fault"), "{error}");
+    }
+}

@@ -1,0 +1,76 @@
+//! What installed backends see.
+
+use std::collections::BTreeSet;
+
+use host_record::DeviceInfo;
+use host_registry::Registry;
+use host_run::{Interrupt, Runner};
+use host_runtime::Runtimes;
+
+use crate::backends::{describe, nothing_found, runner};
+use crate::error::Result;
+use crate::runtimes;
+use crate::settings::Settings;
+
+/// What a backend sees, or why that cannot be told.
+#[derive(Debug)]
+pub struct Seen {
+    /// The plugin's id.
+    pub backend: String,
+    /// Its version, where it is known.
+    pub version: Option<String>,
+    /// The devices, or why there are none.
+    pub devices: Result<Vec<DeviceInfo>, String>,
+}
+
+/// Asks every installed backend, all at the same time.
+///
+/// # Errors
+///
+/// If there is no worker, or a runtime is named for a plugin that takes none.
+pub fn devices(settings: &Settings) -> Result<Vec<Seen>> {
+    let registry = settings.registry(&[]);
+    let runtimes = settings.runtimes(&registry)?;
+    let mut runner = runner(settings)?;
+    runner.runtimes = runtimes::paths(&runtimes, &registry);
+    let ids: BTreeSet<&str> =
+        registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
+    let ids: Vec<_> = ids.into_iter().collect();
+    let mut seen = see(&ids, &registry, &runtimes, &runner);
+    seen.extend(registry.problems().iter().filter_map(|problem| {
+        let backend = problem.id()?.to_owned();
+        Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
+    }));
+    Ok(seen)
+}
+
+/// Asks these backends, all at the same time.
+#[must_use]
+pub fn see(ids: &[&str], registry: &Registry, runtimes: &Runtimes, runner: &Runner) -> Vec<Seen> {
+    let ask = |id: &str| {
+        let plugin = match registry.backend(id, None) {
+            Ok(plugin) => plugin,
+            Err(error) => {
+                let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
+                let devices = Err(format!("{error}{help}"));
+                return Seen { backend: id.into(), version: None, devices };
+            }
+        };
+        let devices = describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
+            let nothing = nothing_found(&error);
+            let looked = nothing.is_some();
+            let said = nothing.unwrap_or_else(|| error.to_string());
+            runtimes::explained(said, looked, &plugin.plugin, runtimes.find(&plugin.plugin))
+        });
+        // One that can do without a runtime has devices all the same, and not those that were meant.
+        let devices = devices.and_then(|devices| match runtimes.find(&plugin.plugin) {
+            Err(error) => Err(error.to_string()),
+            Ok(_) => Ok(devices),
+        });
+        Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    })
+}

@@ -1,0 +1,316 @@
+//! Why the application could not do what it was asked.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use host_manifest::ManifestErrors;
+use host_record::{CaseKey, PluginIdentity};
+use host_registry::{Problem, RegistryError};
+use host_run::RunError;
+use host_runtime::RuntimeError;
+use host_store::StoreError;
+use host_wasm::GuestError;
+
+use crate::problem::GuestProblem;
+
+/// The result of a call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the application could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The manifest's file cannot be read.
+    #[error("cannot read the manifest {}", path.display())]
+    ReadManifest {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The manifest is not text in UTF-8 but, by its first bytes, in UTF-16.
+    #[error("the manifest {} looks like UTF-16, from its first byte on", name.display())]
+    Utf16 {
+        /// The manifest's name.
+        name: PathBuf,
+    },
+    /// The manifest is wrong, or names what is missing. Each error has its place in the text.
+    #[error("{errors}")]
+    Manifest {
+        /// The errors, in the order of the text.
+        errors: ManifestErrors,
+        /// The manifest's name.
+        name: PathBuf,
+        /// Its text, which the places refer to.
+        text: String,
+        /// Whether the text is right, and only plugins that it names are missing or broken.
+        is_of_plugins: bool,
+    },
+    /// The manifest's folder cannot be recorded.
+    #[error("the folder {} has a name that is not UTF-8", path.display())]
+    FolderName {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The manifest asks for all backends, and none is installed.
+    #[error("no backend is installed that `all` could stand for")]
+    NoBackend,
+    /// A WASM plugin cannot be used, or refuses its options, and no manifest has a place for it.
+    #[error("{0}")]
+    Guest(GuestProblem),
+    /// A runtime is named for a plugin that does not take one.
+    #[error("--runtime names `{id}`, and no plugin of that id takes a runtime")]
+    RuntimeNotTaken {
+        /// The plugin's id.
+        id: String,
+    },
+    /// The sandbox for WASM plugins cannot start.
+    #[error("the sandbox for WASM plugins cannot start")]
+    Sandbox(#[source] GuestError),
+    /// The worker is not where it is looked for.
+    #[error("{name} is not beside the executable of host")]
+    NoWorker {
+        /// The name of its executable.
+        name: String,
+    },
+    /// A native plugin is missing, broken or not trusted.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// No plugin has the id that was asked about.
+    #[error("{error}")]
+    MissingPlugin {
+        /// Why.
+        error: RegistryError,
+        /// Files that are named like it and cannot be loaded, with the reason.
+        broken: Vec<String>,
+    },
+    /// A vendor's runtime cannot be found or installed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// Nothing can be installed for a plugin on this machine, so that nothing is installed.
+    #[error("nothing is installed for `{id}`: its runtime `{name}` {reason}")]
+    NothingInstalled {
+        /// The plugin's id.
+        id: String,
+        /// The name of its runtime.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The runtime is missing that a plugin cannot do without.
+    #[error("{reason}")]
+    NoRuntime {
+        /// Why, with what installs it.
+        reason: String,
+    },
+    /// The path is not that of a plugin's folder.
+    #[error("{target} is not a plugin: {}", if *is_folder { "it has no plugin.toml" } else { "there is no such folder" })]
+    NotAPlugin {
+        /// The path.
+        target: String,
+        /// Whether it is a folder.
+        is_folder: bool,
+    },
+    /// A plugin's folder has something wrong with it.
+    #[error("{0}")]
+    BrokenPlugin(Problem),
+    /// The conformance suite could not check a plugin.
+    #[error("`{id}` could not be checked: {reason}")]
+    NotChecked {
+        /// The plugin's id.
+        id: String,
+        /// Why.
+        reason: String,
+    },
+    /// The conformance suite is not where it is looked for.
+    #[error("{name} is not beside the executable of host")]
+    NoTestkit {
+        /// The name of its executable.
+        name: String,
+    },
+    /// The conformance suite is of another version.
+    #[error("plugin-testkit wrote a line that is not a check: {line}")]
+    NotACheck {
+        /// The line.
+        line: String,
+        /// Why it cannot be read.
+        source: serde_json::Error,
+    },
+    /// A run folder or the database cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file system refused something.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// Interrupted before the first case.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
+    /// Interrupted while a runtime was installed.
+    #[error("{0}")]
+    InterruptedInstallation(RuntimeError),
+    /// Results of one run come from the same code and the same files, and these are others now.
+    #[error("the run cannot be resumed, since its parts have changed: {}", list(changes))]
+    Changed {
+        /// The changes; never empty.
+        changes: Vec<Change>,
+    },
+    /// Results could not be kept, so the run has ended early.
+    #[error("{error}")]
+    NotKept {
+        /// The run's id.
+        run: String,
+        /// The results folder that it lies in.
+        results: PathBuf,
+        /// The reason.
+        error: RunError,
+    },
+    /// Several errors, each of which stands for itself.
+    #[error("{}", list(.0))]
+    Several(Vec<Error>),
+}
+
+/// A difference between the run as it began and the run as it would go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Change {
+    /// A plugin is not found any more.
+    #[error("the plugin `{id}` is gone")]
+    PluginGone {
+        /// Its id.
+        id: String,
+    },
+    /// A plugin has another version or hash.
+    #[error("the plugin `{}` was {} and is {}", then.id, described(then), described(now))]
+    Plugin {
+        /// The plugin when the run began.
+        then: PluginIdentity,
+        /// The plugin now.
+        now: PluginIdentity,
+    },
+    /// A plugin would run on another runtime.
+    #[error("the plugin `{id}` ran on another runtime")]
+    Runtime {
+        /// The plugin's id.
+        id: String,
+    },
+    /// The plan has fewer cases.
+    #[error("there are fewer cases now")]
+    FewerCases,
+    /// The plan has more cases.
+    #[error("there are more cases now")]
+    MoreCases,
+    /// The first case that differs.
+    #[error("the case {key} is planned otherwise: its model, data or device has changed")]
+    Case {
+        /// Its coordinates.
+        key: CaseKey,
+    },
+}
+
+fn described(identity: &PluginIdentity) -> String {
+    let hash = identity.sha256.get(..12).unwrap_or(&identity.sha256);
+    format!("{} ({hash})", identity.version)
+}
+
+fn list(items: &[impl fmt::Display]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What to do about an error. The caller says it in the words of its own commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// Write a manifest to start from.
+    StartManifest,
+    /// See which plugins are installed.
+    ListPlugins,
+    /// See which plugins take a runtime.
+    ListRuntimes,
+    /// See which runtimes are installed.
+    ListInstalledRuntimes,
+    /// Check the installation.
+    CheckInstallation,
+    /// Resume the run, once the reason is mended.
+    Resume {
+        /// The run's id.
+        run: String,
+        /// The results folder that it lies in.
+        results: PathBuf,
+    },
+    /// A sentence from the crate that the error comes from.
+    Text(String),
+}
+
+impl Error {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint> {
+        let text = |text: &str| Some(Hint::Text(text.to_owned()));
+        match self {
+            Self::ReadManifest { source, .. } => {
+                (source.kind() == io::ErrorKind::NotFound).then_some(Hint::StartManifest)
+            }
+            Self::Utf16 { .. } => {
+                text("save it as UTF-8; in PowerShell, `Out-File -Encoding utf8` does")
+            }
+            Self::FolderName { .. } => text(
+                "models and data are found from there, and recorded as text: put them elsewhere",
+            ),
+            Self::NoBackend => Some(Hint::ListPlugins),
+            Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
+            Self::RuntimeNotTaken { .. } => Some(Hint::ListRuntimes),
+            Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
+            Self::NoWorker { .. } => Some(Hint::CheckInstallation),
+            Self::Registry(error) | Self::MissingPlugin { error, .. } => {
+                error.help().map(Hint::Text)
+            }
+            Self::Runtime(error) | Self::InterruptedInstallation(error) => {
+                error.help().map(Hint::Text)
+            }
+            Self::Store(error) => error.hint().map(Hint::Text),
+            Self::Changed { .. } => text(
+                "put back what was there when it began, or start a new run; what was measured is kept",
+            ),
+            Self::NotKept { run, results, .. } => {
+                Some(Hint::Resume { run: run.clone(), results: results.clone() })
+            }
+            Self::NotAPlugin { .. } => text(
+                "a plugin is a folder with plugin.toml and the library that it names; one that is \
+                 installed can be named by its id",
+            ),
+            Self::BrokenPlugin(problem) => Some(Hint::Text(problem.help())),
+            Self::NoTestkit { .. } => {
+                text("install the two together, or build it with `cargo build -p plugin-testkit`")
+            }
+            Self::NotACheck { .. } => {
+                text("host and plugin-testkit must be of one version: install the two together")
+            }
+            Self::Manifest { .. }
+            | Self::NoRuntime { .. }
+            | Self::NotChecked { .. }
+            | Self::Sandbox(_)
+            | Self::Io { .. }
+            | Self::Interrupted
+            | Self::Several(_) => None,
+        }
+    }
+
+    /// Joins errors; `None` if there are none.
+    #[must_use]
+    pub fn all(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut errors: Vec<_> = errors.into_iter().collect();
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors)),
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,76 @@
+/*!
+The application as a library: from a manifest's text to results, reports and advice.
+
+The command line, a Python binding, a server and tests call this crate, and only this crate, to run
+an experiment. It knows no terminal, prints nothing and ends no process: errors are typed, with the
+places in the manifest where they have one, and everything else that a caller may want to tell a
+person reaches an [`Observer`] as a [`Notice`] or as [`Progress`].
+
+| step | call |
+|---|---|
+| read | [`Draft::read`], [`Draft::of_bytes`] or [`Draft::parse`] |
+| check | [`Draft::check`] |
+| plan | [`Checked::plan`] |
+| run | [`run()`] |
+| resume | [`resume`] |
+| compute | [`recompute`] on a run, [`compute()`] with guests chosen by hand |
+| compare | [`compare()`] |
+| recommend | [`recommend`] |
+| report | [`report`] |
+| look at the machine | [`examine`], [`devices()`] |
+
+[`RunResults`] is what a run folder says, read back. [`Settings`] are the folders and the plugins that a
+caller works with. Native plugins are never loaded here: workers do that, one process for each case.
+*/
+
+mod backends;
+mod compare;
+mod compute;
+mod computed;
+mod conformance;
+mod devices;
+mod doctor;
+mod draft;
+mod error;
+mod guests;
+mod observer;
+mod platform;
+mod plugins;
+mod problem;
+mod programs;
+mod recompute;
+mod results;
+mod run;
+mod runtime_list;
+mod runtimes;
+mod settings;
+pub mod units;
+
+pub use backends::{describe, nothing_found, runner};
+pub use compare::{
+    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread, Unit,
+    compare,
+};
+pub use compute::{Extent, compute};
+pub use computed::{Computed, KeptReason, State};
+pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
+pub use devices::{Seen, devices, see};
+pub use doctor::{Check, Standing, examine};
+pub use draft::{Checked, Draft, Manifest, Planned};
+pub use error::{Change as RunChange, Error, Hint, Result};
+pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
+pub use host_run::Interrupt;
+pub use observer::{Notice, Observer, Progress, Silent};
+pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
+pub use problem::GuestProblem;
+pub use recompute::{RecomputeOptions, Recomputed, recompute};
+pub use results::{Advice, CaseResults, RunResults, index, results_of};
+pub use run::{
+    GuestFailure, Ran, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
+};
+pub use runtime_list::{
+    NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
+    list_runtimes, not_taken, owners, taker,
+};
+pub use runtimes::{explained, install, install_command, missing, naming, paths};
+pub use settings::Settings;

@@ -1,0 +1,175 @@
+//! What a caller is told while the application works.
+
+use host_plan::Plan;
+use host_record::{CaseKey, CaseRecord, CaseSpec, Phase};
+use host_registry::{BackendPlugin, RegistryError};
+use host_runtime::{Outcome, Step};
+use host_store::{LostFile, LostReference, StoreError, TornLine};
+use host_wasm::GuestError;
+
+use crate::computed::KeptReason;
+
+/// Something that a person should know, and that does not stop the work.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// A native plugin is used for the first time; its hash is now in the lock file.
+    FirstUse(&'a BackendPlugin),
+    /// A backend of the manifest is missing or broken; its cases are gaps.
+    BackendMissing(&'a RegistryError),
+    /// A metric fails without columns, so that its limits cannot be checked before the run.
+    Unstated {
+        /// The metric plugin's id.
+        plugin: &'a str,
+        /// Why it failed.
+        error: &'a GuestError,
+    },
+    /// A runtime is installed, or was found whole.
+    RuntimeInstalled {
+        /// The id of the plugin that uses it.
+        plugin: &'a str,
+        /// What was done.
+        outcome: &'a Outcome,
+    },
+    /// The plan of a new run.
+    Planned(&'a Plan),
+    /// A crash had cut a line short; it is dropped, and its case is measured again.
+    TornLine(&'a TornLine),
+    /// Outputs of a reference are lost; they are made again for the cases left.
+    LostReference(&'a LostReference),
+    /// A file of a finished case is lost; the case is measured again.
+    LostCase(&'a LostFile),
+    /// An interrupted run goes on.
+    Resuming {
+        /// Its id.
+        run: &'a str,
+        /// Processes of cases, and gaps, that are done.
+        done: u64,
+        /// All of them.
+        total: u64,
+    },
+    /// A metric plugin failed. Told once if it says the same of the next case.
+    MetricFailed {
+        /// The metric plugin's id.
+        plugin: &'a str,
+        /// The case; `None` for a metric over the run, which fails for all cases at once.
+        case: Option<&'a CaseKey>,
+        /// Why.
+        error: &'a str,
+        /// Whether the values that it had before stay.
+        stays: bool,
+    },
+    /// A metric is not computed anew, and its values stay.
+    MetricKept {
+        /// The metric plugin's id.
+        plugin: &'a str,
+        /// The case.
+        case: &'a CaseKey,
+        /// Why.
+        reason: &'a KeptReason,
+    },
+    /// A metric plugin answered with a number that is not finite, which costs it its output.
+    NotFinite(&'a StoreError),
+    /// A recommender failed.
+    AdviceFailed {
+        /// Its id.
+        plugin: &'a str,
+        /// Why.
+        error: &'a GuestError,
+    },
+    /// A report was not written.
+    ReportFailed {
+        /// The report plugin's id.
+        plugin: &'a str,
+        /// Why.
+        error: &'a GuestError,
+    },
+    /// The run is kept in its folder, and not in the database.
+    NotIndexed(&'a StoreError),
+}
+
+/// How the work goes on.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// Cases are about to be measured.
+    Measuring {
+        /// The plan.
+        plan: &'a Plan,
+        /// Processes of cases, and gaps, that are done.
+        done: u64,
+        /// All of them.
+        total: u64,
+    },
+    /// A case starts.
+    CaseStarted(&'a CaseSpec),
+    /// The worker has entered a phase. The observer must be quick, and quiet while the phase is one in
+    /// which the clock runs: the worker measures on the same machine.
+    PhaseEntered(&'a CaseSpec, Phase),
+    /// A case has ended and is recorded; or it was a gap, and never started.
+    CaseFinished(&'a CaseRecord),
+    /// No further case will be measured.
+    Measured,
+    /// A runtime is being installed.
+    Installing(Step<'a>),
+    /// This many bytes of the step are done.
+    InstalledBytes(u64),
+    /// The installation has ended, well or not.
+    InstallationEnded,
+}
+
+/// Is told what happens. Every method does nothing unless it is defined.
+pub trait Observer {
+    /// Something that a person should know.
+    fn notice(&mut self, notice: Notice<'_>) {
+        let _ = notice;
+    }
+
+    /// The work goes on.
+    fn progress(&mut self, progress: Progress<'_>) {
+        let _ = progress;
+    }
+
+    /// Whether pip may write its own progress to standard error.
+    fn shows_pip(&self) -> bool {
+        false
+    }
+}
+
+/// Ignores everything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Passes on what is told while cases are measured.
+pub(crate) struct OfCases<'a>(pub(crate) &'a mut dyn Observer);
+
+impl host_run::Observer for OfCases<'_> {
+    fn case_started(&mut self, case: &CaseSpec) {
+        self.0.progress(Progress::CaseStarted(case));
+    }
+
+    fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
+        self.0.progress(Progress::PhaseEntered(case, phase));
+    }
+
+    fn case_finished(&mut self, record: &CaseRecord) {
+        self.0.progress(Progress::CaseFinished(record));
+    }
+}
+
+/// Passes on what is told while a runtime is installed.
+pub(crate) struct OfInstallation<'a>(pub(crate) &'a mut dyn Observer);
+
+impl host_runtime::Observer for OfInstallation<'_> {
+    fn step(&mut self, step: Step<'_>) {
+        self.0.progress(Progress::Installing(step));
+    }
+
+    fn advanced(&mut self, bytes: u64) {
+        self.0.progress(Progress::InstalledBytes(bytes));
+    }
+
+    fn shows_pip(&self) -> bool {
+        self.0.shows_pip()
+    }
+}

@@ -1,0 +1,295 @@
+//! The plugins that are installed, and everything about one of them.
+
+use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
+use host_runtime::{Runtimes, Standing};
+use host_wasm::{GuestError, Kind, Sandbox};
+use serde_json::{Value, json};
+
+use crate::backends::runner;
+use crate::devices::{Seen, see};
+use crate::error::{Error, Result};
+use crate::guests::sandbox;
+use crate::runtimes::{install_command, missing, paths};
+use crate::settings::Settings;
+
+/// The plugins that are installed, and what is wrong with some of them.
+#[derive(Debug)]
+pub struct Installed {
+    /// The plugins, native ones first.
+    pub plugins: Vec<PluginEntry>,
+    /// Plugins, and runtimes that they need, which cannot be used; and what to do about each, which may
+    /// be nothing.
+    pub problems: Vec<(String, String)>,
+    /// Runtimes that are missing and can be done without, with the command that installs each.
+    pub optional: Vec<(String, String)>,
+    /// Runtimes that are for other machines.
+    pub elsewhere: Vec<String>,
+}
+
+/// A plugin that is installed.
+#[derive(Debug)]
+pub struct PluginEntry {
+    /// Its id.
+    pub id: String,
+    /// `backend`, `metric`, `report` or `recommender`.
+    pub kind: String,
+    /// Its version.
+    pub version: String,
+    /// Which folder it was found in.
+    pub origin: Origin,
+    /// Whether it may be used: a word, or why that cannot be told.
+    pub trust: String,
+    /// What it does, in a line.
+    pub summary: String,
+    /// Its library or component.
+    pub path: String,
+    /// Whether another of the same id and kind is used instead.
+    pub shadowed: bool,
+}
+
+/// Lists the installed plugins. No native plugin is loaded.
+///
+/// # Errors
+///
+/// If the sandbox cannot start, or a runtime is named for a plugin that takes none.
+pub fn plugins(settings: &Settings) -> Result<Installed> {
+    let registry = settings.registry(&[]);
+    let runtimes = settings.runtimes(&registry)?;
+    let sandbox = sandbox()?;
+    let mut problems: Vec<(String, String)> =
+        registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
+    let mut entries: Vec<PluginEntry> =
+        registry.natives().iter().map(|plugin| native_entry(plugin, &registry)).collect();
+    let (mut optional, mut elsewhere) = (Vec::new(), Vec::new());
+    for plugin in registry.natives() {
+        let Some(need) = &plugin.metadata.runtime else { continue };
+        let id = &plugin.metadata.id;
+        let text =
+            |reason: &str| format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
+        match runtimes.find(plugin) {
+            Ok(Some(Standing::Missing { reason })) => {
+                let problem = (text(&reason), install_command(id));
+                if need.optional { &mut optional } else { &mut problems }.push(problem);
+            }
+            Ok(Some(Standing::Damaged { reason })) => {
+                problems.push((text(&reason), install_command(id)));
+            }
+            Ok(Some(Standing::Unavailable { reason })) => elsewhere.push(text(&reason)),
+            Ok(Some(Standing::Ready(_)) | None) => {}
+            Err(error) => problems.push((error.to_string(), error.help().unwrap_or_default())),
+        }
+    }
+    for file in registry.guests() {
+        match guest_entry(file, &sandbox) {
+            Ok(mut entry) => {
+                entry.shadowed = entries
+                    .iter()
+                    .any(|other| (&other.id, &other.kind) == (&entry.id, &entry.kind));
+                entries.push(entry);
+            }
+            Err(error) => problems.push((
+                format!("{}: {error}", file.path.display()),
+                "build it for wasm32-wasip2 with this host's plugin-guest, or remove it".into(),
+            )),
+        }
+    }
+    Ok(Installed { plugins: entries, problems, optional, elsewhere })
+}
+
+fn native_entry(plugin: &NativePlugin, registry: &Registry) -> PluginEntry {
+    let trust = match registry.trust_of(plugin) {
+        Ok((trust, _)) => trust_word(&trust).to_owned(),
+        Err(error) => error.to_string(),
+    };
+    PluginEntry {
+        id: plugin.metadata.id.clone(),
+        kind: "backend".into(),
+        version: plugin.metadata.version.to_string(),
+        origin: plugin.origin,
+        trust,
+        summary: plugin.metadata.summary.clone(),
+        path: plugin.library.display().to_string(),
+        shadowed: registry.shadowed_by(plugin).is_some(),
+    }
+}
+
+fn trust_word(trust: &Trust) -> &'static str {
+    match trust {
+        Trust::Installed => "installed",
+        Trust::Recorded => "recorded",
+        Trust::New => "new",
+        Trust::Untrusted => "untrusted",
+        Trust::Changed { .. } => "changed",
+    }
+}
+
+fn guest_entry(file: &GuestFile, sandbox: &Sandbox) -> Result<PluginEntry, GuestError> {
+    let plugin = sandbox.load(&file.path)?;
+    let description = plugin.description();
+    Ok(PluginEntry {
+        id: description.id.clone(),
+        kind: plugin.kind().name().into(),
+        version: description.version.clone(),
+        origin: file.origin,
+        trust: "sandboxed".into(),
+        summary: description.summary.clone(),
+        path: file.path.display().to_string(),
+        shadowed: false,
+    })
+}
+
+/// Everything that is known of a plugin's id.
+#[derive(Debug)]
+pub struct PluginInfo {
+    /// The facts of each plugin of that id, in order.
+    pub plugins: Vec<PluginFacts>,
+    /// Files that are named like it and cannot be loaded, with the reason.
+    pub broken: Vec<String>,
+    /// What the native ones see; empty if there is none.
+    pub devices: Vec<Seen>,
+}
+
+/// Facts about a plugin, in order.
+pub type PluginFacts = Vec<(&'static str, Value)>;
+
+/// Everything about the plugins of an id.
+///
+/// # Errors
+///
+/// If there is none, or the worker is missing that asks a native one for its devices.
+pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<PluginInfo> {
+    let registry = settings.registry(&[]);
+    let runtimes = settings.runtimes(&registry)?;
+    let natives: Vec<_> =
+        registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
+    let sandbox = sandbox()?;
+    let (mut plugins, mut broken) = (Vec::new(), Vec::new());
+    for plugin in &natives {
+        let mut facts = native_facts(plugin, &registry);
+        facts.extend(runtime_facts(plugin, &runtimes));
+        plugins.push(facts);
+    }
+    for file in registry.guests() {
+        // A file that cannot be loaded may be the one that is asked for, by its name.
+        match sandbox.load(&file.path) {
+            Ok(plugin) if plugin.description().id == id => {
+                plugins.push(guest_facts(file, &plugin, &sandbox));
+            }
+            Err(error) if file.name == id => {
+                broken.push(format!("{}: {error}", file.path.display()));
+            }
+            _ => {}
+        }
+    }
+    if plugins.is_empty() {
+        return Err(Error::MissingPlugin { error: registry.missing("", id), broken });
+    }
+    let mut devices = Vec::new();
+    if with_devices && !natives.is_empty() {
+        let mut runner = runner(settings)?;
+        runner.runtimes = paths(&runtimes, &registry);
+        devices = see(&[id], &registry, &runtimes, &runner);
+    }
+    Ok(PluginInfo { plugins, broken, devices })
+}
+
+fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
+    let metadata = &plugin.metadata;
+    let mut facts: PluginFacts = vec![
+        ("id", json!(metadata.id)),
+        ("kind", json!(metadata.kind)),
+        ("version", json!(metadata.version)),
+        ("summary", json!(metadata.summary)),
+        ("license", json!(metadata.license)),
+        ("engine", json!(metadata.engine)),
+        ("hardware", json!(metadata.hardware)),
+        ("native-abi", json!(metadata.api)),
+        ("runtime-libraries", json!(metadata.runtime_libraries)),
+        ("permissions", json!(metadata.permissions)),
+        ("options", metadata.options.as_ref().map_or_else(|| json!("not told"), |it| json!(it))),
+        ("origin", json!(plugin.origin)),
+        ("library", json!(plugin.library)),
+    ];
+    match registry.trust_of(plugin) {
+        Ok((trust, sha256)) => {
+            facts.push(("sha256", json!(sha256)));
+            facts.push(("trust", json!(trust_word(&trust))));
+            if let Trust::Changed { recorded, recorded_at } = trust {
+                facts.push(("recorded-sha256", json!(recorded)));
+                facts.push(("recorded-at", json!(recorded_at)));
+            }
+        }
+        Err(error) => facts.push(("trust", json!(error.to_string()))),
+    }
+    if let Some(other) = registry.shadowed_by(plugin) {
+        facts.push(("shadowed-by", json!(other.folder)));
+    }
+    facts
+}
+
+/// What a plugin runs on, as results would keep it, or what installs it.
+fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
+    let Some(need) = &plugin.metadata.runtime else { return Vec::new() };
+    let optional = if need.optional { ", optional" } else { "" };
+    let mut facts: PluginFacts = vec![(
+        "runtime",
+        json!(format!("{} ({} {}{optional})", need.summary, need.name, need.version)),
+    )];
+    if !need.needed_by.is_empty() {
+        facts.push(("runtime-needed-by", json!(need.needed_by)));
+    }
+    match runtimes.find(plugin) {
+        Ok(Some(Standing::Ready(ready))) => match ready.identify(plugin) {
+            Ok(identity) => {
+                facts.push(("runtime-path", json!(identity.path)));
+                facts.push(("runtime-origin", json!(identity.origin)));
+                facts.push((
+                    "runtime-version",
+                    json!(identity.version.as_deref().unwrap_or("not told")),
+                ));
+                facts.push((
+                    "runtime-sha256",
+                    json!(identity.sha256.as_deref().unwrap_or("not told")),
+                ));
+            }
+            Err(error) => facts.push(("runtime-path", json!(error.to_string()))),
+        },
+        Ok(standing) => {
+            let missing = missing(plugin, standing.as_ref());
+            facts.extend(missing.map(|missing| ("runtime-missing", json!(missing))));
+        }
+        Err(error) => facts.push(("runtime-missing", json!(error.to_string()))),
+    }
+    facts
+}
+
+fn guest_facts(file: &GuestFile, plugin: &host_wasm::Plugin, sandbox: &Sandbox) -> PluginFacts {
+    let description = plugin.description();
+    let options: serde_json::Map<String, Value> = description
+        .options
+        .iter()
+        .map(|(name, explanation)| (name.clone(), json!(explanation)))
+        .collect();
+    let mut facts: PluginFacts = vec![
+        ("id", json!(description.id)),
+        ("kind", json!(plugin.kind().name())),
+        ("version", json!(description.version)),
+        ("summary", json!(description.summary)),
+        ("license", json!(description.license)),
+        ("origin", json!(file.origin)),
+        ("file", json!(file.path)),
+        ("sha256", json!(plugin.sha256())),
+        ("trust", json!("sandboxed")),
+    ];
+    if plugin.kind() == Kind::Metric {
+        facts.push(("columns", json!(plugin.columns())));
+    }
+    facts.push(("options", Value::Object(options)));
+    if plugin.kind() == Kind::Metric
+        && let Ok(values) = sandbox.rehearse(plugin, &json!({}))
+    {
+        let values = values.iter().map(|value| (value.metric.clone(), json!(value.unit)));
+        facts.push(("states", Value::Object(values.collect())));
+    }
+    facts
+}

@@ -1,0 +1,42 @@
+//! What is wrong with a plugin that is wanted.
+
+use std::fmt;
+use std::ops::Range;
+
+use host_manifest::ManifestError;
+
+/// A plugin cannot be used, or not with these options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestProblem {
+    /// The plugin's id.
+    pub plugin: String,
+    /// Whether there is no such plugin that could be used, as opposed to wrong options or limits.
+    pub is_missing: bool,
+    /// What is wrong.
+    pub message: String,
+    /// Where, in bytes of the manifest's text, if a manifest says so.
+    pub span: Option<Range<usize>>,
+    /// A few words for that place.
+    pub label: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for GuestProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for GuestProblem {}
+
+impl TryFrom<GuestProblem> for ManifestError {
+    type Error = GuestProblem;
+
+    /// An error in a manifest's text, if the problem has a place there.
+    fn try_from(problem: GuestProblem) -> Result<Self, GuestProblem> {
+        let Some(span) = problem.span.clone() else { return Err(problem) };
+        let GuestProblem { message, label, hint, .. } = problem;
+        Ok(Self { message, span, label, hint })
+    }
+}

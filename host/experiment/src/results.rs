@@ -1,0 +1,304 @@
+//! What a run folder says, read back, and bringing it into the database.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use host_record::{
+    CaseRecord, MetricValue, Outcome, Parity, Rate, Recommendation, Verdict, Warning,
+};
+use host_store::{
+    Database, ResultRecord, ResultsFolder, RunFolder, RunHeader, RunWriter, StoreError,
+};
+
+use crate::error::Result;
+use crate::observer::{Notice, Observer};
+use crate::settings::Settings;
+
+/// How long to wait for another process that has the database open.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A run as its folder says it.
+#[derive(Debug)]
+pub struct RunResults {
+    /// What was known when it began.
+    pub header: RunHeader,
+    /// Its cases, in the order in which they ended.
+    pub cases: Vec<CaseResults>,
+    /// Its advice.
+    pub recommendations: Vec<Advice>,
+    /// Cases of the plan that are not in the journal.
+    pub unreached: u64,
+    /// Whether the run has ended.
+    pub finished: bool,
+}
+
+/// A case with its metrics.
+#[derive(Debug)]
+pub struct CaseResults {
+    /// What the journal says.
+    pub record: CaseRecord,
+    /// The metrics.
+    pub metrics: Vec<MetricValue>,
+    /// Metric plugins that failed on it: id and reason.
+    pub errors: Vec<(String, String)>,
+}
+
+/// A recommendation with the id of its plugin.
+#[derive(Debug)]
+pub struct Advice {
+    /// The recommender's id.
+    pub plugin: String,
+    /// The recommendation.
+    pub recommendation: Recommendation,
+}
+
+impl RunResults {
+    /// Reads a run folder.
+    ///
+    /// # Errors
+    ///
+    /// If it is damaged or cannot be read.
+    pub fn read(folder: &RunFolder) -> Result<Self> {
+        let mut metrics: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
+        let mut errors: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+        for result in folder.results()? {
+            if let Some(error) = result.error {
+                errors.entry(result.case_id.clone()).or_default().push((result.plugin.id, error));
+            }
+            metrics.entry(result.case_id).or_default().extend(result.values);
+        }
+        let mut cases = Vec::new();
+        for record in folder.records()? {
+            let mut record = record?;
+            record.key.rate = record.key.rate.or_else(|| found_rate(&record));
+            cases.push(CaseResults {
+                metrics: metrics.remove(&record.case_id).unwrap_or_default(),
+                errors: errors.remove(&record.case_id).unwrap_or_default(),
+                record,
+            });
+        }
+        let recommendations = folder
+            .recommendations()?
+            .into_iter()
+            .flat_map(|record| {
+                let plugin = record.plugin.id;
+                record
+                    .recommendations
+                    .into_iter()
+                    .map(move |recommendation| Advice { plugin: plugin.clone(), recommendation })
+            })
+            .collect();
+        let planned = folder.plan()?.count() as u64;
+        Ok(Self {
+            header: folder.header().clone(),
+            unreached: planned.saturating_sub(cases.len() as u64),
+            cases,
+            recommendations,
+            finished: folder.finished()?.is_some(),
+        })
+    }
+
+    /// How many cases finished, failed, and were gaps.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64, u64) {
+        let mut counts = (0, 0, 0);
+        for case in &self.cases {
+            match case.record.outcome {
+                Outcome::Finished(_) => counts.0 += 1,
+                Outcome::Failed { .. } => counts.1 += 1,
+                Outcome::Gap { .. } => counts.2 += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// The rate that is shown where it was searched: of several processes, each of which found its own, the
+/// least, which all of them kept to.
+fn found_rate(record: &CaseRecord) -> Option<Rate> {
+    record.searched_rates().into_iter().min_by(|one, other| one.get().total_cmp(&other.get()))
+}
+
+impl CaseResults {
+    /// A metric by its name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<&MetricValue> {
+        self.metrics.iter().find(|value| value.metric == name)
+    }
+
+    /// The warnings of a finished case.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        match &self.record.outcome {
+            Outcome::Finished(report) => &report.warnings,
+            _ => &[],
+        }
+    }
+
+    /// How its outputs compare with the reference's.
+    #[must_use]
+    pub fn parity(&self) -> Option<&Parity> {
+        match &self.record.outcome {
+            Outcome::Finished(report) => report.conditions.parity.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it keeps to the rules and limits that it is judged by.
+    #[must_use]
+    pub fn valid(&self) -> Option<bool> {
+        match &self.record.outcome {
+            Outcome::Finished(report) => report.verdict.as_ref().map(Verdict::is_valid),
+            _ => None,
+        }
+    }
+
+    /// The word for how it ended.
+    #[must_use]
+    pub fn outcome(&self) -> &'static str {
+        match self.record.outcome {
+            Outcome::Finished(_) => "finished",
+            Outcome::Failed { .. } => "failed",
+            Outcome::Gap { .. } => "gap",
+        }
+    }
+
+    /// Why it was not measured to its end.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        match &self.record.outcome {
+            Outcome::Finished(_) => None,
+            Outcome::Failed { failure } => Some(failure.to_string()),
+            Outcome::Gap { gap } => Some(gap.reason.clone()),
+        }
+    }
+
+    /// The kinds of its warnings, each once, and whether a metric failed.
+    #[must_use]
+    pub fn notes(&self) -> Vec<&'static str> {
+        let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind.name()).collect();
+        // Of several processes, each may say the same.
+        let mut seen = BTreeSet::new();
+        notes.retain(|note| seen.insert(*note));
+        if !self.errors.is_empty() {
+            notes.push("metric failed");
+        }
+        notes
+    }
+}
+
+/// Brings a run into the database. Whatever hinders that is no failure of the run. Returns the
+/// database's file.
+pub fn index(
+    results: &ResultsFolder,
+    folder: &RunFolder,
+    observer: &mut dyn Observer,
+) -> Option<PathBuf> {
+    let indexed = Database::open(results, PATIENCE).and_then(|mut database| {
+        database.sync(folder)?;
+        database.close()
+    });
+    match indexed {
+        Ok(()) => Some(results.database_path()),
+        Err(error) => {
+            observer.notice(Notice::NotIndexed(&error));
+            None
+        }
+    }
+}
+
+/// The results folder in which a run's folder lies, wherever that was found: `runs/RUN` in it.
+#[must_use]
+pub fn results_of(path: &Path, settings: &Settings) -> ResultsFolder {
+    let results = path.parent().and_then(Path::parent).map(Path::to_owned);
+    ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)))
+}
+
+/// Keeps a result; a plugin's value that is no number costs the plugin its output. Whether there is
+/// any.
+pub(crate) fn record_result(
+    writer: &mut RunWriter,
+    result: &ResultRecord,
+    observer: &mut dyn Observer,
+) -> Result<bool> {
+    match writer.record_result(result) {
+        Err(error @ StoreError::NotFinite { .. }) => {
+            observer.notice(Notice::NotFinite(&error));
+            let failed = ResultRecord::failed(
+                result.case_id.clone(),
+                result.plugin.clone(),
+                result.options.clone(),
+                error.to_string(),
+            );
+            writer.record_result(&failed)?;
+            Ok(false)
+        }
+        other => {
+            other?;
+            Ok(result.error.is_none())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_record::{
+        CaseKey, CaseRecord, Mode, Outcome, Pace, Precision, Rate, RateSearch, Scenario, SearchEnd,
+        WorkerReport,
+    };
+
+    use super::found_rate;
+
+    #[test]
+    fn the_rate_that_is_shown_is_the_least_that_all_processes_kept_to() {
+        let report = |rate: f64, is_searched: bool| {
+            let rate = Rate::per_second(rate).expect("a rate");
+            let search = RateSearch {
+                end: SearchEnd::Found,
+                fine: Some(rate),
+                too_much: None,
+                probes: Vec::new(),
+                rates: vec![rate],
+            };
+            let pace = Pace {
+                asked: rate,
+                offered_per_second: None,
+                achieved_per_second: None,
+                unserved: 0,
+                lateness: None,
+            };
+            WorkerReport {
+                pace: Some(pace),
+                search: is_searched.then_some(search),
+                ..WorkerReport::default()
+            }
+        };
+        let record = |is_searched| CaseRecord {
+            record_version: host_record::RECORD_VERSION,
+            case_id: "c".into(),
+            key: CaseKey {
+                model: "m".into(),
+                backend: "b".into(),
+                device: "d:0".into(),
+                precision: Precision::Fp32,
+                batch: 1,
+                sequence_length: None,
+                mode: Mode::Inference,
+                scenario: Scenario::Server,
+                rate: None,
+                clients: None,
+            },
+            spec: None,
+            process: 0,
+            started_at: String::new(),
+            elapsed_ns: 1,
+            outcome: Outcome::Finished(Box::new(report(948.5, is_searched))),
+            standard_error: String::new(),
+            environment: None,
+            further: vec![report(900.0, is_searched), report(1000.0, is_searched)],
+        };
+        assert_eq!(found_rate(&record(true)).map(Rate::get), Some(900.0));
+        assert_eq!(found_rate(&record(false)), None);
+    }
+}

@@ -1,0 +1,536 @@
+/*!
+Runs: from a manifest to results, reports and advice.
+
+Everything that can be known to be wrong is found before the first case: the manifest, its files,
+and every plugin that it names. Then nothing but the cases runs until the last of them has ended;
+metrics, advice, reports and the database come after that. A plugin that fails there costs its own
+output and nothing that was measured.
+*/
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use host_plan::{Plan, PlannedCase};
+use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
+use host_run::{DescribeError, Interrupt, Runner, machine};
+use host_store::{
+    NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder, RunPlugin,
+    RunViews, RunWriter, StoreError,
+};
+use host_wasm::GuestErrorKind;
+
+use crate::backends::{ChosenBackend, Described, describe_backends, install_missing, runner_for};
+use crate::compute::{Extent, compute};
+use crate::computed::Computed;
+use crate::draft::{Checked, Draft, Manifest};
+use crate::error::{Change, Error, Result};
+use crate::guests::{Guest, Guests};
+use crate::observer::{Notice, Observer, OfCases, Progress};
+use crate::programs::Hashing;
+use crate::recompute::tell;
+use crate::results::{index, record_result, results_of};
+use crate::settings::Settings;
+
+/// How a run is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Install the runtimes that chosen backends need and that are missing. Without this nothing is
+    /// ever downloaded.
+    pub install: bool,
+    /// The folder that reports are written to; `None`: into the run folder.
+    pub reports: Option<PathBuf>,
+}
+
+/// A run that has ended.
+pub struct Ran {
+    /// The run folder.
+    pub folder: RunFolder,
+    /// The results folder that it lies in.
+    pub results: ResultsFolder,
+    /// Whether it was asked to stop before its end. What was finished is kept.
+    pub interrupted: bool,
+    /// The reports that were written.
+    pub reports: Vec<WrittenReport>,
+    /// The database, if the run is in it.
+    pub database: Option<PathBuf>,
+    /// The last guest that failed, so that its output is missing.
+    pub guest_failure: Option<GuestFailure>,
+}
+
+/// A report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenReport {
+    /// The id of its plugin.
+    pub plugin: String,
+    /// Its files, the main one first.
+    pub files: Vec<PathBuf>,
+}
+
+/// Whose fault it is that a guest's output is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestFailure {
+    /// The plugin's.
+    Plugin,
+    /// The file system's, which did not take a report.
+    FileSystem,
+}
+
+/// An interrupted run that was to be resumed.
+pub enum Resumed {
+    /// It had ended.
+    Finished(RunFolder),
+    /// It went on.
+    Ran(Ran),
+}
+
+/// Runs a manifest from its beginning.
+///
+/// # Errors
+///
+/// If anything is wrong before the first case, or results cannot be kept.
+pub fn run(
+    draft: Draft,
+    options: &RunOptions,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Ran> {
+    let begun = begin(draft, options, settings, interrupt, observer)?;
+    begun.execute(options.reports.as_deref(), interrupt, observer)
+}
+
+/// Does the rest of an interrupted run, with the manifest as it was and everything else unchanged. `run`
+/// is its id, a part of it, its folder, or `latest`.
+///
+/// # Errors
+///
+/// If there is no such run, its parts have changed, or as [`run()`].
+pub fn resume(
+    run: &str,
+    options: &RunOptions,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Resumed> {
+    match go_on(run, options, settings, interrupt, observer)? {
+        GoOn::Finished(folder) => Ok(Resumed::Finished(folder)),
+        GoOn::Begun(begun) => {
+            begun.execute(options.reports.as_deref(), interrupt, observer).map(Resumed::Ran)
+        }
+    }
+}
+
+/// A run that is about to measure.
+struct Begun {
+    plan: Plan,
+    guests: Guests,
+    writer: RunWriter,
+    runner: Runner,
+    results: ResultsFolder,
+    /// Backends that could not be described, by their id in the manifest.
+    failures: BTreeMap<String, DescribeError>,
+    guest_failure: Option<GuestFailure>,
+}
+
+/// A run that was to be resumed, before it is.
+enum GoOn {
+    Finished(RunFolder),
+    Begun(Box<Begun>),
+}
+
+/// Starts a new run.
+fn begin(
+    draft: Draft,
+    options: &RunOptions,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Begun> {
+    let programs = Hashing::start(settings);
+    let checked = draft.check(settings, observer)?;
+    if checked.manifest.base.to_str().is_none() {
+        return Err(Error::FolderName { path: checked.manifest.base });
+    }
+    let (manifest, ready) = prepare(checked, options, settings, interrupt, observer)?;
+    let results = ResultsFolder::new(settings.results(manifest.results()));
+    observer.notice(Notice::Planned(&ready.plan));
+    let writer = RunFolder::create(
+        results.path(),
+        NewRun {
+            experiment: manifest.experiment.name.clone(),
+            description: manifest.experiment.description.clone(),
+            host_version: env!("CARGO_PKG_VERSION").into(),
+            manifest_path: manifest.path.clone(),
+            manifest_text: manifest.text.clone(),
+            plugins: ready.plugins.clone(),
+            programs: programs.finish(),
+            environment: machine::environment(Some(&manifest.base)),
+        },
+    )?;
+    if let Err(error) = write_plan(&writer, &ready.plan) {
+        // A run without its plan could be neither read nor resumed.
+        drop(writer.discard());
+        return Err(error.into());
+    }
+    Ok(ready.begin(writer, results))
+}
+
+fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
+    let mut lines = writer.plan_writer()?;
+    for item in plan.items() {
+        lines.write(&PlanLine {
+            index: item.index(),
+            case_id: item.id().to_owned(),
+            key: item.key().clone(),
+            gap: item.gap().cloned(),
+        })?;
+    }
+    lines.finish()
+}
+
+/// Prepares the rest of an interrupted run.
+fn go_on(
+    run: &str,
+    options: &RunOptions,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<GoOn> {
+    let path = ResultsFolder::new(settings.results(None)).find(run)?;
+    let mut writer = RunFolder::open_to_resume(&path)?;
+    let folder = writer.folder();
+    if folder.finished()?.is_some() {
+        return Ok(GoOn::Finished(folder.clone()));
+    }
+    if let Some(torn) = writer.torn() {
+        observer.notice(Notice::TornLine(torn));
+    }
+    let original = folder.header().manifest_path.clone();
+    let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
+    let checked = draft.check(settings, observer)?;
+    let (_, ready) = prepare(checked, options, settings, interrupt, observer)?;
+    refuse_changes(folder, &ready)?;
+    for lost in writer.forget_lost_references()? {
+        observer.notice(Notice::LostReference(&lost));
+    }
+    for lost in writer.forget_lost()? {
+        observer.notice(Notice::LostCase(&lost));
+    }
+    let results = results_of(&path, settings);
+    observer.notice(Notice::Resuming {
+        run: writer.folder().run_id(),
+        done: writer.lines(),
+        total: total(&ready.plan),
+    });
+    Ok(GoOn::Begun(Box::new(ready.begin(writer, results))))
+}
+
+/// Processes of cases, and gaps.
+fn total(plan: &Plan) -> u64 {
+    let count = plan.count();
+    count.cases * u64::from(plan.processes_of_each()) + count.gaps
+}
+
+/// What is known before the first case.
+struct Ready {
+    plan: Plan,
+    /// Every plugin that takes part.
+    plugins: Vec<RunPlugin>,
+    guests: Guests,
+    runner: Runner,
+    failures: BTreeMap<String, DescribeError>,
+}
+
+fn prepare(
+    checked: Checked,
+    options: &RunOptions,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(Manifest, Ready)> {
+    let Checked { manifest, files, mut backends, guests, runtimes } = checked;
+    if options.install {
+        install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
+            Error::Runtime(error) if interrupt.is_interrupted() => {
+                Error::InterruptedInstallation(error)
+            }
+            error => error,
+        })?;
+    }
+    let mut runner = runner_for(settings, &backends)?;
+    runner.repository = Some(manifest.base.clone());
+    let Described { facts, failures } = describe_backends(&backends, &runner, interrupt);
+    if interrupt.is_interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let plan = manifest.plan(files, facts)?;
+    let plugins = plugins(&backends, &guests)?;
+    Ok((manifest, Ready { plan, plugins, guests, runner, failures }))
+}
+
+/// Every plugin that takes part, each once.
+fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>> {
+    let mut plugins: Vec<RunPlugin> = Vec::new();
+    let mut add = |plugin| {
+        if !plugins.contains(&plugin) {
+            plugins.push(plugin);
+        }
+    };
+    for backend in backends {
+        if let Ok(plugin) = &backend.plugin {
+            let (identity, runtime) = (plugin.identity.clone(), backend.runtime_identity()?);
+            add(RunPlugin { role: PluginRole::Backend, identity, runtime });
+        }
+    }
+    guests.run_plugins().for_each(add);
+    Ok(plugins)
+}
+
+impl Ready {
+    fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
+        let Self { plan, guests, mut runner, failures, .. } = self;
+        runner.references = Some(writer.references_folder());
+        Begun { plan, guests, writer, runner, results, failures, guest_failure: None }
+    }
+}
+
+/// Results of one run come from the same code and the same files. Where a model, a data file, a
+/// backend or its devices have changed, the rest of a run would be another experiment.
+fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
+    let mut changes = Vec::new();
+    for then in folder.header().plugins.iter() {
+        let id = || then.identity.id.clone();
+        let same = ready
+            .plugins
+            .iter()
+            .find(|plugin| plugin.role == then.role && plugin.identity.id == then.identity.id);
+        match same {
+            None => changes.push(Change::PluginGone { id: id() }),
+            Some(plugin) if plugin.identity.sha256 != then.identity.sha256 => {
+                let (then, now) = (then.identity.clone(), plugin.identity.clone());
+                changes.push(Change::Plugin { then, now });
+            }
+            Some(plugin) if plugin.runtime != then.runtime => {
+                changes.push(Change::Runtime { id: id() });
+            }
+            Some(_) => {}
+        }
+    }
+    let mut planned = ready.plan.items();
+    for line in folder.plan()? {
+        let line = line?;
+        let Some(item) = planned.next() else {
+            changes.push(Change::FewerCases);
+            break;
+        };
+        if item.id() != line.case_id || item.gap() != line.gap.as_ref() {
+            changes.push(Change::Case { key: line.key });
+            break;
+        }
+    }
+    if planned.next().is_some() && changes.is_empty() {
+        changes.push(Change::MoreCases);
+    }
+    if changes.is_empty() { Ok(()) } else { Err(Error::Changed { changes }) }
+}
+
+impl Begun {
+    fn execute(
+        mut self,
+        reports: Option<&Path>,
+        interrupt: &Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<Ran> {
+        let interrupted = self.measure(interrupt, observer)?;
+        self.compute_metrics(observer)?;
+        let folder = self.writer.folder().clone();
+        let mut written = Vec::new();
+        if !interrupted {
+            self.ask_recommenders(observer)?;
+            self.writer.finish()?;
+            written = self.write_reports(reports, observer)?;
+        }
+        let database = index(&self.results, &folder, observer);
+        Ok(Ran {
+            folder,
+            results: self.results,
+            interrupted,
+            reports: written,
+            database,
+            guest_failure: self.guest_failure,
+        })
+    }
+
+    /// Measures what is not recorded yet. Returns whether it was interrupted.
+    fn measure(&mut self, interrupt: &Interrupt, observer: &mut dyn Observer) -> Result<bool> {
+        let processes = |item: &PlannedCase| match item {
+            PlannedCase::Case(case) => case.process,
+            PlannedCase::Gap { .. } => 0,
+        };
+        let done: BTreeSet<(String, u32)> = self
+            .plan
+            .processes()
+            .map(|item| (item.id().to_owned(), processes(&item)))
+            .filter(|(id, process)| self.writer.is_recorded(id, *process))
+            .collect();
+        observer.progress(Progress::Measuring {
+            plan: &self.plan,
+            done: done.len() as u64,
+            total: total(&self.plan),
+        });
+        let items = self.plan.processes().filter(|item| {
+            done.is_empty() || !done.contains(&(item.id().to_owned(), processes(item)))
+        });
+        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let summary = self.runner.run(items, &mut keeper, &mut OfCases(observer), interrupt);
+        observer.progress(Progress::Measured);
+        match summary {
+            Ok(summary) => Ok(summary.interrupted),
+            Err(error) => Err(Error::NotKept {
+                run: self.writer.folder().run_id().to_owned(),
+                results: self.results.path().to_owned(),
+                error,
+            }),
+        }
+    }
+
+    /// Computes what has not been computed yet, for every finished case.
+    fn compute_metrics(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let folder = self.writer.folder().clone();
+        let Self { guests, writer, guest_failure, .. } = self;
+        let mut before: Option<Computed> = None;
+        let mut told = |computed: Computed| {
+            tell(&computed, before.as_ref(), observer);
+            let is_kept = !computed.is_news() || record_result(writer, &computed.now, observer)?;
+            if computed.now.error.is_some() || !is_kept {
+                *guest_failure = Some(GuestFailure::Plugin);
+            }
+            before = Some(computed);
+            Ok(())
+        };
+        let Guests { sandbox, metrics, .. } = guests;
+        compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut told)
+    }
+
+    fn ask_recommenders(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let (advice, failure) = recommend(self.writer.folder(), &self.guests, observer)?;
+        for record in &advice {
+            self.writer.record_recommendations(record)?;
+        }
+        self.guest_failure = failure.or(self.guest_failure);
+        Ok(())
+    }
+
+    fn write_reports(
+        &mut self,
+        to: Option<&Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<WrittenReport>> {
+        let (written, failure) = report(self.writer.folder(), &self.guests, to, observer)?;
+        self.guest_failure = failure.or(self.guest_failure);
+        Ok(written)
+    }
+}
+
+/// Asks recommenders about a run. Returns their advice, and whether one of them failed.
+///
+/// # Errors
+///
+/// If the run folder cannot be read.
+pub fn recommend(
+    folder: &RunFolder,
+    guests: &Guests,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<RecommendationRecord>, Option<GuestFailure>)> {
+    let (mut records, mut failure) = (Vec::new(), None);
+    if guests.recommenders.is_empty() {
+        return Ok((records, failure));
+    }
+    let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
+    for Guest { plugin, identity, options } in &guests.recommenders {
+        match guests.sandbox.recommend(plugin, Rc::clone(&views), options) {
+            Ok(advice) => {
+                records.push(RecommendationRecord::new(identity.clone(), options.clone(), advice));
+            }
+            Err(error) => {
+                failure = Some(GuestFailure::Plugin);
+                observer.notice(Notice::AdviceFailed { plugin: &identity.id, error: &error });
+            }
+        }
+    }
+    Ok((records, failure))
+}
+
+/// Writes the reports of a run, to a folder or into the run folder. Returns what was written, and
+/// whether one of them failed.
+///
+/// # Errors
+///
+/// If the run folder cannot be read, or the folder cannot be made.
+pub fn report(
+    folder: &RunFolder,
+    guests: &Guests,
+    to: Option<&Path>,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<WrittenReport>, Option<GuestFailure>)> {
+    let (mut written, mut failure) = (Vec::new(), None);
+    if guests.reports.is_empty() {
+        return Ok((written, failure));
+    }
+    let to = match to {
+        Some(to) => {
+            std::fs::create_dir_all(to).map_err(|error| Error::io("create", to, error))?;
+            to.to_owned()
+        }
+        None => folder.reports_folder()?,
+    };
+    let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
+    for Guest { plugin, identity, options } in &guests.reports {
+        match guests.sandbox.render(plugin, Rc::clone(&views), &to, options) {
+            Ok(files) => written.push(WrittenReport { plugin: identity.id.clone(), files }),
+            Err(error) => {
+                failure = Some(match *error.kind {
+                    GuestErrorKind::Output { .. } => GuestFailure::FileSystem,
+                    _ => GuestFailure::Plugin,
+                });
+                observer.notice(Notice::ReportFailed { plugin: &identity.id, error: &error });
+            }
+        }
+    }
+    Ok((written, failure))
+}
+
+/// Records cases in the run folder. The plan has gaps where a plugin could not be described, since
+/// it knows no devices there; but a plugin that is there and dies has failed, and so have its cases.
+struct Keeper<'run> {
+    writer: &'run mut RunWriter,
+    failures: &'run BTreeMap<String, DescribeError>,
+}
+
+impl Recorder for Keeper<'_> {
+    type Error = StoreError;
+
+    fn case_started(&mut self, case: &CaseSpec) -> Result<(), StoreError> {
+        self.writer.case_started(case)
+    }
+
+    fn samples(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
+        self.writer.samples(block)
+    }
+
+    fn outputs(&mut self, block: &OutputBlock) -> Result<(), StoreError> {
+        self.writer.outputs(block)
+    }
+
+    fn case_finished(&mut self, record: &CaseRecord) -> Result<(), StoreError> {
+        match (&record.outcome, self.failures.get(&record.key.backend)) {
+            (Outcome::Gap { .. }, Some(error)) => self.writer.case_finished(&CaseRecord {
+                outcome: Outcome::Failed { failure: error.failure.clone() },
+                standard_error: error.standard_error.clone(),
+                ..record.clone()
+            }),
+            _ => self.writer.case_finished(record),
+        }
+    }
+}

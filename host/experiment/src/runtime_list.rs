@@ -1,0 +1,252 @@
+//! The runtimes that plugins use and that are installed.
+
+use std::collections::BTreeSet;
+
+use host_record::RuntimeOrigin;
+use host_registry::{NativePlugin, Registry, RuntimeLock};
+use host_runtime::{RuntimeError, Runtimes, Standing, platform_name, unavailable};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::runtimes::{install_command, naming};
+
+/// A runtime that a plugin uses or that is installed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RuntimeEntry {
+    /// The plugin; `None` for one that is installed and that no plugin asks for.
+    pub plugin: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its version, if it is known.
+    pub version: Option<String>,
+    /// Whether it can be used: a word.
+    pub standing: &'static str,
+    /// Why it cannot be used.
+    pub reason: Option<String>,
+    /// Whether the plugin can do without it.
+    pub optional: bool,
+    /// On this disk, where it is an installed one.
+    pub bytes: Option<u64>,
+    /// To be fetched, where it is not installed.
+    pub download_bytes: Option<u64>,
+    /// Where it is.
+    pub path: Option<String>,
+    /// Who named or installed it.
+    pub origin: Option<RuntimeOrigin>,
+    /// What it is, in a line.
+    pub summary: Option<String>,
+    /// What installs it, or puts it right.
+    pub command: Option<String>,
+    /// What people are told of it below the table.
+    #[serde(skip)]
+    pub notice: Option<RuntimeNotice>,
+}
+
+/// A line about a runtime.
+#[derive(Debug)]
+pub enum RuntimeNotice {
+    /// One that can be done without, or that is for other machines.
+    Remark {
+        /// Why nothing has to be done: a word.
+        verb: &'static str,
+        /// The line.
+        text: String,
+    },
+    /// One that is wanted, and what to do about it.
+    Warning {
+        /// The line.
+        text: String,
+        /// What to do.
+        help: Option<String>,
+    },
+}
+
+/// Lists the runtimes that plugins use, and what else is installed.
+///
+/// # Errors
+///
+/// If the folder of installed runtimes cannot be read.
+pub fn list_runtimes(runtimes: &Runtimes, registry: &Registry) -> Result<Vec<RuntimeEntry>> {
+    let mut entries: Vec<RuntimeEntry> =
+        takers(registry).map(|plugin| entry(plugin, runtimes)).collect();
+    let asked_for: BTreeSet<String> = takers(registry).filter_map(installed_name).collect();
+    for (folder, installed) in runtimes.installed()? {
+        if asked_for.contains(&folder) {
+            continue;
+        }
+        let path = runtimes.folder()?.join(&folder).display().to_string();
+        let reason = installed.as_ref().err().map(ToString::to_string);
+        let notice = reason.as_ref().map(|reason| RuntimeNotice::Warning {
+            text: reason.clone(),
+            help: Some(format!("no plugin uses it: host runtimes remove {folder}")),
+        });
+        let installed = installed.ok();
+        let named = installed.as_ref().map(|it| (it.name.clone(), it.version.clone()));
+        let (name, version) = named.map_or((folder, None), |(name, version)| (name, Some(version)));
+        entries.push(RuntimeEntry {
+            plugin: None,
+            name,
+            version,
+            standing: if reason.is_some() { "damaged" } else { "unused" },
+            reason,
+            optional: true,
+            bytes: installed.map(|installed| installed.bytes()),
+            download_bytes: None,
+            path: Some(path),
+            origin: Some(RuntimeOrigin::Installed),
+            summary: None,
+            command: None,
+            notice,
+        });
+    }
+    Ok(entries)
+}
+
+/// The plugins that take a runtime, of each id the one that is used.
+fn takers(registry: &Registry) -> impl Iterator<Item = &NativePlugin> {
+    registry.natives().iter().filter(|plugin| {
+        plugin.metadata.runtime.is_some() && registry.shadowed_by(plugin).is_none()
+    })
+}
+
+/// What the runtime of a plugin is called where it is installed; `None` where nothing of it can be, so
+/// that one of this name is another plugin's.
+fn installed_name(plugin: &NativePlugin) -> Option<String> {
+    let need = plugin.metadata.runtime.as_ref()?;
+    // What is wrong with a lock is said when it is used.
+    let can_be = unavailable(plugin).map_or(true, |reason| reason.is_none());
+    can_be.then(|| need.folder_name())
+}
+
+/// The plugins whose runtime this is where it is installed.
+pub fn owners<'a>(name: &str, registry: &'a Registry) -> impl Iterator<Item = &'a NativePlugin> {
+    takers(registry).filter(move |plugin| installed_name(plugin).as_deref() == Some(name))
+}
+
+fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
+    let id = &plugin.metadata.id;
+    let need = plugin.metadata.runtime.as_ref();
+    let folder = need.map(host_registry::RuntimeNeed::folder_name).unwrap_or_default();
+    let mut entry = RuntimeEntry {
+        plugin: Some(id.clone()),
+        name: need.map(|need| need.name.clone()).unwrap_or_default(),
+        version: need.map(|need| need.version.clone()),
+        standing: "missing",
+        reason: None,
+        optional: need.is_some_and(|need| need.optional),
+        bytes: None,
+        download_bytes: None,
+        path: None,
+        origin: None,
+        summary: need.map(|need| need.summary.clone()),
+        command: None,
+        notice: None,
+    };
+    let command = install_command(id);
+    let version = need.map(|need| need.version.as_str()).unwrap_or_default();
+    let title = format!("`{}` {version}", entry.name);
+    match runtimes.find(plugin) {
+        Ok(Some(Standing::Ready(ready))) => {
+            let is_installed = ready.origin == RuntimeOrigin::Installed;
+            entry.standing = if is_installed { "installed" } else { "named" };
+            entry.version = ready.version;
+            entry.path = Some(ready.path.display().to_string());
+            entry.origin = Some(ready.origin);
+            let installed = runtimes.installed().ok().and_then(|mut all| all.remove(&folder)?.ok());
+            entry.bytes = installed.filter(|_| is_installed).map(|installed| installed.bytes());
+        }
+        Ok(Some(Standing::Missing { reason })) => {
+            let text = format!("{title} {reason}");
+            entry.notice = Some(if entry.optional {
+                RuntimeNotice::Remark { verb: "Optional", text: format!("{text}: {command}") }
+            } else {
+                RuntimeNotice::Warning { text, help: Some(command.clone()) }
+            });
+            entry.reason = Some(reason);
+            entry.command = Some(command);
+            entry.download_bytes = download_bytes(plugin);
+        }
+        Ok(Some(Standing::Damaged { reason })) => {
+            let text = format!("{title} {reason}");
+            entry.notice = Some(RuntimeNotice::Warning { text, help: Some(command.clone()) });
+            entry.standing = "damaged";
+            entry.reason = Some(reason);
+            entry.command = Some(command);
+            entry.download_bytes = download_bytes(plugin);
+        }
+        Ok(Some(Standing::Unavailable { reason })) => {
+            let text = format!("{title} of `{id}` {reason}; {}", naming(id));
+            entry.notice = Some(RuntimeNotice::Remark { verb: "Elsewhere", text });
+            entry.standing = UNAVAILABLE;
+            entry.reason = Some(reason);
+        }
+        Ok(None) => {}
+        Err(error) => {
+            entry.notice =
+                Some(RuntimeNotice::Warning { text: error.to_string(), help: error.help() });
+            entry.reason = Some(error.to_string());
+            entry.standing = "damaged";
+            match error {
+                RuntimeError::NamedMissing { origin, path, .. }
+                | RuntimeError::NamedOther { origin, path, .. } => {
+                    entry.standing = if path.exists() { NAMED_OTHER } else { NAMED_MISSING };
+                    entry.version = None;
+                    entry.path = Some(path.display().to_string());
+                    entry.origin = Some(origin);
+                }
+                RuntimeError::Record { .. } => entry.command = Some(command),
+                _ => {}
+            }
+        }
+    }
+    entry
+}
+
+/// The standing of a runtime of which nothing can be installed here.
+pub const UNAVAILABLE: &str = "unavailable";
+
+/// The standing of a runtime whose named path is not there.
+pub const NAMED_MISSING: &str = "named-missing";
+
+/// The standing of a runtime whose named path is of something else.
+pub const NAMED_OTHER: &str = "named-other";
+
+/// How much is fetched to install a plugin's runtime.
+fn download_bytes(plugin: &NativePlugin) -> Option<u64> {
+    let lock = RuntimeLock::read(&plugin.folder).ok().flatten()?;
+    let packages = lock.packages_for(&platform_name());
+    Some(packages.iter().map(|package| package.bytes).sum())
+}
+
+/// The plugin of this id that takes a runtime.
+#[must_use]
+pub fn taker<'a>(id: &str, registry: &'a Registry) -> Option<&'a NativePlugin> {
+    takers(registry).find(|plugin| plugin.metadata.id == id)
+}
+
+/// Why nothing can be installed for an id.
+#[must_use]
+pub fn not_taken(id: &str, registry: &Registry) -> Error {
+    if registry.natives().iter().any(|plugin| plugin.metadata.id == id) {
+        return RuntimeError::NotTaken { id: id.into() }.into();
+    }
+    registry.missing("backend", id).into()
+}
+
+/// The installed runtime that is meant: that of a plugin, or the one that is called so. One of another
+/// plugin's that happens to have the same name is not meant.
+///
+/// # Errors
+///
+/// If nothing can be installed for it on this machine.
+pub fn folder_name(id: &str, registry: &Registry) -> Result<String> {
+    let plugin = taker(id, registry);
+    let need = plugin.and_then(|plugin| plugin.metadata.runtime.as_ref());
+    let (Some(plugin), Some(need)) = (plugin, need) else { return Ok(id.to_owned()) };
+    let name = need.folder_name();
+    match unavailable(plugin) {
+        Ok(Some(reason)) => Err(Error::NothingInstalled { id: id.to_owned(), name, reason }),
+        Ok(None) | Err(_) => Ok(name),
+    }
+}
