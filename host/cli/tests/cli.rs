@@ -124,7 +124,7 @@ fn what_is_no_plugin_is_not_tested() {
     place.host(&["plugins", "test", "./empty"]).assert().code(4).stdout_eq("").stderr_eq(str![[
         r#"
   x [..]/empty/plugin.toml: missing key `id`
-  help: see that [..]/empty/plugin.toml is readable text
+  help: make sure that [..]/empty/plugin.toml is readable text
 
 "#
     ]]);
