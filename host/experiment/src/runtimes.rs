@@ -1,9 +1,6 @@
 //! Which runtime each plugin uses, and installing one.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use host_registry::{NativePlugin, Registry};
+use host_registry::NativePlugin;
 use host_runtime::{Outcome, RuntimeError, Runtimes, Standing};
 
 use crate::error::Result;
@@ -16,15 +13,13 @@ pub fn install_command(id: &str) -> String {
 }
 
 /// How a runtime is named that is on this machine already.
-#[must_use]
-pub fn naming(id: &str) -> String {
+pub(crate) fn naming(id: &str) -> String {
     format!("one that is on this machine already is named with --runtime {id}=PATH")
 }
 
 /// Why a plugin's runtime cannot be used, and what to do about it; nothing where it can, or where the
 /// plugin takes none.
-#[must_use]
-pub fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<String> {
+pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<String> {
     let (need, standing) = (plugin.metadata.runtime.as_ref()?, standing?);
     let id = &plugin.metadata.id;
     let advice = match standing {
@@ -39,8 +34,7 @@ pub fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Str
 
 /// What a plugin said that could not list its devices, with what the host knows of its runtime.
 /// `looked` says whether that is an answer, and no failure: it looked for something and found nothing.
-#[must_use]
-pub fn explained(
+pub(crate) fn explained(
     said: String,
     looked: bool,
     plugin: &NativePlugin,
@@ -59,19 +53,6 @@ pub fn explained(
         Some(missing) => format!("{said} ({missing})"),
         None => said,
     }
-}
-
-/// The runtime of each plugin that has one, by the plugin's library. What cannot be used is left out;
-/// the plugin then says what it misses.
-#[must_use]
-pub fn paths(runtimes: &Runtimes, registry: &Registry) -> BTreeMap<PathBuf, PathBuf> {
-    let natives = registry.natives().iter();
-    natives
-        .filter_map(|plugin| match runtimes.find(plugin) {
-            Ok(Some(Standing::Ready(ready))) => Some((plugin.library.clone(), ready.path)),
-            _ => None,
-        })
-        .collect()
 }
 
 /// Installs the runtime of a plugin.

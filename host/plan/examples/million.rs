@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use host_manifest::parse;
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan};
-use host_record::{DeviceInfo, PluginIdentity, Precision};
+use host_record::{DeviceInfo, FileId, PluginIdentity, Precision};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers = |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
@@ -47,8 +47,7 @@ exclude = [{{ batch = 1001 }}]
         }],
         lacks: None,
     };
-    let model =
-        ModelFacts::All(FileId { name: "model.onnx".into(), sha256: "0".repeat(64) });
+    let model = ModelFacts::All(FileId { name: "model.onnx".into(), sha256: "0".repeat(64) });
 
     let start = Instant::now();
     let experiment = parse(&text)?;

@@ -203,7 +203,7 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{Find, LatencyLimit, Mode, Precision, RuleSet};
+    use host_record::{FileId, Find, LatencyLimit, Mode, Precision, RuleSet};
 
     use super::*;
 

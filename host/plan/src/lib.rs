@@ -28,8 +28,8 @@ mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
-    CaseKey, CaseSpec, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Order, Precision,
-    Scenario,
+    CaseKey, CaseSpec, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Order,
+    Precision, Scenario,
 };
 
 use crate::axes::{Coordinates, Found, Values};
@@ -158,7 +158,10 @@ impl PlannedModel {
         let known = known.ok_or_else(|| PlanError::UnknownModel(model.id.clone()))?;
         let inputs = match &model.inputs {
             InputSource::Files { inputs, labels } => InputSource::Files {
-                inputs: inputs.iter().map(|(name, path)| (name.clone(), facts.file(path))).collect(),
+                inputs: inputs
+                    .iter()
+                    .map(|(name, path)| (name.clone(), facts.file(path)))
+                    .collect(),
                 labels: labels.as_ref().map(|path| facts.file(path)),
             },
             InputSource::Synthetic(inputs) => InputSource::Synthetic(inputs.clone()),
@@ -190,6 +193,8 @@ pub struct Plan {
     measure: MeasureSettings,
     /// The canonical text of `measure`, for each scenario.
     measure_identity: Vec<(Scenario, String)>,
+    /// The machine that the devices are of.
+    machine: String,
     seed: u64,
     order: Order,
     count: Count,
@@ -229,6 +234,7 @@ impl Plan {
                 .iter()
                 .map(|scenario| (*scenario, identity::measure_part(&experiment.measure, *scenario)))
                 .collect(),
+            machine: facts.machine.clone(),
             seed: experiment.seed,
             order: experiment.order,
             count: Count::default(),

@@ -1,7 +1,7 @@
 //! Reference for outputs: a backend on one of its devices, for all cases.
 
 use host_manifest::{Backend, DeviceChoice, Experiment, OutputCheck};
-use host_record::{CaseKey, Check, Tolerance};
+use host_record::{CaseKey, Check, FileId, Tolerance};
 use serde_json::json;
 
 use crate::axes::{Found, find};

@@ -2,15 +2,14 @@
 //! out, and each rule is applied to each.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use host_manifest::{
     Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, PerPrecision, parse,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
-    CaseKey, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PlacementRule,
-    PluginIdentity, Precision, Rate, Scenario, WarmUp,
+    CaseKey, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Mode, Order,
+    PlacementRule, PluginIdentity, Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;

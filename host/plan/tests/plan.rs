@@ -30,9 +30,8 @@ fn ready(plugin: &str, devices: &[DeviceInfo]) -> BackendFacts {
 }
 
 fn facts(backends: impl IntoIterator<Item = (&'static str, BackendFacts)>) -> Facts {
-    let model = |id: &str| {
-        ModelFacts::All(FileId { name: format!("{id}.onnx"), sha256: id.repeat(8) })
-    };
+    let model =
+        |id: &str| ModelFacts::All(FileId { name: format!("{id}.onnx"), sha256: id.repeat(8) });
     Facts {
         machine: "laptop".into(),
         models: ["a", "b"].map(|id| (id.to_owned(), model(id))).into(),
@@ -240,17 +239,16 @@ fn ids_depend_on_the_work_alone() {
     let original = ids(&matrix, laptop());
 
     let mut moved = server();
-    moved.base = "/somewhere/else".into();
+    moved.machine = "elsewhere".into();
     for model in moved.models.values_mut() {
         let PerPrecision::All(file) = model else { panic!("one file for all") };
-        file.path = "/moved.onnx".into();
+        file.name = "moved.onnx".into();
     }
-    let Some(BackendFacts::Ready { plugin, library, .. }) = moved.backends.get_mut("cpu") else {
+    let Some(BackendFacts::Ready { plugin, .. }) = moved.backends.get_mut("cpu") else {
         panic!("the backend is ready")
     };
     plugin.version = "9.9.9".to_owned();
     plugin.sha256 = "3".repeat(64);
-    *library = "/other.so".into();
     let other =
         format!("{matrix}batch = [2, 1]\n[measure]\ntimeout = \"9s\"\nmemory-limit = \"1 GiB\"");
     assert_eq!(ids(&other, moved)[1], original[0]);

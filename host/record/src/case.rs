@@ -34,23 +34,27 @@ pub struct SyntheticInput {
     pub high: f64,
 }
 
-/// A file by its content. A machine that executes a case finds the file by its hash; the name is for
-/// people.
+/// A file by its content. A machine that executes a case finds the file by its hash. The name is for
+/// people, and tells apart files of the same content that have other files beside them, such as models
+/// with weights of their own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FileId {
-    /// The file's name, without folders.
+    /// Its path as the manifest gives it, or the end of that if it is absolute.
     pub name: String,
     /// SHA-256 of its content, in hexadecimal; empty if nobody has read it.
     pub sha256: String,
 }
 
 impl FileId {
-    /// The file at a path, with this hash.
+    /// Returns the file at a path that a manifest gives, with its hash.
     #[must_use]
     pub fn of(path: &Path, sha256: impl Into<String>) -> Self {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { name, sha256: sha256.into() }
+        let name = match (path.is_absolute(), path.parent().and_then(Path::parent)) {
+            (true, Some(above)) => path.strip_prefix(above).unwrap_or(path),
+            _ => path,
+        };
+        Self { name: name.to_string_lossy().into_owned(), sha256: sha256.into() }
     }
 }
 

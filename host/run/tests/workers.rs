@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{case, failure, run};
+use common::{Runner, case, failure, named, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, Gap, GapKind, InputSource,
@@ -25,7 +25,7 @@ use host_record::{
     QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy,
     SlowedShare, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
 };
-use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
+use host_run::{Interrupt, MissingRuntime, RunSummary};
 use tempfile::TempDir;
 
 /// What cargo built.
@@ -81,7 +81,6 @@ fn fault(options: &[(&str, &str)]) -> CaseSpec {
 fn null() -> CaseSpec {
     let mut case = case("0", &BUILT.null, &BUILT.null);
     case.key.device = "null:0".into();
-    case.plugin.id = "null".into();
     case
 }
 
@@ -322,11 +321,9 @@ fn checked(options: &[(&str, &str)]) -> CaseSpec {
     case.check = Some(Box::new(Check {
         id: "reference".into(),
         plugin: case.plugin.clone(),
-        plugin_library: case.plugin_library.clone(),
         device: case.device.clone(),
         precision: case.key.precision,
-        model_path: case.model_path.clone(),
-        model_sha256: String::new(),
+        model: case.model.clone(),
         threads: None,
         options: BTreeMap::new(),
         tolerance: Tolerance::of(case.key.precision),
@@ -391,7 +388,7 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     let first = checked(&[]);
     let mut second = checked(&[]);
     second.id = "1".into();
-    second.check.as_mut().expect("a check").plugin_library = "/nowhere/lib.so".into();
+    second.check.as_mut().expect("a check").plugin.id = "/nowhere/lib.so".into();
     let (summary, _) = run(&keeping(&folder), vec![first, second]);
     assert_eq!(summary, RunSummary { finished: 2, ..RunSummary::default() });
 
@@ -438,8 +435,7 @@ fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
     let command = "host runtimes install demo".to_owned();
     let reason = format!("runtime `demo` 1.0 is not installed; `{command}` installs it");
     let missing = MissingRuntime { command, reason: reason.clone() };
-    let library = options("not-found").plugin_library;
-    runner.missing_runtimes.insert(library, missing);
+    runner.missing_runtime = Some(missing);
     let (summary, memory) = run(&runner, vec![options("not-found")]);
     assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
     let gap = Gap { kind: GapKind::RuntimeMissing, reason };
@@ -589,8 +585,8 @@ fn outputs_come_for_each_example_once() {
     let labels = npy(&folder, "y.npy", "|u1", "(5,)", &[3, 1, 4, 1, 5]);
     let mut case = fault(&[("fault", "print")]);
     case.inputs = InputSource::Files {
-        inputs: BTreeMap::from([("input".into(), images)]),
-        labels: Some(labels),
+        inputs: BTreeMap::from([("input".into(), named(&images))]),
+        labels: Some(named(&labels)),
     };
     let (report, memory) = finish(case.clone());
     assert_eq!(report.labels, [3, 1, 4, 1, 5]);
@@ -608,8 +604,10 @@ fn outputs_come_for_each_example_once() {
 
     let wrong = npy(&folder, "z.npy", "<f4", "(5, 2)", &[0; 40]);
     let path = wrong.display().to_string();
-    case.inputs =
-        InputSource::Files { inputs: BTreeMap::from([("input".into(), wrong)]), labels: None };
+    case.inputs = InputSource::Files {
+        inputs: BTreeMap::from([("input".into(), named(&wrong))]),
+        labels: None,
+    };
     let (failure, ..) = failure(&runner(), case);
     assert_eq!(
         failure.to_string(),
@@ -828,9 +826,9 @@ fn only_the_library_that_was_admitted_is_opened() {
     );
     let mut case = null();
     case.plugin.sha256 = sha256.clone();
-    case.model_sha256 = sha256;
+    case.model.sha256 = sha256;
     let _ = finish(case.clone());
-    case.model_sha256 = other.clone();
+    case.model.sha256 = other.clone();
     let (found, ..) = failure(&runner(), case.clone());
     assert!(
         matches!(&found, Failure::Input { detail } if detail.contains("has changed")),

@@ -97,8 +97,7 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             Message::Described(Box::new(described))
         }
         Request::Measure { case, files, reference, .. } => {
-            let report =
-                measurement::measure(connection, &case, &files, reference.as_deref())?;
+            let report = measurement::measure(connection, &case, &files, reference.as_deref())?;
             Message::Finished(Box::new(report))
         }
         Request::Reference { case, files, file, .. } => {

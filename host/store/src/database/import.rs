@@ -364,7 +364,7 @@ fn append_case(
         &spec.map(|spec| &spec.plugin.id),
         &spec.map(|spec| &spec.plugin.version),
         &spec.map(|spec| &spec.plugin.sha256),
-        &spec.map(|spec| &spec.model_sha256),
+        &spec.map(|spec| &spec.model.sha256),
         &spec.map(|spec| &spec.device.name),
         &spec.and_then(|spec| spec.threads),
         &spec.map(|spec| spec.seed),

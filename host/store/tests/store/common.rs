@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
-    DomainEnergy, Energy, Environment, Gap, GapKind, InputSource, MeasureSettings, MemoryUse,
-    MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Processor,
-    ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario,
-    SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
+    DomainEnergy, Energy, Environment, FileId, Gap, GapKind, InputSource, MeasureSettings,
+    MemoryUse, MetricValue, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
+    Processor, ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes,
+    Scenario, SlowedBy, StageTimes, Timings, WarmUp, Warning, WarningKind, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
@@ -72,10 +72,9 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         id: format!("{index:016x}"),
         index,
         key: key(index),
-        model_path: PathBuf::from("/models/digits.onnx"),
-        model_sha256: "cd".repeat(32),
+        model: FileId { name: "digits.onnx".into(), sha256: "cd".repeat(32) },
+        machine: "laptop".into(),
         plugin: plugin("cpu"),
-        plugin_library: PathBuf::from("/plugins/cpu/libbackend_cpu.so"),
         device: DeviceInfo {
             id: "cpu:0".into(),
             kind: "cpu".into(),
