@@ -214,10 +214,9 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{Find, LatencyLimit, RuleSet};
+    use host_record::{FileId, Find, LatencyLimit, RuleSet};
 
     use super::*;
-    use crate::facts::ModelFile;
 
     fn model() -> Model {
         Model {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     fn file() -> ModelFacts {
-        PerPrecision::All(ModelFile { path: "digits.onnx".into(), sha256: "abc".into() })
+        PerPrecision::All(FileId { name: "digits.onnx".into(), sha256: "abc".into() })
     }
 
     fn backend() -> Backend {

@@ -26,6 +26,7 @@ pub(crate) fn with_commit(environment: Environment, commit: Option<String>) -> E
 pub(crate) fn system() -> Environment {
     let system = System::this();
     Environment {
+        machine: name(),
         processor: system.processor(),
         memory_bytes: system.memory(),
         memory_available_bytes: system.available_memory(),
@@ -41,6 +42,12 @@ pub(crate) fn system() -> Environment {
         git_commit: None,
         git_dirty: None,
     }
+}
+
+/// Returns the name of this machine, as its network knows it.
+#[must_use]
+pub fn name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// `git` compares the working tree for `-dirty`, which takes long in a huge one.
