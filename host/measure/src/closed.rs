@@ -211,7 +211,7 @@ mod tests {
         let clock = VirtualClock::default();
         let mut target = Steps::new(&clock, [70, 90].map(Some));
         let mut blocks = Vec::new();
-        let multi_stream = Scenario::MultiStream { batches: Scenario::MULTI_STREAM_SAMPLES };
+        let multi_stream = Scenario::MultiStream { batches: Scenario::MULTI_STREAM_EXAMPLES };
         Meter::new(&clock, 8, NO_LIMIT)
             .run(&mut target, multi_stream, &rule(0, 2, NO_LIMIT), &mut keep(&mut blocks))
             .expect("nothing fails");

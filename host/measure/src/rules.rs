@@ -2,7 +2,7 @@
 Whether a result is valid, and by which rules.
 
 Every open loop has to keep up with its schedule ([`KeepUp`]). Beyond that, a set of rules may ask
-for a minimum of time and of queries or samples. MLPerf's are those of the MLCommons inference
+for a minimum of time and of queries or examples. MLPerf's are those of the MLCommons inference
 policies (`inference_rules.adoc`, scenarios and "number of queries") and of LoadGen's `mlperf.conf`:
 600 s, the 90th percentile for `single-stream` and the 99th for `multi-stream` and `server`. Their
 numbers of queries state a percentile to a twentieth of its distance from 100 % at 99 % confidence.
@@ -38,8 +38,8 @@ pub enum Requirement {
         /// How many queries are enough in any case. Fewer are where the binomial bound says so.
         queries: u64,
     },
-    /// Enough samples.
-    Samples(u64),
+    /// Enough examples.
+    Examples(u64),
 }
 
 /// Bounds within which an open loop keeps up.
@@ -77,7 +77,7 @@ impl Rules {
         let requirement = match scenario {
             Scenario::SingleStream => percentile(0.9, 24_576),
             Scenario::MultiStream { .. } | Scenario::Server { .. } => percentile(0.99, 270_336),
-            Scenario::Offline { .. } => Requirement::Samples(24_576),
+            Scenario::Offline { .. } => Requirement::Examples(24_576),
             Scenario::ConstantRate { .. } | Scenario::ClosedLoop => return None,
         };
         Some(Self { minimum_ns: 600_000_000_000, requirement, ..Self::default() })
@@ -91,7 +91,7 @@ impl Rules {
     /// percentile and 662 for the 99th.
     #[must_use]
     pub fn judge(&self, evidence: &Evidence, needed: impl FnOnce(f64, f64, u64) -> u64) -> Verdict {
-        let Evidence { timed_ns, queries, samples, over_limit, cut_short, pace } = *evidence;
+        let Evidence { timed_ns, queries, examples, over_limit, cut_short, pace } = *evidence;
         let mut reasons = Vec::new();
         let mut basis = Basis::Count;
         if cut_short {
@@ -102,9 +102,9 @@ impl Rules {
         }
         match self.requirement {
             Requirement::Nothing => {}
-            Requirement::Samples(minimum) => {
-                if samples < minimum {
-                    reasons.push(Reason::TooFewSamples { samples, minimum });
+            Requirement::Examples(minimum) => {
+                if examples < minimum {
+                    reasons.push(Reason::TooFewExamples { examples, minimum });
                 }
             }
             Requirement::Percentile { percentile, confidence, queries: enough } => {
@@ -174,8 +174,8 @@ pub struct Evidence {
     pub timed_ns: u64,
     /// Queries made.
     pub queries: u64,
-    /// Samples in them.
-    pub samples: u64,
+    /// Examples in them.
+    pub examples: u64,
     /// Queries whose latency was over the limit; `None` where there is no limit.
     pub over_limit: Option<u64>,
     /// Whether the maximum ended the loop, and not its rule.
@@ -226,11 +226,11 @@ pub enum Reason {
         /// Least number, if no further one is over the limit.
         minimum: u64,
     },
-    /// There are too few samples.
-    #[error("{samples} samples were measured and not {minimum}")]
-    TooFewSamples {
-        /// Samples measured.
-        samples: u64,
+    /// There are too few examples.
+    #[error("{examples} examples were measured and not {minimum}")]
+    TooFewExamples {
+        /// Examples measured.
+        examples: u64,
         /// Least number.
         minimum: u64,
     },
@@ -297,7 +297,7 @@ mod tests {
         Evidence {
             timed_ns: MINUTES_10,
             queries,
-            samples: queries,
+            examples: queries,
             over_limit,
             cut_short: false,
             pace: None,
@@ -376,11 +376,11 @@ mod tests {
     }
 
     #[test]
-    fn offline_counts_samples_and_other_scenarios_have_no_such_rules() {
+    fn offline_counts_examples_and_other_scenarios_have_no_such_rules() {
         let offline = Rules::mlperf(Scenario::Offline { batches: 1 }).expect("MLPerf has it");
-        let of = |samples| Evidence { samples, ..evidence(1, None) };
+        let of = |examples| Evidence { examples, ..evidence(1, None) };
         assert_eq!(offline.judge(&of(24_576), needed), Verdict::Valid(Basis::Count));
-        let reason = Reason::TooFewSamples { samples: 24_575, minimum: 24_576 };
+        let reason = Reason::TooFewExamples { examples: 24_575, minimum: 24_576 };
         assert_eq!(offline.judge(&of(24_575), needed), Verdict::Invalid(vec![reason]));
         assert_eq!(Rules::mlperf(Scenario::ClosedLoop), None);
         assert_eq!(Rules::mlperf(Scenario::ConstantRate { rate: rate(1.0) }), None);

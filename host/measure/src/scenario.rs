@@ -8,13 +8,13 @@ use crate::schedule::{Arrivals, Rate};
 pub enum Scenario {
     /// One batch, run to its end; the next is issued when it is done.
     SingleStream,
-    /// Several samples that belong together, such as the frames of several cameras. The next
+    /// Several examples that belong together, such as the frames of several cameras. The next
     /// query is issued when all of the last are done, and a latency is that of the whole query.
     MultiStream {
         /// Batches in one query, started back to back and waited for together.
         batches: u64,
     },
-    /// All samples at once: batches started back to back and waited for together.
+    /// All examples at once: batches started back to back and waited for together.
     Offline {
         /// Batches in one query.
         batches: u64,
@@ -36,9 +36,9 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
+    /// Examples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
     /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
-    pub const MULTI_STREAM_SAMPLES: u64 = 8;
+    pub const MULTI_STREAM_EXAMPLES: u64 = 8;
 
     /// When queries arrive by themselves; `None` where they wait for each other.
     #[must_use]

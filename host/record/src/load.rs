@@ -45,8 +45,8 @@ names! {
         TooShort = "too-short",
         /// Fewer queries were made than the rules ask for.
         TooFewQueries = "too-few-queries",
-        /// Fewer samples were measured than the rules ask for.
-        TooFewSamples = "too-few-samples",
+        /// Fewer examples were measured than the rules ask for.
+        TooFewExamples = "too-few-examples",
         /// The latency is over its limit.
         OverLimit = "over-limit",
         /// The generator of the load was late.

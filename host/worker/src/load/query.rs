@@ -25,19 +25,19 @@ impl<'a> Load<'a> {
     /// Where the case does not say how much it is.
     pub(crate) fn new(case: &'a CaseSpec, examples: &Examples) -> Result<Self, Failure> {
         let batch = u64::from(case.key.batch);
-        let batches = |samples: u64| samples.div_ceil(batch).max(1);
+        let batches = |examples: u64| examples.div_ceil(batch).max(1);
         let (scenario, items_per_query) = match case.key.scenario {
             Scenario::SingleStream => (Some(measure::Scenario::SingleStream), batch),
             Scenario::MultiStream => {
-                let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
-                let batches = batches(case.measure.multi_stream_samples.unwrap_or(usual));
+                let usual = measure::Scenario::MULTI_STREAM_EXAMPLES;
+                let batches = batches(case.measure.multi_stream_examples.unwrap_or(usual));
                 (Some(measure::Scenario::MultiStream { batches }), batches.saturating_mul(batch))
             }
             Scenario::Offline => {
-                let batches = examples.offline_batches(case.measure.offline_samples);
+                let batches = examples.offline_batches(case.measure.offline_examples);
                 // Examples that only fill up the last batch of the data set are no work that was asked.
                 let whole = batches.saturating_mul(batch);
-                let items_per_query = match case.measure.offline_samples {
+                let items_per_query = match case.measure.offline_examples {
                     Some(_) => whole,
                     None => examples.count.unwrap_or(whole),
                 };

@@ -40,12 +40,12 @@ impl Load<'_> {
         let mut against = Vec::new();
         let single = matches!(key.scenario, Scenario::SingleStream | Scenario::Server);
         if single && key.batch != 1 {
-            against.push(format!("a query of {} has one sample, not {}", key.scenario, key.batch));
+            against.push(format!("a query of {} has one example, not {}", key.scenario, key.batch));
         }
-        let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
+        let usual = measure::Scenario::MULTI_STREAM_EXAMPLES;
         if key.scenario == Scenario::MultiStream && self.items_per_query != usual {
-            let samples = self.items_per_query;
-            against.push(format!("a query of multi-stream has {usual} samples, not {samples}"));
+            let examples = self.items_per_query;
+            against.push(format!("a query of multi-stream has {usual} examples, not {examples}"));
         }
         if key.scenario == Scenario::Server && settings.latency_limit.is_none() {
             against.push("the latency of server has a limit, and none is set".to_owned());
@@ -93,7 +93,7 @@ impl Load<'_> {
         let evidence = measure::Evidence {
             timed_ns: summary.timed_ns,
             queries: summary.queries,
-            samples: summary.queries.saturating_mul(self.items_per_query),
+            examples: summary.queries.saturating_mul(self.items_per_query),
             over_limit: limited.then_some(sink.over_limit),
             // Without rules, too few queries are doubtful and not invalid: a warning says so.
             cut_short: settings.rules.is_some() && !summary.enough,

@@ -66,9 +66,9 @@ pub(super) fn reason(found: &measure::Reason) -> InvalidReason {
             InvalidKind::TooFewQueries,
             format!("{queries} queries were made; it takes {minimum}."),
         ),
-        Reason::TooFewSamples { samples, minimum } => (
-            InvalidKind::TooFewSamples,
-            format!("{samples} samples were measured; it takes {minimum}."),
+        Reason::TooFewExamples { examples, minimum } => (
+            InvalidKind::TooFewExamples,
+            format!("{examples} examples were measured; it takes {minimum}."),
         ),
         Reason::OverLimit { over, queries, allowed } => (
             InvalidKind::OverLimit,

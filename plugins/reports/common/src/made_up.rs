@@ -238,7 +238,7 @@ impl<'a> Maker<'a> {
             whole(1.0),
             if finished { text(r#"{"engine":"made-up 1.0","threads":"1"}"#) } else { Cell::Null },
             text(
-                r#"{"warm-up":{"nanoseconds":200000000},"minimum-duration-ns":1000000000,"maximum-duration-ns":60000000000,"minimum-queries":100,"offline-samples":null,"timeout-ns":60000000000}"#,
+                r#"{"warm-up":{"nanoseconds":200000000},"minimum-duration-ns":1000000000,"maximum-duration-ns":60000000000,"minimum-queries":100,"offline-examples":null,"timeout-ns":60000000000}"#,
             ),
             Cell::Null,
             Cell::Null,
