@@ -210,7 +210,7 @@ pub enum Failure {
     },
 }
 
-/// Times of a case's stages in nanoseconds, each measured once.
+/// Start-up times of a case in nanoseconds, each measured once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Timings {
@@ -228,7 +228,7 @@ pub struct Timings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerReport {
-    /// Times of the stages.
+    /// Start-up times.
     pub timings: Timings,
     /// The worker's highest resident memory in bytes.
     pub peak_memory_bytes: Option<u64>,

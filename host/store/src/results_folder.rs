@@ -8,7 +8,7 @@ use host_record::{Cell, Table};
 
 use crate::error::StoreError;
 use crate::run::{
-    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, RunWriter, TornLine, is_locked,
+    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, TornLine, is_locked,
 };
 
 /// Name of the database file in a results folder.

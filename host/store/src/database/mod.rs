@@ -19,16 +19,16 @@ pub(crate) use schema::{MIGRATIONS, migrate};
 
 use connection::{connect, failed, located};
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use duckdb::{AccessMode, Connection};
-use host_record::{Cell, Table};
+use host_record::Cell;
 
-use crate::error::{StoreError, duckdb_message};
+use crate::error::StoreError;
 use crate::platform::sync_folder;
 use crate::results_folder::{DATABASE_FILE, ResultsFolder, folder_name};
 use crate::run::{DEVICE_STATE_NUMBERS, Flaw, Inspection, RunFolder};

@@ -9,6 +9,7 @@ use host_record::{
     CaseRecord, CaseSpec, Outcome, OutputBlock, Processes, RECORD_VERSION, Recorder, SampleBlock,
     part,
 };
+use serde::Deserialize;
 
 use super::device_states::write_device_states;
 use super::durable::{make_folder, partial, settle, write_json, write_whole};
@@ -398,7 +399,7 @@ fn journal(layout: &Layout) -> Result<(Appender, Recorded, Option<TornLine>), St
 }
 
 /// Opens a file of lines for appending when it is first needed.
-fn opened<T: serde::de::DeserializeOwned + super::lines::Line>(
+fn opened<T: serde::de::DeserializeOwned + lines::Line>(
     appender: &mut Option<Appender>,
     path: PathBuf,
 ) -> Result<&mut Appender, StoreError> {

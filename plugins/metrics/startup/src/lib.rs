@@ -1,7 +1,7 @@
 /*!
 Times from opening a plugin to its first answer.
 
-Each stage is timed once, in a process that has run nothing before: opening the library, loading and
+Each step is timed once, in a process that has run nothing before: opening the library, loading and
 preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
 are not included. A single timing has no interval.
 
@@ -21,7 +21,7 @@ use plugin_guest::{
 };
 
 /// The columns that are read, with the names of their values.
-const STAGES: [(&str, &str); 4] = [
+const STEPS: [(&str, &str); 4] = [
     ("open", "open-time"),
     ("load", "load-time"),
     ("prepare", "prepare-time"),
@@ -48,12 +48,12 @@ impl Metric for Startup {
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let stages = STAGES.map(|(name, column)| (name, one(columns, column)));
-        let total = stages.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
-        let first = stages[3].1.clone();
+        let steps = STEPS.map(|(name, column)| (name, one(columns, column)));
+        let total = steps.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
+        let first = steps[3].1.clone();
         let ratio = first.and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
-            stages.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
+            steps.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
         all.push(
             measurement("total", total, "ns")
                 .with_attribute("definition", "open + load + prepare + first inference"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_add_up_and_the_first_inference_is_held_against_the_steady_ones() {
+    fn steps_add_up_and_the_first_inference_is_held_against_the_steady_ones() {
         let found = compute("single-stream", &columns());
         assert_eq!(found["startup.open"], Ok(1_000.0));
         assert_eq!(found["startup.load"], Ok(20_000.0));
