@@ -361,7 +361,7 @@ impl Plan {
     }
 }
 
-/// Returns the settings for cases of one scenario. An `offline` query is the whole set of samples, so a
+/// Returns the settings for cases of one scenario. An `offline` query is the whole set of examples, so a
 /// latency limit does not apply to it.
 fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSettings {
     let mut settings = settings.clone();

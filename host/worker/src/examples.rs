@@ -148,10 +148,10 @@ impl Examples {
         self.batches().min(RESIDENT_BATCHES).min((RESIDENT_BYTES / bytes).max(1))
     }
 
-    /// Batches in one `offline` query of at least `samples` examples, or of the data set.
-    pub(crate) fn offline_batches(&self, samples: Option<u64>) -> u64 {
-        let samples = samples.or(self.count).unwrap_or(self.batch * OFFLINE_BATCHES);
-        samples.div_ceil(self.batch).max(1)
+    /// Batches in one `offline` query of at least `examples` examples, or of the data set.
+    pub(crate) fn offline_batches(&self, examples: Option<u64>) -> u64 {
+        let examples = examples.or(self.count).unwrap_or(self.batch * OFFLINE_BATCHES);
+        examples.div_ceil(self.batch).max(1)
     }
 
     /// Makes a batch: each input, in the model's order.

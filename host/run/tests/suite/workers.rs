@@ -573,11 +573,11 @@ fn an_offline_query_is_the_data_set_in_whole_batches() {
     let mut case = null();
     case.key.scenario = Scenario::Offline;
     case.measure.minimum_queries = 3;
-    case.measure.offline_samples = Some(5);
+    case.measure.offline_examples = Some(5);
     let (_, memory) = finish(case.clone());
     assert_eq!(queries(&memory.samples, SamplePhase::Measured), 3);
     assert!(memory.samples.iter().all(|block| block.items_per_query == 6));
-    case.measure.offline_samples = None;
+    case.measure.offline_examples = None;
     let (_, memory) = finish(case);
     assert!(memory.samples.iter().all(|block| block.items_per_query == 48));
 }
@@ -586,7 +586,7 @@ fn an_offline_query_is_the_data_set_in_whole_batches() {
 fn a_backend_that_queues_is_waited_for() {
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "5")]);
     case.key.scenario = Scenario::Offline;
-    case.measure.offline_samples = Some(8);
+    case.measure.offline_examples = Some(8);
     case.measure.minimum_queries = 2;
     case.measure.warm_up = WarmUp::Iterations(1);
     let (_, memory) = finish(case);
@@ -1112,7 +1112,7 @@ fn a_latency_over_its_limit_is_invalid() {
 fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     let mut case = null();
     case.measure.rules = Some(RuleSet::MlPerf);
-    // Their queries have one sample.
+    // Their queries have one example.
     assert!(reasons(&finish(case.clone()).0).contains(&InvalidKind::NoRules));
     case.key.batch = 1;
     let (report, _) = finish(case.clone());

@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Doubt, Failure,
-    FileId,
-    Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome, OutputParity,
-    Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate,
-    RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp,
-    Warning, WorkerReport,
+    FileId, Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
+    OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
+    RECORD_VERSION, Rate, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
+    Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
 use plugin_guest::{Cell, Recommendation, Table};
 
