@@ -168,7 +168,7 @@ fn query(results: &ResultsFolder, sql: &str, printer: &Printer) -> Result<Exit> 
         }
     })?;
     show_answer(&answer, printer);
-    if Database::reads_samples(sql) {
+    if answer.reads_samples {
         let lost = results.lost_files()?.into_iter().map(|lost| Flaw::LostFile(Box::new(lost)));
         warn_of_flaws(&lost.collect::<Vec<_>>(), printer);
     }

@@ -26,6 +26,9 @@ fn configuration(access: AccessMode) -> duckdb::Result<Config> {
         .with("allow_community_extensions", "false")
 }
 
+/// The view over the samples of all runs.
+pub(crate) const SAMPLES_VIEW: &str = "raw_benchmark_data";
+
 /// The answer to a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -33,6 +36,8 @@ pub struct Answer {
     pub table: Table,
     /// The columns whose values are lists, structures or maps: their cells are JSON text.
     pub nested: BTreeSet<usize>,
+    /// Whether the query read the samples of cases.
+    pub reads_samples: bool,
 }
 
 /// Opens a database file, waiting for others to be done with it for as long as patience lasts.
@@ -170,8 +175,10 @@ pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), Stor
 /// Runs a query that a user wrote. It must be a `SELECT`, or one of the statements that DuckDB
 /// takes for one: `FROM`, `VALUES`, `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
 pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, StoreError> {
-    parse(connection, sql)?;
-    answer(connection, sql).map_err(|error| StoreError::Query { detail: duckdb_message(&error) })
+    let parsed = parse(connection, sql)?;
+    let (table, nested) = answer(connection, sql)
+        .map_err(|error| StoreError::Query { detail: duckdb_message(&error) })?;
+    Ok(Answer { table, nested, reads_samples: names_table(&parsed, SAMPLES_VIEW) })
 }
 
 /// Parses a query that a user wrote, with DuckDB's own parser, and returns the statement's tree.
@@ -192,10 +199,24 @@ pub(crate) fn parse(connection: &Connection, sql: &str) -> Result<Json, StoreErr
 
 /// Returns whether a statement's tree names a table or view, as a reference or as a function's argument.
 pub(crate) fn names_table(parsed: &Json, table: &str) -> bool {
+    has_text(parsed, &|text| text.trim_matches('"').eq_ignore_ascii_case(table))
+}
+
+/// Returns whether a statement's tree asks which tables there are: `SHOW`, `DESCRIBE`, the information schema,
+/// or DuckDB's functions about itself.
+pub(crate) fn lists_tables(parsed: &Json) -> bool {
+    has_text(parsed, &|text| {
+        let text = text.to_ascii_lowercase();
+        text == "show_ref" || text == "information_schema" || text.starts_with("duckdb_")
+    })
+}
+
+/// Returns whether a tree holds a text of this kind.
+fn has_text(parsed: &Json, is_it: &impl Fn(&str) -> bool) -> bool {
     match parsed {
-        Json::String(text) => text.trim_matches('"').eq_ignore_ascii_case(table),
-        Json::Array(items) => items.iter().any(|item| names_table(item, table)),
-        Json::Object(fields) => fields.values().any(|field| names_table(field, table)),
+        Json::String(text) => is_it(text),
+        Json::Array(items) => items.iter().any(|item| has_text(item, is_it)),
+        Json::Object(fields) => fields.values().any(|field| has_text(field, is_it)),
         Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
@@ -230,11 +251,11 @@ fn refusal(parsed: &Json, sql: &str) -> Option<String> {
 
 /// Runs a query of ours.
 pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table> {
-    Ok(answer(connection, sql)?.table)
+    Ok(answer(connection, sql)?.0)
 }
 
 /// Runs a query that has been checked.
-fn answer(connection: &Connection, sql: &str) -> duckdb::Result<Answer> {
+fn answer(connection: &Connection, sql: &str) -> duckdb::Result<(Table, BTreeSet<usize>)> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     let columns: Vec<String> = match rows.as_ref() {
@@ -257,7 +278,7 @@ fn answer(connection: &Connection, sql: &str) -> duckdb::Result<Answer> {
         }
         table.rows.push(cells);
     }
-    Ok(Answer { table, nested })
+    Ok((table, nested))
 }
 
 /// A value of DuckDB's as a cell. Whole numbers too large for 64 bits become floating-point ones,

@@ -17,7 +17,8 @@ pub use cases::reference;
 pub(crate) use cases::view as cases_view;
 pub use connection::Answer;
 pub(crate) use connection::{
-    confine, in_memory, names_table, parse, path_literal, pattern_literal, table, user_query,
+    SAMPLES_VIEW, confine, in_memory, lists_tables, names_table, parse, path_literal,
+    pattern_literal, table, user_query,
 };
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, complete, migrate};
@@ -226,10 +227,10 @@ impl Database {
         let raw = raw_view(results.path(), has_files(&results, "samples")?);
         let made =
             connection.execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"));
-        let asked = sql.to_ascii_lowercase();
-        let lists = LISTS.iter().any(|word| asked.contains(word));
+        let asked = parse(&connection, sql)?;
+        let lists = lists_tables(&asked);
         for (name, kind, view) in VIEWS_OVER_FILES {
-            let is_named = asked.contains(name);
+            let is_named = names_table(&asked, name);
             if is_named || lists {
                 let files = has_files(&results, kind)?
                     .then(|| pattern_literal(results.path(), &format!("runs/*/{kind}/*.parquet")));
@@ -242,17 +243,11 @@ impl Database {
             }
         }
         // A file of samples that is no longer one stands in the way of those only who ask for it.
-        if Self::reads_samples(sql) {
+        if names_table(&asked, SAMPLES_VIEW) {
             made.map_err(failed(&path, "read the samples"))?;
         }
         confine(&connection, &results.path().join("runs"))?;
         user_query(&connection, sql)
-    }
-
-    /// Whether a query reads samples, as far as can be told from its text.
-    #[must_use]
-    pub fn reads_samples(sql: &str) -> bool {
-        sql.to_ascii_lowercase().contains("raw_benchmark_data")
     }
 
     /// Makes the database anew from the run folders, beside the old file, and puts it in its
@@ -355,9 +350,6 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further
 
 /// What makes a view over files.
 type MakeView = fn(Option<&str>) -> String;
-
-/// What a query says that asks which tables there are.
-const LISTS: [&str; 4] = ["show", "describe", "information_schema", "duckdb_"];
 
 /// Views over files that are made where a query names them, or asks what there is: their names and the files'
 /// folders.
