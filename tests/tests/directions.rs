@@ -9,18 +9,23 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("host-record", &[]),
     ("host-statistics", &[]),
+    ("host-machine", &["host-record"]),
     ("host-manifest", &["host-record"]),
     ("host-measure", &["host-record"]),
     ("host-plan", &["host-manifest", "host-record"]),
     ("host-registry", &["host-record"]),
     ("host-runtime", &["host-record", "host-registry"]),
-    ("host-worker", &["host-measure", "host-record", "host-statistics", "plugin-api"]),
-    ("host-run", &["host-plan", "host-record"]),
+    (
+        "host-worker",
+        &["host-machine", "host-measure", "host-record", "host-statistics", "plugin-api"],
+    ),
+    ("host-run", &["host-machine", "host-plan", "host-record"]),
     ("host-wasm", &["host-record"]),
     ("host-store", &["host-record", "host-statistics"]),
     (
         "host-cli",
         &[
+            "host-machine",
             "host-manifest",
             "host-plan",
             "host-record",

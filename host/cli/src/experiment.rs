@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
@@ -19,7 +20,7 @@ use host_runtime::{Runtimes, Standing};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::guests::{Chosen, Findings, unknown_option};
-use crate::platform::{self, Machine};
+use crate::platform;
 use crate::printer::Printer;
 use crate::runtimes;
 use crate::settings::Settings;

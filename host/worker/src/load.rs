@@ -5,6 +5,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use host_machine::{Activity, Machine};
 use host_measure::{
     self as measure, Block, Bracket, Crew, KeepUp, MaxRate, MeasureError, Meter, Observer, Probing,
     Requirement, Rules, Search, Seen, StopRule, Summary, SystemClock, Times, find_max_rate, hold,
@@ -28,7 +29,6 @@ use crate::device_state::{self, Sampler};
 use crate::examples::Examples;
 use crate::failure::{self, Stop};
 use crate::measurement::went_back;
-use crate::platform::{self, Activity};
 use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
 use crate::warnings::{Thinned, time};
@@ -391,7 +391,7 @@ impl<'a> Load<'a> {
             _ => MANY,
         };
         let mut sink = self.sink(SamplePhase::Measured, judge, capacity);
-        let before = platform::activity();
+        let before = Machine::this().activity();
         let Watched { clock, backend, scheduling } = stage.watched;
         let device = &self.case.key.device;
         let (summary, after, surroundings, device) = std::thread::scope(|scope| {
@@ -401,7 +401,7 @@ impl<'a> Load<'a> {
             });
             let mut surroundings = Surroundings::start(clock, backend, device, before);
             let summary = sink.run(stage, scenario, &rule, &mut || surroundings.look())?;
-            let after = platform::activity();
+            let after = Machine::this().activity();
             let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
             Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
         })?;

@@ -7,11 +7,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use host_machine::Machine;
 use host_measure::{Clock, Crew, MeasureError, Meter, SystemClock, Target, calibrate};
 use host_record::protocol::Message;
 use host_record::{
-    AllocatorUse, CaseSpec, Conditions, Failure, Gap, GapKind, InvalidReason, Phase, Placement,
-    PlacementRule, Timings, Warning, WarningKind, WorkerReport,
+    AllocatorUse, CaseSpec, Conditions, Failure, Gap, GapKind, InvalidReason, Limit, Phase,
+    Placement, PlacementRule, Timings, Warning, WarningKind, WorkerReport,
 };
 use host_statistics::median;
 use plugin_api::abi::OPTION_PLACEMENT;
@@ -21,7 +22,6 @@ use crate::backend::BackendTarget;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
-use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::library::Library;
 use crate::load::{self, Alone, Load, Watched};
@@ -30,8 +30,8 @@ use crate::oversubscription::{Beforehand, Demand};
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{
-    clock, device_state, device_time, early, hash, outputs, parity, pinning, platform, profile,
-    reference, stages,
+    clock, device_state, device_time, early, hash, outputs, parity, pinning, profile, reference,
+    stages,
 };
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
@@ -49,14 +49,14 @@ pub(crate) fn measure(
     check_model(connection, case, interval)?;
     // Before the clock is measured, which may differ from processor to processor, and before the
     // plugin is opened, whose threads inherit it.
-    let scheduling = pinning::pin(case, &Files::this())?;
-    let beforehand = Beforehand::start(&Files::this());
+    let scheduling = pinning::pin(case, &Machine::this())?;
+    let beforehand = Beforehand::start(&Machine::this());
     let clock = SystemClock::new();
     let calibration =
         calibrate(&clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
     let longest_block = interval.min(LONGEST_BLOCK).as_nanos() as u64;
     let mut meter = Meter::new(&clock, Meter::<SystemClock>::BLOCK, longest_block);
-    let baseline_memory_bytes = platform::resident_memory();
+    let baseline_memory_bytes = Machine::this().resident_memory();
     let mut stage = Stage { connection, clock: &clock };
 
     let (backend, open_ns) = stage.time(Phase::Open, || library.open())?;
@@ -144,7 +144,7 @@ pub(crate) fn measure(
     }?;
     let (mut conditions, mut disturbances) = measured.surroundings;
     // Before the outputs are collected, which needs memory of its own.
-    let peak_memory_bytes = platform::peak_memory();
+    let peak_memory_bytes = Machine::this().peak_memory();
     let typical_ns = median(measured.latencies.kept()).unwrap_or(0.0);
     let runs = early::look(stage.connection, &clock, &mut target, typical_ns, interval)?;
     let timed = target.first_outputs(model.info());
@@ -202,11 +202,11 @@ pub(crate) fn measure(
         warnings.push(warning);
         verdict.reasons.push(early::reason());
     }
-    let quota = Files::this().processor_quota();
+    let quota = Machine::this().processor_quota().and_then(Limit::at);
     let demand = Demand::of(case, &used, &scheduling, quota, others);
     warnings.extend(demand.and_then(|demand| demand.warning()));
     warnings.extend(disturbances);
-    let clock_facts = clock::facts(&calibration, &Files::this());
+    let clock_facts = clock::facts(&calibration, &Machine::this());
     warnings.extend(clock::slow(&clock_facts));
 
     stage.connection.enter(Phase::Stages)?;

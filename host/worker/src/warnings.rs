@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use host_machine::Activity;
 use host_measure::{Calibration, StopRule, Summary};
 use host_record::{CaseSpec, Confidence, WarmUpFacts, Warning, WarningKind};
 use host_statistics::{Quantile, estimates, median, median_absolute_deviation};
@@ -12,7 +13,6 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
 use crate::load::limited_percentile;
-use crate::platform::Activity;
 use crate::shape::Shape;
 use crate::stalls::Row;
 use crate::synthetic::generator;
@@ -305,7 +305,8 @@ impl Evidence<'_> {
             let used = others / elapsed as f64;
             found.push(format!("other work took {used:.2} of {processors} processors"));
         }
-        let stolen = after.stolen_ns.saturating_sub(before.stolen_ns) as f64;
+        let stolen = before.stolen_ns.zip(after.stolen_ns);
+        let stolen = stolen.map_or(0, |(before, after)| after.saturating_sub(before)) as f64;
         if stolen > STOLEN * whole {
             let share = 100.0 * stolen / whole;
             found.push(format!("the hypervisor kept back {share:.1} % of the processors' time"));
@@ -363,8 +364,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::platform::MachineActivity;
     use crate::tests::case;
+    use host_machine::MachineActivity;
 
     static CASE: LazyLock<CaseSpec> = LazyLock::new(case);
     static USED: LazyLock<BTreeMap<String, String>> =
@@ -466,7 +467,7 @@ mod tests {
             evidence.after.machine = Some(MachineActivity {
                 processors: 4,
                 busy_ns: 3_000_000_000,
-                stolen_ns: 100_000_000,
+                stolen_ns: Some(100_000_000),
             });
         }), @r#"
     [

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use host_machine::Machine;
 use host_record::{Cell, Table};
 use host_registry::Registry;
 use host_runtime::Standing as RuntimeStanding;
@@ -10,7 +11,7 @@ use serde_json::json;
 use crate::doctor::{Check, Standing, examine};
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::platform::{self, Machine};
+use crate::platform;
 use crate::printer::Printer;
 use crate::settings::Settings;
 use crate::style::Palette;
