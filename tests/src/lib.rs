@@ -1,10 +1,10 @@
 /*!
-What the tests of the whole tool share.
+Shared code of the tests of the whole tool.
 
 They run `host` as it is installed: from a folder that holds the executable, the worker, the
 database's library and the plugins. `cargo xtask test` builds that folder and names it in
-`TARE_BUILT`; without it these tests fail, and do not skip. Each test has folders of its own for
-results, plugins, configuration and cache, so that nothing of the user's is read or changed.
+`TARE_BUILT`; without it these tests fail, and do not skip. Each test has its own folders for
+results, plugins, configuration and cache, so that no user files are read or changed.
 */
 
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The checkout.
+/// Returns the checkout.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the checkout").to_owned()
 }
 
-/// The folder of the installed tool.
+/// Returns the folder of the installed tool.
 ///
 /// # Panics
 ///
-/// Where `TARE_BUILT` is not set.
+/// If `TARE_BUILT` is not set.
 #[must_use]
 pub fn built() -> PathBuf {
     let folder = std::env::var_os("TARE_BUILT").map(PathBuf::from);
     folder.expect("TARE_BUILT names no folder: run these tests with `cargo xtask test`")
 }
 
-/// A place of its own for one test.
+/// Folders of one test.
 pub struct Place {
     folder: TempDir,
     host: PathBuf,
@@ -43,17 +43,17 @@ impl Default for Place {
 }
 
 impl Place {
-    /// An empty place with the tool as it was built.
+    /// Creates empty folders with the tool as built.
     #[must_use]
     pub fn new() -> Self {
         Self::with_host(built().join("host"))
     }
 
-    /// A place with one finished run of `it.toml`, whose model is `any.model`.
+    /// Creates folders with one finished run of `it.toml`, whose model is `any.model`.
     ///
     /// # Panics
     ///
-    /// Where the run does not end well.
+    /// If the run fails.
     #[must_use]
     pub fn measured(manifest: &str) -> Self {
         let place = Self::new();
@@ -63,19 +63,19 @@ impl Place {
         place
     }
 
-    /// An empty place with another copy of the tool.
+    /// Creates empty folders with another copy of the tool.
     #[must_use]
     pub fn with_host(host: PathBuf) -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder"), host }
     }
 
-    /// The folder, which is also the current one of every command.
+    /// Returns the folder, which is also the current one of every command.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The user's plugin folder.
+    /// Returns the user's plugin folder.
     #[must_use]
     pub fn plugins(&self) -> PathBuf {
         let folder = self.path().join("data/tare/plugins");
@@ -116,7 +116,7 @@ impl Place {
         Ended::new(arguments, &output)
     }
 
-    /// The only run folder below `results/`.
+    /// Returns the only run folder below `results/`.
     #[must_use]
     pub fn run_folder(&self) -> PathBuf {
         let runs = self.path().join("results/runs");
@@ -128,7 +128,7 @@ impl Place {
         folders.remove(0)
     }
 
-    /// The lines of a file of the run folder, as JSON.
+    /// Returns the lines of a file in the run folder, as JSON.
     #[must_use]
     pub fn lines(&self, name: &str) -> Vec<Value> {
         let path = self.run_folder().join(name);
@@ -137,12 +137,12 @@ impl Place {
     }
 }
 
-/// What a command left.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ended {
     /// The command, for messages.
     pub command: String,
-    /// Its exit code; `None` where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -162,7 +162,7 @@ impl Ended {
         }
     }
 
-    /// Asserts the exit code, and shows everything where it is another.
+    /// Asserts the exit code, and shows everything if it differs.
     #[track_caller]
     #[must_use]
     pub fn expect(self, code: i32) -> Self {
@@ -177,7 +177,7 @@ impl Ended {
         self
     }
 
-    /// Standard output as JSON.
+    /// Returns standard output as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)

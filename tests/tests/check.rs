@@ -129,7 +129,7 @@ plugin = "latency"
 plugin = "json"
 "#;
 
-/// What each case came to, without its times: how it ended, and how its outputs compared.
+/// Returns the result of each case, without its times: how it ended, and how its outputs compared.
 fn verdicts(place: &Place) -> Vec<(String, Value, Value)> {
     let verdict = |record: &Value| {
         let outcome = &record["outcome"];

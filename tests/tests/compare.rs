@@ -5,7 +5,8 @@ use std::fs;
 
 use end_to_end::{Place, root};
 
-/// The quickstart's model on the processor: of what is simulated nothing is said.
+/// Returns a manifest with the quickstart's model on the processor, because simulated cases are
+/// left out.
 fn manifest(batch: u32, processes: u32) -> String {
     let model = root().join("manifests/data/digits.onnx");
     format!(
@@ -72,7 +73,7 @@ fn a_run_is_held_against_another() {
 }
 
 /// Two runs of the quickstart, shortened: five processes of each case, and a verdict that follows from their
-/// intervals. Whether they agree depends on the machine, so the test says what it saw.
+/// intervals. The outcome depends on the machine, so the test prints it.
 #[test]
 #[expect(clippy::print_stderr, reason = "what was seen is for whoever reads the test's output")]
 fn two_runs_of_the_quickstart_are_told_apart_by_their_intervals_alone() {
@@ -115,7 +116,7 @@ fn two_runs_of_the_quickstart_are_told_apart_by_their_intervals_alone() {
     }
 }
 
-/// Other options make another case, of which the first run knows nothing.
+/// Other options make another case, which the first run does not have.
 #[test]
 fn what_only_one_run_has_measured_is_left_out() {
     let place = Place::measured(&manifest(1, 1));

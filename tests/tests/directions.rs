@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each package of ours may depend on of ours, beyond tests.
+/// Packages of ours that each package may depend on, apart from tests.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("host-record", &[]),
     ("host-statistics", &[]),
@@ -55,7 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What a package must not be linked with, however far down.
+/// Dependencies that a package must not link, even indirectly.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     // The worker is small and quick to start, and a plugin's process holds nothing of ours that
     // it could break.

@@ -1,5 +1,5 @@
-//! The example manifests are planned by the tool as it is installed: what is not on this machine is a gap
-//! that says what was looked for.
+//! The installed tool plans the example manifests: hardware that this machine lacks is a gap
+//! that says what was searched.
 
 use std::collections::BTreeMap;
 

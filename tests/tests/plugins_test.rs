@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use end_to_end::{Ended, Place, built, root};
 use serde_json::Value;
 
-/// A fixture of a backend of this repository, as text for a place of its own: any file is a model for it.
+/// Returns a fixture for a backend of this repository: any file is a model for it.
 fn fixture(place: &Place, output: &str, options: &str) -> PathBuf {
     place.write("any.model", "anything");
     place.write(

@@ -1,11 +1,11 @@
-//! The main job, as a newcomer runs it, in a copy of the tool that lies elsewhere.
+//! The main job, as a newcomer runs it, in a copy of the tool in another place.
 
 use std::path::Path;
 use std::process::Command;
 
 use end_to_end::{Place, built, root};
 
-/// Copies what an installation consists of, and nothing else of cargo's folder.
+/// Copies the files of an installation, and nothing else of cargo's folder.
 fn installed_elsewhere(target: &Path) {
     let status = Command::new("cp")
         .arg("-r")

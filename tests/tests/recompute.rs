@@ -40,7 +40,7 @@ fn recompute(place: &Place, more: &[&str], code: i32) -> Value {
     place.run(&all).expect(code).json()
 }
 
-/// How many results are in a state.
+/// Returns the number of results in a state.
 fn count(document: &Value, state: &str) -> usize {
     let results = document["results"].as_array().expect("a list");
     results.iter().filter(|result| result["state"] == state).count()

@@ -30,12 +30,12 @@ plugin = "json"
 
 const WHEEL: &str = "demo-1.0-py3-none-any.whl";
 
-/// A place whose backend `null` takes a runtime, which is in a local index of packages.
+/// Creates folders whose backend `null` uses a runtime, which is in a local package index.
 fn place() -> Place {
     place_with("null", "")
 }
 
-/// The same of another backend, with more said of the runtime.
+/// Creates the same for another backend, with more lines about the runtime.
 fn place_with(id: &str, more: &str) -> Place {
     let place = Place::new();
     place.write("any.model", "anything");
@@ -81,7 +81,7 @@ fn place_with(id: &str, more: &str) -> Place {
     place
 }
 
-/// The options of the backend `fault` with which it needs its runtime, and says that it has none.
+/// Options with which the backend `fault` needs its runtime, and reports that it has none.
 const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "not-found", fault-message = "libdemo.so is nowhere; `host runtimes install fault` installs it" }"#;
 
 /// A place whose backend `fault` takes a runtime that only those options need.

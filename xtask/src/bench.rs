@@ -1,8 +1,8 @@
 /*!
-What the tool itself costs, measured in one run on one machine.
+Overhead of the tool itself, measured in one run on one machine.
 
-Each figure comes from a program that belongs to the room it measures and prints one line of JSON;
-this module runs them, one after the other, and prints a table beside the numbers to beat. Nothing
+Each figure comes from a program in the room that it measures, which prints one line of JSON;
+this module runs them, one after the other, and prints a table beside the targets. Nothing
 here is asserted: machines are shared and noisy. Four benches are proofs: each prints a page of its own
 and writes it to `docs/reference/`.
 */
@@ -25,7 +25,7 @@ use crate::layout::{self, Profile};
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, print, relative, root, say};
 
-/// A measured figure beside the number to beat.
+/// A measured figure beside its target.
 struct Row {
     what: String,
     measured: String,
@@ -156,7 +156,7 @@ fn guest(built: &Path) -> Result<Row, Failed> {
     })
 }
 
-/// From starting `host run` to its first timed query, as its own log tells it, ten times.
+/// Measures the time from starting `host run` to its first timed query, by its own log, ten times.
 fn start(built: &Path) -> Result<Row, Failed> {
     say("bench: from the start of `host run` to the first sample");
     let results = std::env::temp_dir().join(format!("tare-bench-{}", std::process::id()));

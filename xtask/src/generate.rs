@@ -1,8 +1,8 @@
 /*!
 The generated files: the manifest's JSON Schema, the command-line reference and the man pages.
 
-Each comes out of the code that it describes, so it cannot go stale unnoticed: `--check`, which CI
-runs, fails on a difference.
+Each is generated from the code that it describes, so it cannot go stale unnoticed: `--check`, which
+CI runs, fails on a difference.
 */
 
 use std::collections::BTreeMap;

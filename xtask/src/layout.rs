@@ -1,9 +1,9 @@
 /*!
 Building the tool, and laying it out as it is installed.
 
-Beside the executable `host` lie `host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/`. Cargo
-puts the first three there by itself; the rest is copied, each file in one step, and only where it
-changed, so that a second call does nothing.
+`host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/` lie beside the executable `host`. Cargo
+puts the first three there; the rest is copied, each file atomically, and only if it changed, so a
+second call does nothing.
 */
 
 use std::fs;
@@ -50,7 +50,7 @@ impl Profile {
     }
 }
 
-/// The folder into which cargo builds.
+/// Returns the folder into which cargo builds.
 pub(crate) fn target_folder() -> Result<PathBuf, Failed> {
     let answer = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).read()?;
     let answer: serde_json::Value = serde_json::from_str(&answer)
@@ -65,15 +65,15 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     let folder = target.join(profile.folder());
     say(&format!("build: host, worker and native plugins ({})", profile.folder()));
     let selection: Vec<String> = match profile {
+        // Whole, since cargo unites the features of what it builds together: tests and lints, which
+        // are of the whole workspace, then find every dependency as they need it.
+        Profile::Debug => vec!["--workspace".to_owned()],
         Profile::Release => {
             let backends = BACKENDS.iter().map(|id| format!("--package=backend-{id}"));
             let programs = ["host-cli", "host-worker", "plugin-testkit"]
                 .map(|name| format!("--package={name}"));
             ["--release".to_owned()].into_iter().chain(programs).chain(backends).collect()
         }
-        // With the tests, which are run next: what they ask of dependencies is then known here, and
-        // nothing is compiled twice.
-        Profile::Debug => ["--workspace", "--all-targets"].map(str::to_owned).into(),
     };
     cargo().arg("build").args(&selection).run()?;
 

@@ -2,8 +2,8 @@
 The project's tasks, as `cargo xtask TASK`.
 
 Everything that a newcomer, a developer and CI do to this repository is here, so that they do the
-same thing. Each task first brings in what it needs: `run` sets up, builds and lays out the plugins
-before it measures. Few dependencies, since this is what is compiled first.
+same thing. Each task first does its prerequisites: `run` sets up, builds and lays out the plugins
+before it measures. It has few dependencies, because it is compiled first.
 */
 
 mod bench;
@@ -28,17 +28,17 @@ Usage: cargo xtask TASK [ARGUMENTS]
 
 Tasks:
   setup               Install what the build needs: the wasm32-wasip2 target and libduckdb
-  build [--debug]     Build host, worker and plugins, and lay them out beside each other
+  build [--release]   Build host, worker and plugins, and put them into one folder
   run MANIFEST …      Build, then `host run MANIFEST …`
   test [FILTER …]     The whole test suite, or the tests whose names match
-  test --runtimes     The whole test suite, and on large runtimes and for minutes, too
+  test --runtimes     The whole test suite, including large runtimes and tests that take minutes
   lint                Formatting, clippy, dependency licences and advisories
   check-macos         Link the tool for macOS with its backends `cpu` and `mps`, and run nothing
-  generate [--check]  Write the generated files anew, or check that they are up to date
-  bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove what it claims, each into
-                      a page of docs/reference: overhead, statistics, repeatability, and
+  generate [--check]  Write the generated files, or check that they are up to date
+  bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove a claim and write a page
+                      of docs/reference: overhead, statistics, repeatability, and
                       fidelity [--rounds N] [--seconds N] [--runtime NAME]
-  package FOLDER      Copy the built tool, with its plugins, into a folder of its own
+  package FOLDER      Copy the built tool, with its plugins, into a folder
 ";
 
 fn main() -> ExitCode {
@@ -74,9 +74,9 @@ fn main() -> ExitCode {
 
 fn build(arguments: &[String]) -> Result<(), Failed> {
     let profile = match arguments {
-        [] => Profile::Release,
-        [flag] if flag == "--debug" => Profile::Debug,
-        _ => return Err(Failed::new("usage: cargo xtask build [--debug]")),
+        [] => Profile::Debug,
+        [flag] if flag == "--release" => Profile::Release,
+        _ => return Err(Failed::new("usage: cargo xtask build [--release]")),
     };
     setup::setup()?;
     layout::build(profile).map(drop)
@@ -87,7 +87,7 @@ fn run(arguments: &[String]) -> Result<(), Failed> {
         return Err(Failed::new("usage: cargo xtask run MANIFEST [ARGUMENTS OF `host run`]"));
     }
     setup::setup()?;
-    let folder = layout::build(Profile::Release)?;
+    let folder = layout::build(Profile::Debug)?;
     let host = folder.join("host");
     say(&format!("$ {} run {}", shell::relative(&host), arguments.join(" ")));
     shell::command(host).arg("run").args(arguments).replace()

@@ -1,11 +1,11 @@
 /*!
-Tests of backends on the runtimes that they drive.
+Tests of backends on their runtimes.
 
-They are marked as ignored, since plain `cargo test` has no runtimes. Here the tool that was just built
-installs them, below cargo's target folder, so that they are kept between runs and nothing of the user's
-is touched. What is larger than 100 MB, or takes minutes, is run on request; what needs hardware or
-another version is named, and not run. A test that is ignored and in no row of the table is an error,
-and so is a row without a test, so that none is forgotten.
+They are marked as ignored, because plain `cargo test` has no runtimes. Here the tool that was just
+built installs them, below cargo's target folder, so that they are kept between runs and no user files
+are touched. Runtimes larger than 100 MB, and tests that take minutes, run on request; tests that need
+hardware or another version are listed, and not run. An ignored test without a row in the table is an
+error, and so is a row without a test, so that none is forgotten.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,15 +31,15 @@ struct Suite {
 enum Needs {
     /// The runtime alone.
     Runtime,
-    /// A software Vulkan device besides.
+    /// A software Vulkan device, too.
     Vulkan,
-    /// A machine on which there is no ROCm to be found.
+    /// A machine without ROCm.
     NoRocm,
     /// Somebody who asks for it, for this reason.
     Request(&'static str),
     /// A software Vulkan device, and somebody who asks for it.
     VulkanOnRequest(&'static str),
-    /// What is not brought here.
+    /// Something that is not available here.
     Elsewhere(&'static str),
 }
 
@@ -76,10 +76,10 @@ const SUITES: &[Suite] = &[
 /// Ignored tests that other tests run, in processes of their own.
 const RUN_BY_OTHERS: &[(&str, &str)] = &[("backends/fault", "faults")];
 
-/// Where Debian's Chromium has a Vulkan loader and SwiftShader, which is a device in software.
+/// Folder in which Debian's Chromium has a Vulkan loader and SwiftShader, a software device.
 const CHROMIUM: &str = "/usr/lib/chromium";
 
-/// What the tool says where packages are out of reach, and not wrong.
+/// Messages of the tool if packages are unreachable, as opposed to wrong.
 const OUT_OF_REACH: &[&str] =
     &["see that `pip download` works here", "packages are fetched with pip"];
 
@@ -97,7 +97,7 @@ impl Suite {
         format!("{} {}", self.package, self.test)
     }
 
-    /// Why it is not run.
+    /// Returns why it is not run.
     fn left_out(&self, all: bool, vulkan: bool) -> Option<String> {
         const NO_VULKAN: &str = "there is no software Vulkan device: install chromium";
         match self.needs {
@@ -178,7 +178,7 @@ pub(crate) fn test(built: &Path, all: bool) -> Result<(), Failed> {
     Err(Failed::new(format!("on their runtimes failed: {}", failed.join(", "))))
 }
 
-/// What was installed in this run.
+/// Runtimes that were installed in this run.
 struct Runtimes<'a> {
     built: &'a Path,
     data: &'a Path,
@@ -198,8 +198,8 @@ impl Runtimes<'_> {
         program
     }
 
-    /// The folder of a plugin's runtime, which is installed where it is not yet; `None` where that
-    /// is out of reach, which is no failure unless this is CI.
+    /// Returns the folder of a plugin's runtime, and installs it if necessary; `None` if it
+    /// is unreachable, which is not a failure except in CI.
     fn get(&mut self, plugin: &'static str) -> Result<Option<PathBuf>, Failed> {
         if let Some(tried) = self.tried.get(plugin) {
             return tried.clone();
@@ -237,7 +237,7 @@ impl Runtimes<'_> {
     }
 }
 
-/// Whether what is out of reach is a failure: services that run CI set this variable.
+/// Returns whether an unreachable package is a failure: CI services set this variable.
 fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false")
 }
@@ -248,7 +248,7 @@ fn vulkan() -> bool {
         .all(|name| Path::new(CHROMIUM).join(name).is_file())
 }
 
-/// The program with SwiftShader as its one Vulkan device, where there is that.
+/// Returns the program with SwiftShader as its only Vulkan device, if that is installed.
 fn with_vulkan(program: Program) -> Program {
     if !vulkan() {
         return program;
@@ -265,8 +265,9 @@ fn with_vulkan(program: Program) -> Program {
 /// The test programs of native plugins and their engines, by package and name.
 type Programs = BTreeMap<(String, String), PathBuf>;
 
-/// They were built with the workspace, so nothing is built here. They are run by themselves, since a
-/// selection of packages would have cargo build their dependencies anew, with fewer features.
+/// Returns the test programs. They were built with the workspace, so nothing is built here. They are
+/// run directly, because cargo would build the dependencies of a selection of packages again, with
+/// fewer features.
 fn programs() -> Result<Programs, Failed> {
     let answer = cargo()
         .args(["test", "--workspace", "--all-targets", "--no-run", "--quiet"])
@@ -293,7 +294,7 @@ fn programs_in(answer: &str, plugins: &Path) -> Programs {
     messages.filter_map(program).collect()
 }
 
-/// Each ignored test is in the table, and each row has one.
+/// Checks that each ignored test is in the table, and that each row has one.
 fn check_table(programs: &Programs) -> Result<(), Failed> {
     let mut found = BTreeSet::new();
     for ((package, test), program) in programs {

@@ -1,11 +1,11 @@
 /*!
-What the build needs and the machine may lack.
+Prerequisites of the build that the machine may lack.
 
 Three things: a C compiler, the standard library for `wasm32-wasip2`, and `libduckdb`. The last
-comes from the machine where it fits, else prebuilt from a registry package, since building it from
-source costs over an hour of processor time. Whatever is fetched is checked against a hash that is
-committed here, unpacked beside its place and renamed, so an interrupted set-up leaves nothing that
-a later one would take for whole.
+comes from the machine if its version fits, else prebuilt from a registry package, because building
+it from source costs over an hour of processor time. Everything that is fetched is checked against a
+hash that is committed here, unpacked under a temporary name and renamed, so an interrupted set-up
+leaves nothing incomplete.
 */
 
 use std::fs;
@@ -49,7 +49,7 @@ const MACOS: Prebuilt = Prebuilt {
     integrity: "sha512-KFT/J/pyouuAD1jftAIfcWVRdorg+c/yVR/BJL8LJKrST+mYC4d7QSuQ+iXSYbFpHENUAeZUagXrMPtZT8Xzsg==",
 };
 
-/// Installs what is missing and says so; does and says nothing where nothing is.
+/// Installs missing prerequisites and reports them; silent if there is nothing to do.
 pub(crate) fn setup() -> Result<(), Failed> {
     compiler()?;
     guest_target()?;
@@ -86,7 +86,7 @@ pub(crate) fn rust_target(target: &str, purpose: &str) -> Result<(), Failed> {
     command("rustup").args(["target", "add", target]).run()
 }
 
-/// The folder that `.cargo/config.toml` names to the build.
+/// Returns the folder that `.cargo/config.toml` passes to the build.
 pub(crate) fn duckdb_folder() -> PathBuf {
     match std::env::var_os("DUCKDB_LIB_DIR") {
         Some(folder) => PathBuf::from(folder),
@@ -98,7 +98,7 @@ pub(crate) fn duckdb_library() -> PathBuf {
     duckdb_folder().join("libduckdb.so")
 }
 
-/// Where what was fetched is kept between checkouts.
+/// Returns the folder in which fetched files are kept between checkouts.
 pub(crate) fn cache_folder() -> Result<PathBuf, Failed> {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -138,7 +138,7 @@ fn duckdb() -> Result<(), Failed> {
     fs::write(&mark, "").at(&mark)
 }
 
-/// Copies a file to its place in one step, as seen by anybody else.
+/// Copies a file to its place atomically.
 pub(crate) fn place(source: &Path, target: &Path) -> Result<(), Failed> {
     let folder = target.parent().expect("a file lies in a folder");
     fs::create_dir_all(folder).at(folder)?;
@@ -148,7 +148,7 @@ pub(crate) fn place(source: &Path, target: &Path) -> Result<(), Failed> {
     fs::rename(&partial, target).at(target)
 }
 
-/// A libduckdb that the linker finds by itself, where it has the right version.
+/// Returns a libduckdb that the linker finds, if it has the right version.
 fn system_library() -> Result<Option<PathBuf>, Failed> {
     let answer = command("cc").arg("-print-file-name=libduckdb.so").read()?;
     let path = PathBuf::from(answer.trim());

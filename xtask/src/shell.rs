@@ -51,21 +51,21 @@ pub(crate) fn print(text: &str) {
     print!("{text}");
 }
 
-/// The checkout: the one that `cargo xtask` was called in, also where this program was built in another
-/// and its target folder taken along.
+/// Returns the checkout: the one in which `cargo xtask` was called, even if this program was built in
+/// another one and its target folder was copied.
 pub(crate) fn root() -> PathBuf {
     let called_in = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let xtask = called_in.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     xtask.parent().expect("xtask lies in the checkout").to_owned()
 }
 
-/// A path as a reader wants it: relative to the current folder where it lies below it.
+/// Formats a path for a reader: relative to the current folder if it lies below it.
 pub(crate) fn relative(path: &Path) -> String {
     let current = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&current).unwrap_or(path).display().to_string()
 }
 
-/// Whether a program can be started at all.
+/// Returns whether a program can be started at all.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program)
         .arg("--version")
@@ -83,7 +83,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Program {
     Program(Command::new(program))
 }
 
-/// The cargo that runs us, in the checkout.
+/// Returns the cargo that runs us, in the checkout.
 pub(crate) fn cargo() -> Program {
     let mut program = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     program.0.current_dir(root());
@@ -124,7 +124,7 @@ impl Program {
         self
     }
 
-    /// The folder that it is run in.
+    /// Sets the folder in which it runs.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.0.current_dir(folder);
         self
@@ -149,7 +149,7 @@ impl Program {
         }
     }
 
-    /// Runs it to its end and says whether it went well; what it prints is of no interest.
+    /// Runs it to its end and returns whether it succeeded; its output is dropped.
     pub(crate) fn quietly(mut self) -> bool {
         let status =
             self.0.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

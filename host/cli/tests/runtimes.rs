@@ -235,7 +235,7 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
     place.host(&["runtimes", "install", "demo"]).assert().success();
     let other = place.listed("other");
     assert_eq!(other["standing"], "unavailable");
-    let reason = format!("is not for {}: there are packages for plan9-mips", here());
+    let reason = format!("is not available for {} (packages exist for: plan9-mips)", here());
     assert_eq!(other["reason"], reason.as_str());
     let nothing = serde_json::Value::Null;
     for key in ["command", "download-bytes", "bytes", "path"] {
@@ -306,7 +306,7 @@ fn a_named_folder_without_the_runtime_is_named_with_what_was_looked_for() {
     for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
         let arguments = [arguments, &["--runtime", &named, "--format", "json"]].concat();
         let shown = said(place.host(&arguments));
-        assert!(shown.contains("is none: "), "{arguments:?}: {shown}");
+        assert!(shown.contains("is not a runtime: "), "{arguments:?}: {shown}");
         assert!(shown.contains(" has neither *.so*, nor a folder `lib`"), "{arguments:?}: {shown}");
     }
     let output = place.host(&["runtimes", "list", "--runtime", &named, "--format", "json"]);

@@ -1,5 +1,5 @@
-//! Every table and key of a manifest, once: its name, what it may hold, its default, and what it
-//! means. The struct that the parser fills and the JSON Schema both come from this list.
+//! Every table and key of a manifest, once: its name, its shape, its default and its
+//! meaning. The parser's struct and the JSON Schema both come from this list.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -21,45 +21,47 @@ use crate::scalar::{
 use crate::shape::{At, Axis, Described, Json, List, Named, Node, Reader, Shape, Tables, table};
 
 table! {
-    /// An experiment: models, backends, what to combine, how to measure, what to make of it.
+    /// An experiment: models, backends, the matrix, and how to measure and report.
     Manifest {
         /// Version of the manifest's format: 1.
         "schema" schema: SchemaVersion, required "schema = 1";
-        /// What the experiment is.
+        /// Name and purpose of the experiment.
         "experiment" experiment: ExperimentTable, required "[experiment]";
         /// A model. Repeat `[[model]]` for more.
         "model" model: Tables<ModelTable>, required "[[model]]";
         /// A backend, which runs models. Repeat `[[backend]]` for more.
         "backend" backend: Tables<BackendTable>, required "[[backend]]";
-        /// What is combined with what. Each combination is a case.
+        /// The matrix of combinations. Each combination is a case.
         "matrix" matrix: MatrixTable, default "{}";
-        /// How each case is measured.
+        /// Settings for the measurement of each case.
         "measure" measure: MeasureTable, default "{}";
-        /// What outputs are compared with before a case is timed. When absent, nothing is compared.
+        /// Reference with which outputs are compared before a case is timed. When absent, nothing
+        /// is compared.
         "check" check: CheckTable, optional;
         /// A metric to compute. Repeat `[[metric]]` for more. When absent: latency, throughput,
-        /// memory, startup, stability, and accuracy where a model has labels.
+        /// memory, startup, stability, and accuracy if a model has labels.
         "metric" metric: Tables<PluginTable>, optional;
         /// A report to write. Repeat `[[report]]` for more. When absent: html and markdown.
         "report" report: Tables<PluginTable>, optional;
-        /// A recommender to ask. Repeat `[[recommend]]` for more. When absent, there is no advice.
+        /// A recommender to use. Repeat `[[recommend]]` for more. When absent, there is no advice.
         "recommend" recommend: Tables<RecommendTable>, optional;
     }
 }
 
 table! {
-    /// What the experiment is.
+    /// Name and purpose of the experiment.
     ExperimentTable {
-        /// The name, which ids, tables and reports carry.
+        /// Name of the experiment in ids, tables and reports.
         "name" name: Title, required "name = \"my-experiment\"";
-        /// What it is to find out.
+        /// Purpose of the experiment.
         "description" description: String, default "\"\"";
         /// Seed for whatever is random: synthetic inputs.
         "seed" seed: u64, default "0";
         /// Folder for the results, relative to the manifest's folder. When absent: `--results`, the
         /// environment, or `results` in the current folder.
         "results" results: PathBuf, optional;
-        /// Folders to look for plugins in, relative to the manifest's folder, beside the usual ones.
+        /// Folders to search for plugins, relative to the manifest's folder, in addition to the
+        /// usual ones.
         "plugins" plugins: List<PathBuf>, default "[]";
     }
 }
@@ -67,15 +69,15 @@ table! {
 table! {
     /// A model.
     ModelTable {
-        /// What the matrix and the results call the model.
+        /// Name of the model in the matrix and in results.
         "id" id: Id, required "id = \"my-model\"";
-        /// The model file, relative to the manifest's folder; or a table with one for each precision, such
+        /// The model file, relative to the manifest's folder; or a table with one file per precision, such
         /// as `{ fp32 = "m.onnx", fp16 = "m-fp16.onnx" }`. A precision without a file is a gap.
         "path" path: ModelPath, required "path = \"model.onnx\"";
         /// Files with inputs. Without them, inputs are drawn from the seed.
         "data" data: DataTable, optional;
-        /// How inputs are drawn, by the input's name, where there are no files. An input that is
-        /// not named is drawn uniformly from 0 to 1.
+        /// How inputs are drawn at random if there are no files, by the input's name. An input that
+        /// is not named is drawn uniformly from 0 to 1.
         "inputs" inputs: Named<SyntheticTable>, optional;
     }
 }
@@ -144,7 +146,7 @@ table! {
 }
 
 table! {
-    /// How one input is drawn.
+    /// How one input is drawn at random.
     SyntheticTable {
         /// Sizes of dynamic axes other than batch and sequence length, by the axis's name or
         /// number.
@@ -159,8 +161,8 @@ table! {
 table! {
     /// A backend, which runs models.
     BackendTable {
-        /// What the matrix and the results call the backend. `all` stands for every backend that is
-        /// installed, but for those that only test the tool, each called as its plugin is.
+        /// Name of the backend in the matrix and in results. `all` stands for every installed
+        /// backend except those that only test the tool; each has its plugin's id.
         "id" id: Id, required "id = \"cpu\"";
         /// The plugin's id. When absent: the same as `id`.
         "plugin" plugin: PluginId, optional;
@@ -171,8 +173,8 @@ table! {
         "device" device: Axis<DeviceChoice>, default "\"auto\"";
         /// Threads that the backend may use. When absent, the backend decides.
         "threads" threads: NonZeroU32, optional;
-        /// Where operators may run: with `any`, wherever the backend puts them, and what does not run
-        /// on the device is told; with `strict`, on the device, or the case fails.
+        /// Where operators may run. `any`: wherever the backend puts them; operators that do not run
+        /// on the device are reported. `strict`: on the device, or the case fails.
         "placement" placement: PlacementRule, default "\"any\"";
         /// Options for the backend, passed through as text.
         "options" options: Named<OptionText>, default "{}";
@@ -180,7 +182,7 @@ table! {
 }
 
 table! {
-    /// What is combined with what. Each axis is a value or a list of values.
+    /// The matrix of combinations. Each axis is a value or a list of values.
     MatrixTable {
         /// Ids of the models to use. When absent: all.
         "model" model: Axis<Id>, optional;
@@ -192,7 +194,7 @@ table! {
         "batch" batch: Axis<NonZeroU32>, default "[1]";
         /// Lengths of the sequence axis in tokens. When absent, there is no such axis.
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
-        /// What is done with the model.
+        /// Kind of work.
         "mode" mode: Axis<Mode>, default "[\"inference\"]";
         /// How queries are issued: one batch at a time (`single-stream`), several samples at a time
         /// (`multi-stream`), all at once (`offline`), at random times (`server`), at equal intervals
@@ -203,10 +205,10 @@ table! {
         "rate" rate: Axis<Rate>, optional;
         /// Number of clients, for the scenario `closed-loop`; the others are not multiplied by it.
         "clients" clients: Axis<NonZeroU32>, optional;
-        /// Cells to add. What an entry leaves out takes every value of the axis above.
+        /// Cells to add. A key that an entry leaves out takes every value of the axis above.
         "include" include: List<CellTable>, default "[]";
-        /// Cells to leave out, of the axes and of `include` alike. What an entry leaves out matches
-        /// everything.
+        /// Cells to leave out, from the axes and from `include`. A key that an entry leaves out
+        /// matches everything.
         "exclude" exclude: List<CellTable>, default "[]";
     }
 }
@@ -226,7 +228,7 @@ table! {
         "batch" batch: Axis<NonZeroU32>, optional;
         /// Lengths of the sequence axis in tokens.
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
-        /// What is done with the model.
+        /// Kind of work.
         "mode" mode: Axis<Mode>, optional;
         /// How queries are issued.
         "scenario" scenario: Axis<Scenario>, optional;
@@ -238,10 +240,10 @@ table! {
 }
 
 table! {
-    /// How each case is measured.
+    /// Settings for the measurement of each case.
     MeasureTable {
         /// Time, or number of queries, before measuring; recorded, and left out of every metric.
-        /// With `auto`, until the latencies have reached a steady state, which is looked for.
+        /// With `auto`, until the latencies have reached a steady state.
         "warm-up" warm_up: WarmUp, default "\"1s\"";
         /// A case is measured for at least this long. When absent: 5 s, or under `rules` as long as
         /// they ask for.
@@ -252,7 +254,7 @@ table! {
         /// A case is measured until at least this many queries were made.
         "minimum-queries" minimum_queries: Positive, default "100";
         /// Samples in one query of the scenario `offline`, rounded up to whole batches. When
-        /// absent: the whole data set, or 24 batches where there is none.
+        /// absent: the whole data set, or 24 batches without one.
         "offline-samples" offline_samples: Positive, optional;
         /// Samples in one query of the scenario `multi-stream`, rounded up to whole batches. When
         /// absent: 8.
@@ -260,23 +262,23 @@ table! {
         /// A case is measured, beyond `duration` and `minimum-queries`, until an interval around a
         /// percentile of its latencies is narrow enough, or until `maximum-duration` is over.
         "confidence" confidence: ConfidenceTable, optional;
-        /// What the latency may be at most; a case beyond it is invalid. Not for `offline`, of which
-        /// a query is the whole set of samples.
+        /// Largest acceptable latency; a slower case is invalid. Not for `offline`, whose query is
+        /// the whole set of samples.
         "latency-limit" latency_limit: Nanoseconds, optional;
         /// Which percentile of the latencies is limited. When absent: 99, or the one that `rules`
         /// have for the scenario.
         "latency-percentile" latency_percentile: Percentile, optional;
-        /// Public rules that cases are judged by; they also say how much is measured where
+        /// Public rules to judge cases by. They also set how much is measured if
         /// `duration` and `offline-samples` do not.
         "rules" rules: RuleSet, optional;
         /// `max-rate` searches, in `server` and `constant-rate`, the highest rate at which the
         /// latency keeps to `latency-limit`, and measures the case at it.
         "find" find: Find, optional;
-        /// In how many processes, one after the other, each case is measured. What differs from
-        /// process to process is then part of the intervals.
+        /// Number of processes, one after the other, in which each case is measured. Intervals then
+        /// include the variance between processes.
         "processes" processes: NonZeroU32, default "1";
         /// `interleaved` runs the processes in rounds: the first of each case, then the second of
-        /// each, so that a drift of the machine falls on all cases alike.
+        /// each, so that a drift of the machine affects all cases alike.
         "order" order: Order, default "\"planned\"";
         /// A case that makes no progress for this long is ended.
         "timeout" timeout: Nanoseconds, default "\"60s\"";
@@ -286,31 +288,31 @@ table! {
         /// Processors to measure on: `none` leaves it to the system, `auto` takes as many cores of
         /// one memory node as the backend has threads, and a list takes these, by number.
         "pin" pin: Pin, default "\"none\"";
-        /// Nice value of the worker, from -20, which is served first, to 19. Less than the host's own
-        /// needs a privilege. When absent: the host's own.
+        /// Nice value of the worker, from -20 (highest priority) to 19. A lower value than the host's
+        /// own needs a privilege. When absent: the host's own.
         "nice" nice: Nice, optional;
-        /// How often the device is looked at while queries are timed: its utilisation, clocks,
-        /// temperature, power and what slows it, by a thread of its own. When absent: never.
+        /// Interval at which the device's state (utilisation, clocks, temperature, power, throttle
+        /// reasons) is sampled while queries are timed, on a thread of its own. When absent: never.
         "device-sampling" device_sampling: Nanoseconds, optional;
     }
 }
 
 table! {
-    /// What outputs are compared with before a case is timed: those of a reference, for the same inputs.
+    /// Reference with which outputs are compared before a case is timed, for the same inputs.
     CheckTable {
         /// The reference: the id of a `[[backend]]`, or else of a plugin, which is then used with its
-        /// first device and without options. The matrix need not have it.
+        /// first device and without options. It need not be in the matrix.
         "reference" reference: Id, required "reference = \"cpu\"";
         /// The precision that the reference computes in.
         "precision" precision: Precision, default "\"fp32\"";
-        /// How far outputs may be from the reference's, by the precision of the case. What is not given
-        /// is as documented in the guide.
+        /// Largest accepted difference from the reference's outputs, by the precision of the case.
+        /// Defaults are in the guide.
         "tolerance" tolerance: TolerancesTable, default "{}";
     }
 }
 
 table! {
-    /// How far outputs may be from the reference's, by the precision of the case.
+    /// Largest accepted difference from the reference's outputs, by the precision of the case.
     TolerancesTable {
         /// In fp32. When absent: absolute 1e-4, relative 1e-3, cosine 0.9999.
         "fp32" fp32: ToleranceTable, optional;
@@ -324,13 +326,14 @@ table! {
 }
 
 table! {
-    /// How far an output may be from the reference's. Each value that is not given is the precision's.
+    /// Largest accepted difference from the reference's output. A missing value is the precision's
+    /// default.
     ToleranceTable {
-        /// What a value may be off by, whatever its size.
+        /// Largest absolute error, whatever the value's size.
         "absolute" absolute: f64, optional;
-        /// What a value may be off by besides, as a part of the reference's value.
+        /// Additional error, relative to the reference's value.
         "relative" relative: f64, optional;
-        /// What the cosine of the angle between output and reference is at least.
+        /// Smallest cosine similarity between output and reference.
         "cosine" cosine: f64, optional;
     }
 }
@@ -366,7 +369,7 @@ table! {
         "plugin" plugin: PluginId, required "plugin = \"hardware\"";
         /// Which versions of the plugin will do: a semver range.
         "version" version: VersionReq, default "\"*\"";
-        /// What a case must meet to be recommended.
+        /// Limits that a case must meet to be recommended.
         "limits" limits: List<LimitTable>, default "[]";
         /// Options for the plugin; `host plugins info` lists them.
         "options" options: Json, default "{}";
@@ -387,7 +390,7 @@ table! {
     }
 }
 
-/// The header under which a key belongs, for a key that stands elsewhere.
+/// Returns the header under which a key belongs, for a key that stands elsewhere.
 pub(crate) fn home(key: &str) -> Option<&'static str> {
     [
         ("[experiment]", ExperimentTable::KEYS),

@@ -1,5 +1,5 @@
-//! What is wrong with a manifest: data, not rendered text, so that the command line can underline
-//! the place and an editor or a JSON consumer can do otherwise.
+//! Errors in a manifest: data, not rendered text, so that the command line can underline
+//! the place and an editor or a JSON consumer can use it otherwise.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,17 +8,17 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ManifestError {
-    /// What is wrong, in one sentence without a full stop.
+    /// The error, in one sentence without a full stop.
     pub message: String,
     /// Where, in bytes of the text; on character boundaries and within the text.
     pub span: Range<usize>,
-    /// What to write beside the underlined text; a few words.
+    /// Text beside the underlined part; a few words.
     pub label: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
-/// All that is wrong with a manifest, in the order of the text; never empty.
+/// All errors in a manifest, in the order of the text; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestErrors {
     /// The errors.

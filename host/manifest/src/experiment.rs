@@ -13,28 +13,28 @@ use serde_json::{Map, Value, json};
 
 use crate::precisions::PerPrecision;
 
-/// What one manifest describes.
+/// The experiment that one manifest describes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
     /// The experiment's name; ids, tables and reports carry it.
     pub name: String,
-    /// What it is to find out; possibly empty.
+    /// Purpose of the experiment; possibly empty.
     pub description: String,
     /// Seed for whatever is random.
     pub seed: u64,
-    /// Folder for run folders and the database, where the manifest names one.
+    /// Folder for run folders and the database, if the manifest names one.
     pub results: Option<PathBuf>,
-    /// Folders to look for plugins in, beside the usual ones.
+    /// Folders to search for plugins, in addition to the usual ones.
     pub plugins: Vec<PathBuf>,
     /// Models, in the order of the file; at least one.
     pub models: Vec<Model>,
     /// Backends, in the order of the file; at least one.
     pub backends: Vec<Backend>,
-    /// What is combined with what.
+    /// The matrix of combinations.
     pub matrix: Matrix,
-    /// How each case is measured.
+    /// Settings for the measurement of each case.
     pub measure: MeasureSettings,
-    /// What outputs are compared with before a case is timed.
+    /// Reference with which outputs are compared before a case is timed.
     pub check: Option<OutputCheck>,
     /// In which order the processes of cases are run.
     pub order: Order,
@@ -49,24 +49,24 @@ pub struct Experiment {
 /// A model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// What the matrix and the results call it.
+    /// Name in the matrix and in results.
     pub id: String,
     /// The model file, or one for each precision, relative to the manifest's folder unless absolute.
     pub path: PerPrecision<PathBuf>,
-    /// Where its inputs come from; paths as in `path`.
+    /// Source of its inputs; paths as in `path`.
     pub inputs: InputSource,
 }
 
 /// A backend, as the manifest wants it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backend {
-    /// What the matrix and the results call it.
+    /// Name in the matrix and in results.
     pub id: String,
     /// The plugin's id.
     pub plugin: String,
     /// Which versions of the plugin will do.
     pub version: VersionReq,
-    /// Which devices; never empty.
+    /// Devices; never empty.
     pub devices: Vec<DeviceChoice>,
     /// Threads that it may use; `None` leaves it to the backend.
     pub threads: Option<u32>,
@@ -77,17 +77,17 @@ pub struct Backend {
 }
 
 impl Experiment {
-    /// The plugin id, and so the id of a `[[backend]]`, that stands for every backend that is installed.
+    /// The plugin id, and thus the id of a `[[backend]]`, that stands for every installed backend.
     pub const ALL_BACKENDS: &'static str = "all";
 
-    /// Whether a backend stands for every one that is installed.
+    /// Returns whether a backend stands for all installed ones.
     #[must_use]
     pub fn wants_all_backends(&self) -> bool {
         self.backends.iter().any(|backend| backend.plugin == Self::ALL_BACKENDS)
     }
 
-    /// Puts one backend for each of these plugins in the place of the one that stands for all, called as
-    /// the plugin is. A plugin that is there under a name of its own is not there twice.
+    /// Replaces the backend that stands for all by one for each of these plugins, with the plugin's id.
+    /// A plugin that has a backend of its own is not added twice.
     pub fn expand_all_backends(&mut self, installed: &[String]) {
         let all = |backend: &Backend| backend.plugin == Self::ALL_BACKENDS;
         let Some(place) = self.backends.iter().position(all) else { return };
@@ -117,15 +117,15 @@ impl Experiment {
     }
 }
 
-/// What outputs are compared with before a case is timed.
+/// Reference with which outputs are compared before a case is timed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputCheck {
-    /// The id of the backend that is the reference, which is among [`Experiment::backends`] even where
-    /// the matrix does not have it.
+    /// Id of the reference's backend. It is among [`Experiment::backends`] even if it is not in the
+    /// matrix.
     pub reference: String,
     /// The precision that the reference computes in.
     pub precision: Precision,
-    /// How far outputs may be off, by the precision of the case.
+    /// Largest accepted differences, by the precision of the case.
     pub tolerances: BTreeMap<Precision, Tolerance>,
 }
 
@@ -142,7 +142,7 @@ impl DeviceChoice {
     /// The word in the manifest that means [`DeviceChoice::Auto`].
     pub const AUTO: &'static str = "auto";
 
-    /// As written in the manifest.
+    /// Returns the text as written in the manifest.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -152,7 +152,7 @@ impl DeviceChoice {
     }
 }
 
-/// What is combined with what: the cells are the product of the axes and the cells of `include`,
+/// The matrix: its cells are the product of the axes and the cells of `include`,
 /// without those of `exclude`. A cell that is reached twice counts once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
@@ -164,25 +164,25 @@ pub struct Matrix {
     pub precision: Vec<Precision>,
     /// Samples per batch.
     pub batch: Vec<u32>,
-    /// Lengths of the sequence axis; empty where the matrix has none.
+    /// Lengths of the sequence axis; empty if the matrix has none.
     pub sequence_length: Vec<u32>,
-    /// What is done with the model.
+    /// Kind of work.
     pub mode: Vec<Mode>,
     /// How queries are issued.
     pub scenario: Vec<Scenario>,
-    /// Queries per second of the scenarios that take a rate; empty where there is none, or it is
+    /// Queries per second of the scenarios that take a rate; empty if there is none, or it is
     /// searched.
     pub rate: Vec<Rate>,
-    /// Numbers of clients of the scenario that has them; empty where there is none.
+    /// Numbers of clients of the scenario that has them; empty if there is none.
     pub clients: Vec<u32>,
-    /// Cells to add. What an entry leaves out takes every value of the matrix's axis.
+    /// Cells to add. A coordinate that an entry leaves out takes every value of the matrix's axis.
     pub include: Vec<PartialCell>,
-    /// Cells to leave out, of the axes' product and of `include` alike. What an entry leaves out
-    /// matches everything.
+    /// Cells to leave out, from the axes' product and from `include`. A coordinate that an entry
+    /// leaves out matches everything.
     pub exclude: Vec<PartialCell>,
 }
 
-/// Some coordinates of a cell; an empty list says nothing about that coordinate.
+/// Some coordinates of a cell; an empty list does not restrict that coordinate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartialCell {
     /// Ids of models.
@@ -197,7 +197,7 @@ pub struct PartialCell {
     pub batch: Vec<u32>,
     /// Lengths of the sequence axis.
     pub sequence_length: Vec<u32>,
-    /// What is done with the model.
+    /// Kind of work.
     pub mode: Vec<Mode>,
     /// How queries are issued.
     pub scenario: Vec<Scenario>,
@@ -225,17 +225,18 @@ pub struct Recommender {
     pub plugin: String,
     /// Which versions of the plugin will do.
     pub version: VersionReq,
-    /// What a case must meet to be recommended.
+    /// Limits that a case must meet to be recommended.
     pub limits: Vec<Limit>,
     /// A JSON object for the plugin, without the limits.
     pub options: Map<String, Value>,
 }
 
 impl Recommender {
-    /// What the plugin is given: the options, and under `limits` an array of objects with `metric`
-    /// and either `at-most` or `at-least`. A bound that the manifest gives as a duration or a size
-    /// is text in the smallest unit, such as `"5000000 ns"` or `"2048 B"`, so that the plugin can
-    /// refuse a time as the limit of something else; any other is a number in the metric's unit.
+    /// Returns the object that the plugin gets: the options, and under `limits` an array of objects
+    /// with `metric` and either `at-most` or `at-least`. A bound that the manifest gives as a
+    /// duration or a size is text in the smallest unit, such as `"5000000 ns"` or `"2048 B"`, so
+    /// that the plugin can refuse a time as the limit of something else; any other is a number in
+    /// the metric's unit.
     #[must_use]
     pub fn options_with_limits(&self) -> Value {
         let limits = self.limits.iter().map(|limit| {
@@ -260,9 +261,9 @@ impl Recommender {
 pub struct Limit {
     /// Full name of the metric, such as `latency.p99`.
     pub metric: String,
-    /// The bound, in `unit`; without one, in the metric's own.
+    /// The bound, in `unit`, or else in the metric's own unit.
     pub bound: Bound,
-    /// `ns` where the manifest gave a duration, `B` where it gave a size, nothing where it gave a
+    /// `ns` if the manifest gives a duration, `B` if it gives a size, nothing if it gives a
     /// plain number.
     pub unit: Option<&'static str>,
 }

@@ -2,13 +2,13 @@
 The manifest: TOML in, typed experiment with source spans out.
 
 A typo must not silently change a benchmark. So an unknown key is an error, a name that refers to
-nothing is an error, an `exclude` that can match nothing is an error, and all errors of a file are
-found in one go, each with its place in the text and what to do about it.
+nothing is an error, an `exclude` that cannot match anything is an error. All errors in a file are
+found in one pass, each with its place in the text and a hint.
 
 Three layers:
 
-- `shape` reads one kind of value from the TOML tree, and says in JSON Schema what it accepts; a
-  type does both in one place, so that the schema and the parser cannot drift apart;
+- `shape` reads one kind of value from the TOML tree, and describes it in JSON Schema; a type does
+  both in one place, so the schema and the parser cannot diverge;
 - `document` lists every table and key of a manifest, once, as such shapes;
 - `resolve` turns a document into an [`Experiment`]: references between parts, and rules that
   concern more than one value.
@@ -49,8 +49,8 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 ///
 /// # Errors
 ///
-/// All that is wrong with it, in the order of the text. Where the text is not TOML, only that; and
-/// where it is written for a later version of the format, only that.
+/// All errors, in the order of the text. If the text is not TOML, or is written for a later version
+/// of the format, only that.
 pub fn parse(text: &str) -> Result<Experiment, ManifestErrors> {
     read(text).experiment
 }
@@ -58,13 +58,13 @@ pub fn parse(text: &str) -> Result<Experiment, ManifestErrors> {
 /// A manifest that was read, be it right or wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The experiment, or all that is wrong, as [`parse`] tells it.
+    /// The experiment, or all errors as [`parse`] returns them.
     pub experiment: Result<Experiment, ManifestErrors>,
-    /// What the manifest mentions, as far as it could be read.
+    /// Everything that the manifest mentions, as far as it could be read.
     pub mentions: Mentions,
 }
 
-/// Reads a manifest, and what it mentions even where it is wrong.
+/// Reads a manifest, and everything it mentions even if it has errors.
 #[must_use]
 pub fn read(text: &str) -> Reading {
     let _span = tracing::debug_span!("manifest", bytes = text.len()).entered();
@@ -110,7 +110,7 @@ fn read_document(text: &str, reader: &mut Reader) -> (Option<Experiment>, Mentio
     }
 }
 
-/// The JSON Schema (draft 7, which TOML editors read) of a manifest.
+/// Returns the JSON Schema (draft 7, which TOML editors read) of a manifest.
 ///
 /// It is made from the same declarations as the parser. It accepts every manifest that [`parse`]
 /// accepts; some rules, such as references between parts, only [`parse`] knows.

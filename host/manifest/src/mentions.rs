@@ -1,9 +1,9 @@
-//! What a manifest mentions that lies outside of it, each with its place in the text: plugins with
+//! External things that a manifest mentions, each with its place in the text: plugins with
 //! their options and limits, files, and the parts of the matrix that a plan can find wrong.
 //!
-//! An [`Experiment`](crate::Experiment) has no places, and is there only where nothing is wrong.
-//! These are there even where something is, so that whoever knows the plugins and the files can
-//! tell what is wrong with those in the same go.
+//! An [`Experiment`](crate::Experiment) has no places, and exists only without errors. Mentions
+//! exist even with errors, so that the code that knows plugins and files can report their errors in
+//! the same pass.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,8 +19,8 @@ use crate::experiment::Recommender;
 use crate::scalar::PluginId;
 use crate::shape::{At, List, Tables};
 
-/// Everything that is mentioned, each list in the order of the file. What could not be read is
-/// left out: an error says why.
+/// Everything that is mentioned, each list in the order of the file. Parts that could not be read
+/// are left out: an error says why.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Mentions {
     /// Folders to look for plugins in, relative to the manifest's folder.
@@ -35,15 +35,15 @@ pub struct Mentions {
     pub reports: Vec<PluginMention>,
     /// Recommenders.
     pub recommenders: Vec<PluginMention>,
-    /// The matrix's `exclude`, where there is one.
+    /// The matrix's `exclude`, if there is one.
     pub exclude: Option<Range<usize>>,
-    /// The matrix, where there is one.
+    /// The matrix, if there is one.
     pub matrix: Option<Range<usize>>,
-    /// `measure.pin`, where there is one.
+    /// `measure.pin`, if there is one.
     pub pin: Option<Range<usize>>,
-    /// `measure.nice`, where there is one.
+    /// `measure.nice`, if there is one.
     pub nice: Option<Range<usize>>,
-    /// `check.reference`, where there is one.
+    /// `check.reference`, if there is one.
     pub reference: Option<Range<usize>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Mentions {
 pub struct FileMention {
     /// Its path, relative to the manifest's folder unless absolute.
     pub path: PathBuf,
-    /// Where the manifest names it.
+    /// Place where the manifest names it.
     pub place: Range<usize>,
 }
 
@@ -61,13 +61,13 @@ pub struct FileMention {
 pub struct PluginMention {
     /// The plugin's id.
     pub id: String,
-    /// Where it is named; `None` for one that stands in for an absent list.
+    /// Place where it is named; `None` for a default.
     pub place: Option<Range<usize>>,
-    /// Which versions of the plugin will do; any, where that could not be read.
+    /// Accepted versions of the plugin; any, if that could not be read.
     pub version: VersionReq,
-    /// What the plugin is given, a JSON object; `None` where it could not be read.
+    /// Options for the plugin, a JSON object; `None` if they could not be read.
     pub options: Option<Value>,
-    /// Where each option stands.
+    /// Place of each option.
     pub option_places: BTreeMap<String, OptionPlace>,
     /// A recommender's limits.
     pub limits: Vec<LimitMention>,
@@ -87,16 +87,16 @@ pub struct OptionPlace {
 pub struct LimitMention {
     /// Full name of the metric.
     pub metric: String,
-    /// Where it is named.
+    /// Place where it is named.
     pub place: Range<usize>,
     /// The bound's unit, as in [`Limit::unit`](crate::Limit::unit).
     pub unit: Option<&'static str>,
-    /// Where the bound stands.
+    /// Place of the bound.
     pub bound_place: Range<usize>,
 }
 
 impl Mentions {
-    /// `recommenders` are those of the manifest's tables, in their order.
+    /// Collects the mentions. `recommenders` are those of the manifest's tables, in order.
     pub(crate) fn new(
         manifest: &Manifest,
         default_metrics: &[&str],

@@ -22,7 +22,7 @@ impl Shape for Pin {
                     "none" => Some(Self::None),
                     "auto" => Some(Self::Auto),
                     other => {
-                        let message = format!("`{other}` is no way to pin");
+                        let message = format!("`{other}` is not a way to pin");
                         reader.value_error(node, message, "neither", HINT.to_owned());
                         None
                     }
@@ -43,9 +43,9 @@ impl Shape for Pin {
         for element in list.iter() {
             let number = integer(element.get_ref()).and_then(|number| u32::try_from(number).ok());
             let Some(number) = number else {
-                let message = "this is no processor's number";
+                let message = "this is not a processor number";
                 let hint = "processors are numbered from 0: lscpu --extended";
-                reader.value_error(element, message, "no processor", hint.to_owned());
+                reader.value_error(element, message, "not a processor", hint.to_owned());
                 whole = false;
                 continue;
             };
@@ -103,12 +103,12 @@ mod tests {
             ["\"all\"", "[]", "[1, 1]", "[-1]", "[\"a\"]", "2"].map(|value| pin(value).unwrap_err()),
             @r#"
     [
-        "`measure.pin`: `all` is no way to pin",
+        "`measure.pin`: `all` is not a way to pin",
         "`measure.pin`: the list is empty, so there would be nowhere to run",
         "`measure.pin`: a processor is listed twice",
-        "`measure.pin`: this is no processor's number",
-        "`measure.pin`: this is no processor's number",
-        "`measure.pin`: a word or a list of processors was expected, found an integer",
+        "`measure.pin`: this is not a processor number",
+        "`measure.pin`: this is not a processor number",
+        "`measure.pin`: expected a word or a list of processors, found an integer",
     ]
     "#
         );
@@ -120,9 +120,9 @@ mod tests {
         assert_eq!(measure("").map(|measure| measure.nice), Ok(None));
         assert_eq!(["-20", "0", "19"].map(nice), [-20, 0, 19].map(|value| Ok(Some(value))));
         for (value, expected) in [
-            ("-21", "`measure.nice`: -21 is no nice value"),
-            ("20", "`measure.nice`: 20 is no nice value"),
-            ("\"high\"", "`measure.nice`: an integer was expected, found a string"),
+            ("-21", "`measure.nice`: must be between -20 and 19, got -21"),
+            ("20", "`measure.nice`: must be between -20 and 19, got 20"),
+            ("\"high\"", "`measure.nice`: expected an integer, found a string"),
         ] {
             assert_eq!(nice(value), Err(expected.to_owned()));
         }

@@ -9,12 +9,12 @@ use host_record::Precision;
 pub enum PerPrecision<T> {
     /// The same for all.
     All(T),
-    /// One each; a precision that is not there has none.
+    /// One each; a precision that is not listed has none.
     Each(BTreeMap<Precision, T>),
 }
 
 impl<T> PerPrecision<T> {
-    /// The value for a precision, where there is one.
+    /// Returns the value for a precision, if there is one.
     #[must_use]
     pub fn get(&self, precision: Precision) -> Option<&T> {
         match self {
@@ -23,7 +23,7 @@ impl<T> PerPrecision<T> {
         }
     }
 
-    /// The values.
+    /// Returns the values.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         let (one, several) = match self {
             Self::All(value) => (Some(value), None),
@@ -32,7 +32,7 @@ impl<T> PerPrecision<T> {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// Each value turned into another; `None` where one cannot be.
+    /// Converts each value; returns `None` if one cannot be converted.
     pub fn try_map<U>(&self, mut convert: impl FnMut(&T) -> Option<U>) -> Option<PerPrecision<U>> {
         Some(match self {
             Self::All(value) => PerPrecision::All(convert(value)?),
@@ -45,7 +45,7 @@ impl<T> PerPrecision<T> {
         })
     }
 
-    /// The precisions that have a value of their own.
+    /// Returns the precisions that have a value of their own.
     pub fn precisions(&self) -> impl Iterator<Item = Precision> {
         let own = match self {
             Self::All(_) => None,

@@ -1,8 +1,8 @@
 //! From a document to an experiment: references between parts, and rules that concern more than
 //! one value.
 //!
-//! Everything is checked even where something is already wrong, so that all errors show at once. A
-//! field that is `None` although it is required or has a default was reported when it was read.
+//! Everything is checked even after an error, so that all errors show at once. A field that is
+//! `None` although it is required or has a default was reported when it was read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,10 +36,11 @@ fn value<T: Clone>(field: &Option<At<T>>) -> Option<T> {
     field.as_ref().map(|value| value.get_ref().clone())
 }
 
-/// What a manifest without `[[report]]` gets.
+/// Reports of a manifest without `[[report]]`.
 const DEFAULT_REPORTS: &[&str] = &["html", "markdown"];
 
-/// The experiment, `None` only where an error is recorded, and what the manifest mentions.
+/// Returns the experiment (`None` only if an error is recorded), and everything that the manifest
+/// mentions.
 pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Experiment>, Mentions) {
     let models = Names::collect(
         "model",
@@ -147,7 +148,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     (experiment(), mentions)
 }
 
-/// Whether every table of a list could be read; otherwise a name that is in none proves nothing.
+/// Returns whether every table of a list could be read; if not, a missing name proves nothing.
 fn is_complete<T>(list: &Option<At<Tables<T>>>) -> bool {
     list.as_ref().is_some_and(|list| list.get_ref().complete)
 }
@@ -166,10 +167,10 @@ fn list<T>(list: &Option<At<List<T>>>) -> impl Iterator<Item = &T> {
 
 /// Names that other parts of the manifest may refer to.
 struct Names {
-    /// What the names are of, as the header says it.
+    /// Kind of the names, as in the header.
     kind: &'static str,
     names: Vec<String>,
-    /// Whether every name could be read; otherwise a reference that finds nothing proves nothing.
+    /// Whether every name could be read; if not, a missing name proves nothing.
     complete: bool,
 }
 
@@ -316,7 +317,7 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         (None, Some(id)) => {
             reader.error(
                 id.span(),
-                format!("`{}` cannot be a plugin's id, and no `plugin` is named", id.get_ref().0),
+                format!("`{}` is not a valid plugin id, and `plugin` is not set", id.get_ref().0),
                 "not a plugin id",
                 format!("add `plugin = \"…\"`; {}", PluginId::RULE),
             );
@@ -328,7 +329,7 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         let mut refuse = |span, key| {
             reader.error(
                 span,
-                format!("`{key}` cannot be the same for all backends"),
+                format!("`{key}` cannot be set for all backends at once"),
                 "beside `all`",
                 "give each backend that needs it a `[[backend]]` of its own; `all` leaves those out"
                     .to_owned(),
@@ -451,7 +452,7 @@ fn matrix(
     })
 }
 
-/// Finds exclusions that can match nothing: most likely a typo, which would leave a case in.
+/// Finds exclusions that cannot match anything: most likely a typo, which would leave a case in.
 struct Exclusions<'a> {
     include: &'a Option<At<List<CellTable>>>,
     exclude: &'a Option<At<List<CellTable>>>,
@@ -459,9 +460,9 @@ struct Exclusions<'a> {
 }
 
 impl Exclusions<'_> {
-    /// `absent` are an axis's values where the matrix does not have it, `None` where those are not
-    /// known. Where a value of the axis could not be read, one that is not there proves nothing. A
-    /// value that is not `valid` is left to others.
+    /// Checks values. `absent` lists an axis's values if the matrix does not have it, `None` if
+    /// those are not known. If a value of the axis could not be read, a missing one proves nothing.
+    /// A value that is not `valid` is checked elsewhere.
     fn check<T: Clone + PartialEq + fmt::Display>(
         &mut self,
         key: &str,
@@ -572,14 +573,14 @@ fn too_many(what: &str, count: &At<NonZeroU32>, most: u32, reader: &mut Reader) 
     if count.get_ref().get() > most {
         reader.error(
             count.span(),
-            format!("{} {what} are more than the {most} that are possible", count.get_ref()),
+            format!("{} {what} exceed the maximum of {most}", count.get_ref()),
             "too many",
             format!("give {most} or fewer"),
         );
     }
 }
 
-/// Checks that each scenario has the load that it takes, and that no load is given for nothing.
+/// Checks that each scenario has its load, and that no load is given without use.
 fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
     let MatrixTable { scenario, rate, clients, include, .. } = table;
     let read = |axis: &Option<At<Axis<Scenario>>>| {
@@ -599,7 +600,7 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
                 if find.is_none() && own_rate.is_none() && rate.is_none() {
                     reader.error(
                         value.span(),
-                        format!("the scenario `{name}` has no rate of queries"),
+                        format!("the scenario `{name}` needs a `rate`"),
                         "without a rate",
                         "add `rate = [100]` (queries per second) under `[matrix]`, or search it: \
                          `find = \"max-rate\"` under `[measure]`"
@@ -612,7 +613,7 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
                 if own_clients.is_none() && clients.is_none() {
                     reader.error(
                         value.span(),
-                        format!("the scenario `{name}` has no number of clients"),
+                        format!("the scenario `{name}` needs `clients`"),
                         "without clients",
                         "add `clients = [1, 2, 4]` under `[matrix]`".to_owned(),
                     );
@@ -629,14 +630,14 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
             if !takes_rate {
                 reader.error(
                     rate.span(),
-                    "no scenario takes a rate, so this does nothing",
-                    "for nothing",
+                    "no scenario takes a rate, so this has no effect",
+                    "no effect",
                     format!("remove it, or add one of {open} to `scenario`"),
                 );
             } else if let Some(find) = find {
                 reader.error(
                     rate.span(),
-                    "the rate is searched, so none can be given",
+                    "the rate is searched, so it cannot be set",
                     "beside `find`",
                     format!(
                         "remove it, or remove `find = \"{}\"` under `[measure]`",
@@ -651,8 +652,8 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
         if let Some(clients) = clients.as_ref().filter(|_| !takes_clients) {
             reader.error(
                 clients.span(),
-                "no scenario has clients, so this does nothing",
-                "for nothing",
+                "no scenario has clients, so this has no effect",
+                "no effect",
                 "remove it, or add `closed-loop` to `scenario`".to_owned(),
             );
         }
@@ -660,8 +661,8 @@ fn loads(table: &MatrixTable, find: &Option<At<Find>>, reader: &mut Reader) {
     if let Some(find) = find.as_ref().filter(|_| !takes_rate) {
         reader.error(
             find.span(),
-            "no scenario takes a rate, so there is none to find",
-            "for nothing",
+            "no scenario takes a rate, so `find` has nothing to search",
+            "no effect",
             format!("remove it, or add one of {open} to `scenario` under `[matrix]`"),
         );
     }
@@ -688,7 +689,7 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
                 if !range.contains(value.get_ref()) {
                     reader.error(
                         value.span(),
-                        format!("{} is no tolerance", value.get_ref()),
+                        format!("{} is not a tolerance", value.get_ref()),
                         "out of range",
                         format!("it may be {} to {}", range.start(), range.end()),
                     );
@@ -708,7 +709,7 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
     })
 }
 
-/// The reference as a backend of its own, where no `[[backend]]` is called so.
+/// Returns the reference as a backend of its own, if no `[[backend]]` has its id.
 fn reference(id: &At<Id>, backends: &Names, reader: &mut Reader) -> Option<Backend> {
     let id = (id.span(), &id.get_ref().0);
     if backends.names.contains(id.1) {
@@ -756,8 +757,8 @@ fn of_scenarios(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reade
         {
             reader.error(
                 samples.span(),
-                format!("no case is `{wanted}`, so this does nothing"),
-                "for nothing",
+                format!("no case is `{wanted}`, so this has no effect"),
+                "no effect",
                 format!("remove it, or add `{wanted}` to `scenario` under `[matrix]`"),
             );
         }
@@ -767,8 +768,8 @@ fn of_scenarios(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reade
     {
         reader.error(
             limit.span(),
-            "a query of `offline` is the whole set of samples, whose time is no latency to limit",
-            "for nothing",
+            "an `offline` query is the whole set of samples, so a latency limit does not apply",
+            "no effect",
             "remove it, or add another scenario to `scenario` under `[matrix]`".to_owned(),
         );
     }
@@ -804,8 +805,7 @@ fn absurd(table: &MeasureTable, reader: &mut Reader) {
         if let Some(count) = count
             && count.get_ref().0 > most
         {
-            let message =
-                format!("`measure.{key}` is more than the {most} {what} that are possible");
+            let message = format!("`measure.{key}` exceeds the maximum of {most} {what}");
             reader.error(count.span(), message, "too many", format!("give {most} or fewer"));
         }
     }
@@ -851,8 +851,8 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
     {
         reader.error(
             order.span(),
-            "cases of one process each have nothing to interleave",
-            "for nothing",
+            "with one process per case there is nothing to interleave",
+            "no effect",
             "add `processes = 5`, or remove it".to_owned(),
         );
     }
@@ -865,20 +865,20 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
             && time.get_ref().0 == 0
         {
             let message = format!("`measure.{key}` is zero");
-            let hint = "give it some time, such as `\"1s\"`".to_owned();
+            let hint = "set a time, such as `\"1s\"`".to_owned();
             reader.error(time.span(), message, "zero", hint);
         }
     }
     if let Some(limit) = memory_limit
         && limit.get_ref().0 == 0
     {
-        let hint = "give it some memory, such as `\"2 GiB\"`, or leave the key out".to_owned();
+        let hint = "set a size, such as `\"2 GiB\"`, or leave the key out".to_owned();
         reader.error(limit.span(), "`measure.memory-limit` is zero", "zero", hint);
     }
     if let (Some(percentile), None) = (latency_percentile, latency_limit) {
         reader.error(
             percentile.span(),
-            "`measure.latency-percentile` says which percentile is limited, and there is no limit",
+            "`measure.latency-percentile` has no effect without `latency-limit`",
             "without a limit",
             "add `latency-limit = \"10ms\"`, or remove it".to_owned(),
         );
@@ -886,7 +886,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
     if let (Some(find), None) = (find, latency_limit) {
         reader.error(
             find.span(),
-            "the highest rate is the one at which the latency keeps to its limit, and there is none",
+            "the search for the highest rate needs a latency limit",
             "without a limit",
             "add `latency-limit = \"10ms\"`".to_owned(),
         );
@@ -903,8 +903,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
                 "`measure.maximum-duration` is shorter than `measure.duration`",
                 "shorter than `duration`",
                 format!(
-                    "make it at least as long (`duration` is {} s unless you give it), or leave it \
-                     out",
+                    "make it at least as long (`duration` is {} s by default), or leave it out",
                     shortest / 1_000_000_000
                 ),
             );
@@ -954,7 +953,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
     })
 }
 
-/// The plugins that are listed, or those that stand in for a list that is absent.
+/// Returns the listed plugins, or the defaults if the list is absent.
 fn plugin_uses(
     list: &Option<At<Tables<PluginTable>>>,
     defaults: &[&str],
@@ -990,7 +989,7 @@ fn recommender(
     {
         reader.error(
             options.span(),
-            "`limits` stands beside `options`, not among them",
+            "`limits` belongs beside `options`, not inside",
             "has `limits`",
             "write `limits = […]` directly under `[[recommend]]`".to_owned(),
         );
@@ -1019,7 +1018,7 @@ fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option
             if both || !reader.errors.iter().any(|error| within(&error.span, &table.span())) {
                 reader.error(
                     table.span(),
-                    "a limit has one of `at-most` and `at-least`",
+                    "a limit needs exactly one of `at-most` and `at-least`",
                     if both { "both are given" } else { "neither is given" },
                     "for a range, write two limits".to_owned(),
                 );

@@ -14,7 +14,7 @@ use toml::de::DeValue;
 use crate::experiment::DeviceChoice;
 use crate::shape::{Node, Reader, Shape, integer, json, suggestion};
 
-/// The string in `node`, or an error that names what was expected.
+/// Returns the string in `node`, or records an error that names the expected value.
 fn text<'node>(
     node: &'node Node<'_>,
     reader: &mut Reader,
@@ -86,7 +86,7 @@ impl Shape for Id {
         if !Self::fits(text) {
             let hint = "use 1 to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or \
                         digit";
-            reader.value_error(node, "this cannot be an id", "not an id", hint.to_owned());
+            reader.value_error(node, "this is not a valid id", "not an id", hint.to_owned());
             return None;
         }
         Some(Self(text.to_owned()))
@@ -104,7 +104,7 @@ pub(crate) struct PluginId(pub(crate) String);
 impl PluginId {
     const PATTERN: &'static str = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$";
 
-    /// Whether a text can be the id of a plugin.
+    /// Returns whether a text can be the id of a plugin.
     pub(crate) fn fits(text: &str) -> bool {
         text.starts_with(|first: char| first.is_ascii_lowercase())
             && text.split('-').all(|word| {
@@ -113,7 +113,7 @@ impl PluginId {
             })
     }
 
-    /// What a plugin's id is made of.
+    /// Rule for a plugin's id, in words.
     pub(crate) const RULE: &'static str =
         "plugin ids are lower-case words and digits joined by hyphens, such as `latency`";
 }
@@ -124,7 +124,7 @@ impl Shape for PluginId {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
         let text = text(node, reader, "a plugin's id in quotes", None)?;
         if !Self::fits(text) {
-            let message = format!("`{text}` cannot be a plugin's id");
+            let message = format!("`{text}` is not a valid plugin id");
             reader.value_error(node, message, "not a plugin id", Self::RULE.to_owned());
             return None;
         }
@@ -142,7 +142,7 @@ impl Shape for PathBuf {
         let text = text(node, reader, "a path in quotes", None)?;
         if text.trim().is_empty() || text.contains('\0') {
             let hint = "paths are relative to the manifest's folder".to_owned();
-            reader.value_error(node, "this cannot be a path", "not a path", hint);
+            reader.value_error(node, "this is not a valid path", "not a path", hint);
             return None;
         }
         Some(text.into())
@@ -153,7 +153,7 @@ impl Shape for PathBuf {
     }
 }
 
-/// An integer within bounds, or an error that states them.
+/// Returns an integer within bounds, or records an error that states them.
 fn bounded(
     node: &Node<'_>,
     reader: &mut Reader,
@@ -168,7 +168,7 @@ fn bounded(
     let value = integer(node.get_ref()).and_then(|value| u64::try_from(value).ok());
     let value = value.filter(|value| (minimum..=maximum).contains(value));
     if value.is_none() {
-        let message = format!("{expected} was expected, found {}", written(node));
+        let message = format!("expected {expected}, found {}", written(node));
         let hint = format!("it may be {minimum} to {maximum}");
         reader.value_error(node, message, "out of range", hint);
     }
@@ -190,7 +190,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub(crate) struct SchemaVersion;
 
 impl SchemaVersion {
-    /// Whether a number is of a later format than this crate reads.
+    /// Returns whether a number is of a later format than this crate reads.
     pub(crate) fn is_newer(node: &Node<'_>) -> bool {
         integer(node.get_ref()).is_some_and(|number| number > i64::from(SCHEMA_VERSION))
     }
@@ -208,7 +208,7 @@ impl Shape for SchemaVersion {
         }
         if Self::is_newer(node) {
             let message = format!(
-                "the manifest is of schema {}, and this version of the host reads schema \
+                "the manifest has schema {}, but this version of the host reads schema \
                  {SCHEMA_VERSION}",
                 written(node),
             );
@@ -287,7 +287,7 @@ macro_rules! names {
 
             fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
                 let known: Vec<_> = Self::ALL.iter().map(|value| value.name()).collect();
-                let hint = suggestion("", &known, "known are");
+                let hint = suggestion("", &known, "known values are");
                 let text = text(node, reader, concat!($article, " in quotes"), Some(&hint))?;
                 let value = text.parse().ok();
                 if value.is_none() {
@@ -295,7 +295,7 @@ macro_rules! names {
                         node,
                         format!(concat!("`{}` is not ", $article), text),
                         "unknown",
-                        suggestion(text, &known, "known are"),
+                        suggestion(text, &known, "known values are"),
                     );
                 }
                 value
@@ -314,12 +314,12 @@ names! {
     Mode "a mode";
     Scenario "a scenario";
     RuleSet "a set of rules";
-    Find "what can be searched";
+    Find "a search target";
     Order "an order";
     PlacementRule "a placement";
 }
 
-/// The number in `node`, made into something that takes only some.
+/// Returns the number in `node`, converted by a function that may refuse it.
 fn number<T>(
     node: &Node<'_>,
     reader: &mut Reader,
@@ -341,7 +341,7 @@ impl Shape for Rate {
 
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
         let hint = "write a number of queries per second, such as `500`";
-        number(node, reader, Self::per_second, "no rate", hint)
+        number(node, reader, Self::per_second, "not a rate", hint)
     }
 
     fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -362,7 +362,7 @@ impl Shape for Percentile {
             let wrong = |_| format!("{percentile} is not a percentile above 0 and below 100");
             Share::new((percentile * 1e6).round() / 1e8).map_err(wrong)
         };
-        number(node, reader, share, "no percentile", "write a number, such as `99`").map(Self)
+        number(node, reader, share, "not a percentile", "write a number, such as `99`").map(Self)
     }
 
     fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -385,8 +385,8 @@ impl Shape for Nice {
         let found = integer(node.get_ref()).and_then(|value| i32::try_from(value).ok());
         let nice = found.filter(|value| (-20..=19).contains(value)).map(Self);
         if nice.is_none() {
-            let message = format!("{} is no nice value", written(node));
-            let hint = "it may be -20, which is served first, to 19".to_owned();
+            let message = format!("must be between -20 and 19, got {}", written(node));
+            let hint = "-20 is the highest priority, 19 the lowest".to_owned();
             reader.value_error(node, message, "out of range", hint);
         }
         nice
@@ -412,7 +412,7 @@ impl Shape for Level {
                 .map_err(wrong)
                 .and_then(|share| if level < 0.5 { Err(wrong(String::new())) } else { Ok(share) })
         };
-        number(node, reader, level, "no level of confidence", hint).map(Self)
+        number(node, reader, level, "not a level of confidence", hint).map(Self)
     }
 
     fn schema(_: &mut SchemaGenerator) -> Schema {
@@ -420,7 +420,7 @@ impl Shape for Level {
     }
 }
 
-/// A part of a value in per cent, such as `"1%"`.
+/// A relative value in per cent, such as `"1%"`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PerCent(pub(crate) Share);
 
@@ -428,13 +428,13 @@ impl Shape for PerCent {
     const NAME: &'static str = "PerCent";
 
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        let hint = "write a part of the value in per cent and in quotes, such as `\"1%\"`";
-        let text = text(node, reader, "a part in per cent", Some(hint))?;
+        let hint = "write a percentage in quotes, such as `\"1%\"`";
+        let text = text(node, reader, "a percentage", Some(hint))?;
         let number = text.strip_suffix('%').map(str::trim).and_then(|text| text.parse().ok());
         let share = number.and_then(|number: f64| Share::new((number * 1e6).round() / 1e8).ok());
         if share.is_none() {
-            let message = format!("`{text}` is not a part above 0 % and below 100 %");
-            reader.value_error(node, message, "not a part", hint.to_owned());
+            let message = format!("`{text}` is not a percentage above 0 % and below 100 %");
+            reader.value_error(node, message, "not a percentage", hint.to_owned());
         }
         share.map(Self)
     }
@@ -655,7 +655,7 @@ impl Shape for WarmUp {
 /// A bound on a metric: a plain number, a duration or a size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoundValue {
-    /// In `unit`, or where there is none in the metric's own.
+    /// The value, in `unit`, or else in the metric's own unit.
     pub(crate) value: f64,
     /// `ns` or `B`.
     pub(crate) unit: Option<&'static str>,

@@ -1,6 +1,6 @@
 //! Shapes: how one kind of value is read from the TOML tree, and what it is in JSON Schema.
 //!
-//! A type implements [`Shape`] once and thereby says both. Tables are declared with the macro
+//! A type implements [`Shape`] once for both. Tables are declared with the macro
 //! [`table!`], which makes the struct, the reader and the schema from one list of keys.
 
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ impl Reader {
         hint: impl Into<Option<String>>,
     ) {
         let found = type_name(node.get_ref());
-        self.value_error(node, format!("{expected} was expected, found {found}"), found, hint);
+        self.value_error(node, format!("expected {expected}, found {found}"), found, hint);
     }
 
     /// Reads a value under one more step of the way.
@@ -81,7 +81,7 @@ impl Reader {
         value
     }
 
-    /// The table in `node`, with every key among `keys`; otherwise errors are recorded.
+    /// Returns the table in `node`, with every key among `keys`; otherwise records errors.
     pub(crate) fn table<'node, 'text>(
         &mut self,
         node: &'node Node<'text>,
@@ -110,7 +110,7 @@ impl Reader {
         Some(table)
     }
 
-    /// A key of a table: what is written, or the default, or nothing.
+    /// Returns the value of a key of a table: as written, the default, or nothing.
     pub(crate) fn field<T: Shape>(
         &mut self,
         node: &Node<'_>,
@@ -148,7 +148,7 @@ impl Reader {
         }
     }
 
-    /// The table being read, as a reader of the manifest would call it.
+    /// Returns the name of the current table, as a reader of the manifest would call it.
     fn place(&self) -> String {
         if self.path.is_empty() {
             "the manifest".to_owned()
@@ -158,12 +158,12 @@ impl Reader {
     }
 }
 
-/// Whether a key has to be there, and what stands in for it.
+/// Whether a key is required, and its default otherwise.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
-    /// It must be there; an example of it, for the error.
+    /// The key is required; an example of it, for the error.
     Required(&'static str),
-    /// It may be absent.
+    /// The key may be absent.
     Optional,
     /// When absent it is this, in TOML.
     Default(&'static str),
@@ -171,18 +171,18 @@ pub(crate) enum Need {
 
 /// One kind of value.
 pub(crate) trait Shape: Sized {
-    /// Name among the schema's definitions; empty for a shape that is written out where it is used.
+    /// Name among the schema's definitions; empty for a shape that is written inline.
     const NAME: &'static str = "";
 
     /// Reads a value, or records why it cannot be one.
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self>;
 
-    /// What is accepted. May accept more than [`Shape::read`] where JSON Schema cannot say it, and
-    /// never less.
+    /// Returns the schema of accepted values. It may accept more than [`Shape::read`] if JSON
+    /// Schema cannot express a rule, never less.
     fn schema(generator: &mut SchemaGenerator) -> Schema;
 }
 
-/// Carries a [`Shape`] into schemars, which then keeps the definitions.
+/// Passes a [`Shape`] to schemars, which then keeps the definitions.
 pub(crate) struct Described<T>(PhantomData<T>);
 
 impl<T: Shape> JsonSchema for Described<T> {
@@ -203,7 +203,7 @@ impl<T: Shape> JsonSchema for Described<T> {
     }
 }
 
-/// The schema of a key: its shape's, with the key's own description and default.
+/// Returns the schema of a key: its shape's, with the key's own description and default.
 pub(crate) fn field_schema<T: Shape>(
     generator: &mut SchemaGenerator,
     description: &str,
@@ -223,7 +223,7 @@ pub(crate) fn field_schema<T: Shape>(
     schema
 }
 
-/// The text of documentation comments, as one paragraph.
+/// Returns the text of doc comments, as one paragraph.
 pub(crate) fn paragraph(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
 }
@@ -317,11 +317,11 @@ macro_rules! need {
 }
 pub(crate) use need;
 
-/// A single value, or a list of different values; empty only where an error says why.
+/// A single value, or a list of different values; empty only if an error says why.
 #[derive(Debug)]
 pub(crate) struct Axis<T> {
     pub(crate) values: Vec<At<T>>,
-    /// Whether every value could be read; otherwise one that is not there proves nothing.
+    /// Whether every value could be read; if not, a missing one proves nothing.
     pub(crate) complete: bool,
 }
 
@@ -378,7 +378,7 @@ pub(crate) struct List<T> {
     pub(crate) complete: bool,
 }
 
-/// The elements that can be read, and whether those are all.
+/// Returns the elements that can be read, and whether those are all.
 fn elements<T: Shape>(array: &DeArray<'_>, reader: &mut Reader) -> (Vec<At<T>>, bool) {
     let read = |element: &Node<'_>| Some(At::new(element.span(), T::read(element, reader)?));
     let values: Vec<_> = array.iter().filter_map(read).collect();
@@ -402,11 +402,11 @@ impl<T: Shape> Shape for List<T> {
     }
 }
 
-/// A list of tables, written `[[name]]`; empty only where an error says why.
+/// A list of tables, written `[[name]]`; empty only if an error says why.
 #[derive(Debug)]
 pub(crate) struct Tables<T> {
     pub(crate) values: Vec<At<T>>,
-    /// Whether every table could be read; otherwise a name that is in none proves nothing.
+    /// Whether every table could be read; if not, a missing name proves nothing.
     pub(crate) complete: bool,
 }
 
@@ -437,7 +437,7 @@ impl<T: Shape> Shape for Tables<T> {
 #[derive(Debug)]
 pub(crate) struct Named<T> {
     pub(crate) values: BTreeMap<String, At<T>>,
-    /// Where each key that was read stands.
+    /// Place of each key that was read.
     pub(crate) keys: BTreeMap<String, Range<usize>>,
 }
 
@@ -470,7 +470,7 @@ impl<T: Shape> Shape for Named<T> {
 #[derive(Debug)]
 pub(crate) struct Json {
     pub(crate) values: Map<String, Value>,
-    /// Where each option stands.
+    /// Place of each option.
     pub(crate) places: BTreeMap<String, OptionPlace>,
 }
 
@@ -498,7 +498,8 @@ impl Shape for Json {
     }
 }
 
-/// A TOML value as JSON, or an error for each part that JSON cannot hold. Dates become text.
+/// Converts a TOML value to JSON, with an error for each part that JSON cannot hold. Dates become
+/// text.
 pub(crate) fn json(node: &Node<'_>, reader: &mut Reader) -> Option<Value> {
     Some(match node.get_ref() {
         DeValue::String(text) => text.as_ref().into(),
@@ -512,7 +513,7 @@ pub(crate) fn json(node: &Node<'_>, reader: &mut Reader) -> Option<Value> {
         DeValue::Float(float) => {
             let number = float.as_str().parse().ok().and_then(serde_json::Number::from_f64);
             if number.is_none() {
-                reader.value_error(node, "a finite number was expected", "not finite", None);
+                reader.value_error(node, "expected a finite number", "not finite", None);
             }
             Value::Number(number?)
         }
@@ -536,13 +537,13 @@ pub(crate) fn json(node: &Node<'_>, reader: &mut Reader) -> Option<Value> {
     })
 }
 
-/// The value of an integer; `None` for another type, or where it does not fit.
+/// Returns the value of an integer; `None` for another type, or if it does not fit.
 pub(crate) fn integer(value: &DeValue<'_>) -> Option<i64> {
     let integer = value.as_integer()?;
     i64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-/// The type of a value, with its article.
+/// Returns the name of a value's type, with its article.
 fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -555,12 +556,12 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The known name that is nearest to a mistyped one, where one is near.
+/// Returns the known name that is nearest to a mistyped one, if one is near.
 pub(crate) fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
     all_nearest(name, known).first().copied()
 }
 
-/// The known names that are nearest to a mistyped one, all as near; empty where none is near.
+/// Returns the known names that are equally near to a mistyped one; empty if none is near.
 fn all_nearest<'known>(name: &str, known: &[&'known str]) -> Vec<&'known str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let name = plain(name);
@@ -578,7 +579,7 @@ fn all_nearest<'known>(name: &str, known: &[&'known str]) -> Vec<&'known str> {
         .collect()
 }
 
-/// A hint for a mistyped name: the nearest one, or all of them.
+/// Returns a hint for a mistyped name: the nearest one, or all of them.
 pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -586,8 +587,8 @@ pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> Stri
     }
 }
 
-/// A hint for a mistyped name among names that may be much alike, such as `latency.p95` and
-/// `latency.p99`: those that are nearest, or all of them behind the introduction.
+/// Returns a hint for a mistyped name among similar names, such as `latency.p95` and
+/// `latency.p99`: the nearest ones, or all of them after the introduction.
 #[must_use]
 pub fn suggestions(name: &str, known: &[&str], introduction: &str) -> String {
     match &all_nearest(name, known)[..] {

@@ -1,4 +1,4 @@
-//! What a manifest's author is told.
+//! Error messages that a manifest's author sees.
 
 use std::fmt::Write;
 
@@ -116,10 +116,10 @@ limits = [
     5: unknown key `nmae` in `experiment`
        `nmae` unknown key
        did you mean `name`?
-    6: `experiment.seed`: an integer of 0 or more was expected, found -1
+    6: `experiment.seed`: expected an integer of 0 or more, found -1
        `-1` out of range
        it may be 0 to 9223372036854775807
-    10: `model.path`: a path in quotes was expected, found an integer
+    10: `model.path`: expected a path in quotes, found an integer
        `7` an integer
     13: there are two `[[model]]` called `digits`
        `"digits"` again
@@ -133,16 +133,16 @@ limits = [
     19: `backend.version`: `one` is not a range of versions: unexpected character 'o' while parsing major version number
        `"one"` not a range of versions
        write a range such as `"^0.1"`, `">=1.2, <2"` or `"*"`
-    20: `backend.threads`: a positive integer was expected, found 0
+    20: `backend.threads`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 4294967295
-    21: `backend.options.depth`: a string, number or boolean was expected, found a list
+    21: `backend.options.depth`: expected a string, number or boolean, found a list
        `[1]` a list
        options of backends are single values
     24: unknown key `batchs` in `matrix`
        `batchs` unknown key
        did you mean `batch`?
-    25: `matrix.batch`: a positive integer was expected, found 0
+    25: `matrix.batch`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 4294967295
     25: `matrix.batch`: a value is listed twice
@@ -156,7 +156,7 @@ limits = [
        give at least one value, or leave the key out
     28: `matrix.mode`: `training` is not a mode
        `"training"` unknown
-       known are `inference`
+       known values are `inference`
     29: there is no `[[backend]]` called `cuda`
        `"cuda"` unknown backend
        this manifest has `cpu`
@@ -169,12 +169,12 @@ limits = [
     33: `measure.duration`: `5 sec` is not a duration: `sec` is not a unit
        `"5 sec"` not a duration
        the units are `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`
-    34: `measure.timeout`: a duration was expected, found an integer
+    34: `measure.timeout`: expected a duration, found an integer
        `60` an integer
        write a number and a unit in quotes, such as `"200ms"`
     35: `measure.maximum-duration` is shorter than `measure.duration`
        `"0s"` shorter than `duration`
-       make it at least as long (`duration` is 5 s unless you give it), or leave it out
+       make it at least as long (`duration` is 5 s by default), or leave it out
     36: `measure.memory-limit`: `2 gib` is not a size: `gib` is not a unit
        `"2 gib"` not a size
        did you mean `GiB`?
@@ -184,7 +184,7 @@ limits = [
     47: there is no `[[metric]]` called `latencey`
        `"latencey.p99"` unknown metric
        did you mean `latency`?
-    48: a limit has one of `at-most` and `at-least`
+    48: a limit needs exactly one of `at-most` and `at-least`
        `{ metric = "latency.p99" }` neither is given
        for a range, write two limits
     49: `recommend.limits.at-least`: `5 parsecs` is neither a duration nor a size
@@ -224,46 +224,46 @@ plugin = "html"
 options = []
 "#;
     assert_snapshot!(errors(text), @r#"
-    2: `schema`: an integer was expected, found a string
+    2: `schema`: expected an integer, found a string
        `"1"` a string
        write `schema = 1`
-    3: `experiment`: a table was expected, found a string
+    3: `experiment`: expected a table, found a string
        `"test"` a string
        write it under a header: `[experiment]`
     4: unknown key `plugins` in the manifest
        `plugins` unknown key
        `plugins` belongs under `[experiment]`
-    6: `model`: a list of tables was expected, found a table
+    6: `model`: expected a list of tables, found a table
        `[model]` a table
        write the header with two brackets: `[[model]]`
-    10: `backend.id`: an id in quotes was expected, found an integer
+    10: `backend.id`: expected an id in quotes, found an integer
        `7` an integer
-    11: `backend.plugin`: a plugin's id in quotes was expected, found a boolean
+    11: `backend.plugin`: expected a plugin's id in quotes, found a boolean
        `true` a boolean
-    12: `backend.version`: a range of versions in quotes was expected, found an integer
+    12: `backend.version`: expected a range of versions in quotes, found an integer
        `1` an integer
        write a range such as `"^0.1"`, `">=1.2, <2"` or `"*"`
-    13: `backend.device`: a device in quotes was expected, found an integer
+    13: `backend.device`: expected a device in quotes, found an integer
        `0` an integer
        write `"auto"`, or an id that `host devices` lists, such as `"cpu:0"`
-    14: `backend.options`: a table was expected, found a string
+    14: `backend.options`: expected a table, found a string
        `"none"` a string
        write it as `{ name = value }`
-    17: `matrix.batch`: a positive integer was expected, found a string
+    17: `matrix.batch`: expected a positive integer, found a string
        `"8"` a string
-    18: `matrix.precision`: a precision in quotes was expected, found an integer
+    18: `matrix.precision`: expected a precision in quotes, found an integer
        `32` an integer
-       known are `fp32`, `fp16`, `bf16`, `int8`
-    19: `matrix.include`: a list was expected, found a table
+       known values are `fp32`, `fp16`, `bf16`, `int8`
+    19: `matrix.include`: expected a list, found a table
        `{ batch = 1 }` a table
        put it in square brackets: `[…]`
-    22: `measure.warm-up`: a duration, a number of queries or `auto` was expected, found a floating-point number
+    22: `measure.warm-up`: expected a duration, a number of queries or `auto`, found a floating-point number
        `0.5` a floating-point number
        write a duration such as `"200ms"`, a number of queries, or `"auto"`
-    23: `measure.duration`: a duration was expected, found a date or time
+    23: `measure.duration`: expected a duration, found a date or time
        `1979-05-27` a date or time
        write a number and a unit in quotes, such as `"200ms"`
-    27: `report.options`: a table was expected, found a list
+    27: `report.options`: expected a table, found a list
        `[]` a list
        write it as `{ name = value }`
     "#);
@@ -292,7 +292,7 @@ fn syntax_errors_have_places() {
 #[test]
 fn a_newer_schema_is_the_only_error() {
     assert_snapshot!(errors("schema = 2\n[surprise]\nkey = 1\n"), @r#"
-    1: the manifest is of schema 2, and this version of the host reads schema 1
+    1: the manifest has schema 2, but this version of the host reads schema 1
        `2` newer than this host
        update the host, or rewrite the manifest for schema 1
     "#);
@@ -332,37 +332,37 @@ options = { quantiles = [0.5, nan], depth = { deeper = 99999999999999999999 } }
 "#,
     );
     assert_snapshot!(errors(&text), @r#"
-    5: `matrix.batch`: a positive integer was expected, found 4294967296
+    5: `matrix.batch`: expected a positive integer, found 4294967296
        `4294967296` out of range
        it may be 1 to 4294967295
-    5: `matrix.batch`: a positive integer was expected, found -1
+    5: `matrix.batch`: expected a positive integer, found -1
        `-1` out of range
        it may be 1 to 4294967295
-    5: `matrix.batch`: a positive integer was expected, found 99999999999999999999
+    5: `matrix.batch`: expected a positive integer, found 99999999999999999999
        `99999999999999999999` out of range
        it may be 1 to 4294967295
-    6: `matrix.sequence-length`: a positive integer was expected, found 0
+    6: `matrix.sequence-length`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 4294967295
-    8: `measure.warm-up`: an integer of 0 or more was expected, found -1
+    8: `measure.warm-up`: expected an integer of 0 or more, found -1
        `-1` out of range
        it may be 0 to 9223372036854775807
-    9: `measure.minimum-queries`: a positive integer was expected, found 0
+    9: `measure.minimum-queries`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 9223372036854775807
-    10: `measure.offline-samples`: a positive integer was expected, found 0
+    10: `measure.offline-samples`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 9223372036854775807
     11: `measure.duration` is zero
        `"0s"` zero
-       give it some time, such as `"1s"`
+       set a time, such as `"1s"`
     12: `measure.memory-limit` is zero
        `"0 B"` zero
-       give it some memory, such as `"2 GiB"`, or leave the key out
+       set a size, such as `"2 GiB"`, or leave the key out
     13: `measure.timeout`: `400 h 3 min` is not a duration: `h 3 min` is not a unit
        `"400 h 3 min"` not a duration
        the units are `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`
-    16: `metric.options.quantiles`: a finite number was expected
+    16: `metric.options.quantiles`: expected a finite number
        `nan` not finite
     16: `metric.options.depth.deeper`: the integer does not fit 64 bits
        `99999999999999999999` too large
@@ -400,16 +400,16 @@ id = "My_Backend"
     12: the lowest value of the input `other` is 3, above the highest, 1.5
        `3` above `high`
        give a `low` that is no more than `high` (by default 0 and 1)
-    14: `model.id`: this cannot be an id
+    14: `model.id`: this is not a valid id
        `"no inputs"` not an id
        use 1 to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or digit
-    15: `model.path`: this cannot be a path
+    15: `model.path`: this is not a valid path
        `""` not a path
        paths are relative to the manifest's folder
     16: `model.data` lacks `inputs`
        `{ labels = "labels.npy" }` `inputs` is missing
        add `inputs = { image = "images.npy" }`
-    18: `My_Backend` cannot be a plugin's id, and no `plugin` is named
+    18: `My_Backend` is not a valid plugin id, and `plugin` is not set
        `"My_Backend"` not a plugin id
        add `plugin = "…"`; plugin ids are lower-case words and digits joined by hyphens, such as `latency`
     "#);
@@ -457,10 +457,10 @@ options = { limits = [] }
 "#,
     );
     assert_snapshot!(errors(&text), @r#"
-    6: a limit has one of `at-most` and `at-least`
+    6: a limit needs exactly one of `at-most` and `at-least`
        `{ metric = "latency.p99", at-most = "5ms", at-least = 1 }` both are given
        for a range, write two limits
-    7: `limits` stands beside `options`, not among them
+    7: `limits` belongs beside `options`, not inside
        `{ limits = [] }` has `limits`
        write `limits = […]` directly under `[[recommend]]`
     "#);
@@ -470,13 +470,13 @@ options = { limits = [] }
 fn a_name_that_could_not_be_read_raises_no_false_alarm() {
     let text = with("matrix = { model = \"digits\", batch = 1 }").replace("\"digits\"\n", "7\n");
     assert_snapshot!(errors(&text), @r#"
-    5: `model.id`: an id in quotes was expected, found an integer
+    5: `model.id`: expected an id in quotes, found an integer
        `7` an integer
     "#);
 }
 
 proptest::proptest! {
-    /// Whatever the text, there is an answer, and its places are places in the text.
+    /// Any text gives an answer, and its places are places in the text.
     #[test]
     fn spans_lie_in_the_text(
         parts in proptest::collection::vec(
@@ -497,7 +497,7 @@ proptest::proptest! {
     }
 }
 
-/// A value that could not be read might have been the one that is missed elsewhere.
+/// A value that could not be read might be the one that another part refers to.
 #[test]
 fn what_could_not_be_read_proves_nothing_about_the_rest() {
     let matrix = r#"
@@ -508,12 +508,12 @@ include = [{ precision = "fp17" }]
 exclude = [{ batch = 8 }, { sequence-length = 7 }, { precision = "fp16" }]
 "#;
     assert_snapshot!(errors(&with(matrix)), @r#"
-    5: `matrix.batch`: a positive integer was expected, found a string
+    5: `matrix.batch`: expected a positive integer, found a string
        `"x"` a string
-    5: `matrix.batch`: a positive integer was expected, found 0
+    5: `matrix.batch`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 4294967295
-    6: `matrix.sequence-length`: a positive integer was expected, found a string
+    6: `matrix.sequence-length`: expected a positive integer, found a string
        `"long"` a string
     7: `matrix.include.precision`: `fp17` is not a precision
        `"fp17"` unknown
@@ -536,16 +536,16 @@ plugin = "hardware"
 limits = [{ metric = "accuracy.top1", at-least = 0.9 }]
 "#;
     assert_snapshot!(errors(single_brackets), @r#"
-    5: `model`: a list of tables was expected, found a table
+    5: `model`: expected a list of tables, found a table
        `[model]` a table
        write the header with two brackets: `[[model]]`
-    8: `metric`: a list of tables was expected, found a table
+    8: `metric`: expected a list of tables, found a table
        `[metric]` a table
        write the header with two brackets: `[[metric]]`
     "#);
 }
 
-/// Whoever knows plugins and files tells what is wrong with them in the same go.
+/// Code that knows plugins and files reports their errors in the same pass.
 #[test]
 fn what_is_mentioned_has_its_place_even_where_something_is_wrong() {
     let text = with(
@@ -582,47 +582,47 @@ fn a_load_that_is_missing_or_for_nothing_is_told() {
     assert_snapshot!(errors(&with(
         "[matrix]\nscenario = [\"server\", \"closed-loop\"]\n[measure]\nlatency-percentile = 99"
     )), @r#"
-    4: the scenario `server` has no rate of queries
+    4: the scenario `server` needs a `rate`
        `"server"` without a rate
        add `rate = [100]` (queries per second) under `[matrix]`, or search it: `find = "max-rate"` under `[measure]`
-    4: the scenario `closed-loop` has no number of clients
+    4: the scenario `closed-loop` needs `clients`
        `"closed-loop"` without clients
        add `clients = [1, 2, 4]` under `[matrix]`
-    6: `measure.latency-percentile` says which percentile is limited, and there is no limit
+    6: `measure.latency-percentile` has no effect without `latency-limit`
        `99` without a limit
        add `latency-limit = "10ms"`, or remove it
     "#);
     assert_snapshot!(errors(&with(
         "[matrix]\nrate = 5\nclients = 2\n[measure]\nfind = \"max-rate\"\nlatency-limit = \"0s\""
     )), @r#"
-    4: no scenario takes a rate, so this does nothing
-       `5` for nothing
+    4: no scenario takes a rate, so this has no effect
+       `5` no effect
        remove it, or add one of `server` and `constant-rate` to `scenario`
-    5: no scenario has clients, so this does nothing
-       `2` for nothing
+    5: no scenario has clients, so this has no effect
+       `2` no effect
        remove it, or add `closed-loop` to `scenario`
-    7: no scenario takes a rate, so there is none to find
-       `"max-rate"` for nothing
+    7: no scenario takes a rate, so `find` has nothing to search
+       `"max-rate"` no effect
        remove it, or add one of `server` and `constant-rate` to `scenario` under `[matrix]`
     8: `measure.latency-limit` is zero
        `"0s"` zero
-       give it some time, such as `"1s"`
+       set a time, such as `"1s"`
     "#);
     assert_snapshot!(errors(&with(
         "[matrix]\nscenario = \"server\"\nrate = [0, -1, \"fast\"]\n[measure]\nfind = \"max-rate\""
     )), @r#"
-    5: the rate is searched, so none can be given
+    5: the rate is searched, so it cannot be set
        `[0, -1, "fast"]` beside `find`
        remove it, or remove `find = "max-rate"` under `[measure]`
     5: `matrix.rate`: 0 queries per second is not above 0 and at most 1,000,000,000
-       `0` no rate
+       `0` not a rate
        write a number of queries per second, such as `500`
     5: `matrix.rate`: -1 queries per second is not above 0 and at most 1,000,000,000
-       `-1` no rate
+       `-1` not a rate
        write a number of queries per second, such as `500`
-    5: `matrix.rate`: a number was expected, found a string
+    5: `matrix.rate`: expected a number, found a string
        `"fast"` a string
-    7: the highest rate is the one at which the latency keeps to its limit, and there is none
+    7: the search for the highest rate needs a latency limit
        `"max-rate"` without a limit
        add `latency-limit = "10ms"`
     "#);
@@ -641,19 +641,19 @@ fn confidence_and_rules_are_checked() {
        `"automatic"` not a warm-up
        write a duration such as `"200ms"`, a number of queries, or `auto`
     6: `measure.latency-percentile`: 100 is not a percentile above 0 and below 100
-       `100` no percentile
+       `100` not a percentile
        write a number, such as `99`
     7: `measure.confidence.level`: 99 is not a level of confidence from 0.5 to below 1
-       `99` no level of confidence
+       `99` not a level of confidence
        write a number such as `0.95` or `0.99`
-    7: `measure.confidence.half-width`: a part in per cent was expected, found a floating-point number
+    7: `measure.confidence.half-width`: expected a percentage, found a floating-point number
        `0.01` a floating-point number
-       write a part of the value in per cent and in quotes, such as `"1%"`
+       write a percentage in quotes, such as `"1%"`
     "#);
     assert_snapshot!(errors(&with("[measure]\nconfidence = { half-width = \"120%\" }")), @r#"
-    4: `measure.confidence.half-width`: `120%` is not a part above 0 % and below 100 %
-       `"120%"` not a part
-       write a part of the value in per cent and in quotes, such as `"1%"`
+    4: `measure.confidence.half-width`: `120%` is not a percentage above 0 % and below 100 %
+       `"120%"` not a percentage
+       write a percentage in quotes, such as `"1%"`
     "#);
 }
 
@@ -662,18 +662,18 @@ fn what_no_case_would_use_is_refused() {
     assert_snapshot!(errors(&with(
         "[measure]\noffline-samples = 100\nmulti-stream-samples = 8"
     )), @r#"
-    4: no case is `offline`, so this does nothing
-       `100` for nothing
+    4: no case is `offline`, so this has no effect
+       `100` no effect
        remove it, or add `offline` to `scenario` under `[matrix]`
-    5: no case is `multi-stream`, so this does nothing
-       `8` for nothing
+    5: no case is `multi-stream`, so this has no effect
+       `8` no effect
        remove it, or add `multi-stream` to `scenario` under `[matrix]`
     "#);
     assert_snapshot!(errors(&with(
         "matrix.scenario = [\"offline\"]\nmeasure.latency-limit = \"5ms\""
     )), @r#"
-    4: a query of `offline` is the whole set of samples, whose time is no latency to limit
-       `"5ms"` for nothing
+    4: an `offline` query is the whole set of samples, so a latency limit does not apply
+       `"5ms"` no effect
        remove it, or add another scenario to `scenario` under `[matrix]`
     "#);
     // Where another scenario has latencies, it is for that.
@@ -694,13 +694,13 @@ fn absurd_amounts_are_refused() {
     5: `measure.duration` is longer than 30 days
        `"800h"` too long
        give 720h or less
-    6: `measure.minimum-queries` is more than the 10000000000 queries that are possible
+    6: `measure.minimum-queries` exceeds the maximum of 10000000000 queries
        `10000000001` too many
        give 10000000000 or fewer
-    7: `measure.offline-samples` is more than the 1000000000 samples that are possible
+    7: `measure.offline-samples` exceeds the maximum of 1000000000 samples
        `9223372036854775807` too many
        give 1000000000 or fewer
-    8: `measure.multi-stream-samples` is more than the 1000000000 samples that are possible
+    8: `measure.multi-stream-samples` exceeds the maximum of 1000000000 samples
        `1000000001` too many
        give 1000000000 or fewer
     "#);

@@ -24,7 +24,7 @@ fn the_template_is_good_and_ready_to_edit() {
     assert!(!experiment.metrics.is_empty());
 }
 
-/// What the template comments out is good too: uncomment every line that is TOML.
+/// The commented-out keys of the template are valid too: uncomment every line that is TOML.
 #[test]
 fn the_commented_keys_of_the_template_are_good() {
     let text: String = TEMPLATE
@@ -158,7 +158,7 @@ fn every_kind_of_hardware_has_an_example() {
     }
 }
 
-/// What an example names is there: the plugin, and each option that it is given.
+/// Plugins and options in the examples exist.
 #[test]
 fn the_examples_name_backends_and_options_that_there_are() {
     for (name, text) in examples() {
@@ -341,8 +341,8 @@ matrix = {{ {matrix} }}
     assert_eq!(
         messages,
         [
-            "`device` cannot be the same for all backends",
-            "`options` cannot be the same for all backends",
+            "`device` cannot be set for all backends at once",
+            "`options` cannot be set for all backends at once",
         ]
     );
 }
@@ -379,5 +379,5 @@ check = {{ {check} }}
     let errors = read(r#"reference = "No_plugin", tolerance = { fp32 = { relative = -1.0 } }"#);
     let errors = errors.expect_err("a manifest").errors;
     let messages: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
-    assert_eq!(messages, ["there is no `[[backend]]` called `No_plugin`", "-1 is no tolerance"]);
+    assert_eq!(messages, ["there is no `[[backend]]` called `No_plugin`", "-1 is not a tolerance"]);
 }

@@ -109,7 +109,7 @@ fn schema_and_parser_know_the_same_keys() {
     }
 }
 
-/// A default written out changes nothing: what the schema says of defaults is what happens.
+/// A default written out changes nothing: the schema's defaults are the real ones.
 #[test]
 fn defaults_written_out_change_nothing() {
     const BASE: &str = r#"

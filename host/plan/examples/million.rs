@@ -72,7 +72,7 @@ exclude = [{{ batch = 1001 }}]
     Ok(())
 }
 
-/// The highest resident memory of this process, where the system says it (Linux).
+/// Returns the peak resident memory of this process, if the system reports it (Linux).
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -35,15 +35,15 @@ impl<T: Clone + Ord> Numbered<T> {
     }
 }
 
-/// A backend with one of its devices. The two make one axis, since each backend has devices of its
-/// own.
+/// A backend with one of its devices. The two form one axis, because each backend has its own
+/// devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// Position of the backend in the experiment.
     pub(crate) backend: usize,
-    /// The device's id; what the manifest says where none could be resolved.
+    /// The device's id, or the manifest's text if no device could be resolved.
     pub(crate) device: String,
-    /// What runs there, or why nothing does.
+    /// The device found, or the reason why there is none.
     pub(crate) found: Result<Found, Gap>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Found {
     pub(crate) lacks: Option<Gap>,
 }
 
-/// What the numbers of a cell mean.
+/// Values behind the numbers of a cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     places: Vec<Place>,
@@ -88,7 +88,7 @@ pub(crate) struct Coordinates<'a> {
 }
 
 impl Values {
-    /// What a cell's numbers mean.
+    /// Returns the coordinates behind a cell's numbers.
     pub(crate) fn coordinates(&self, cell: Cell) -> Coordinates<'_> {
         let [model, place, precision, batch, sequence_length, mode, load] =
             cell.map(|number| number as usize);
@@ -150,7 +150,7 @@ struct Axes<'a> {
     load: Numbered<Load>,
 }
 
-/// `own` where it says something, `others` else.
+/// Returns `own` unless it is empty, else `others`.
 fn either<'a, T>(own: &'a [T], others: &'a [T]) -> &'a [T] {
     if own.is_empty() { others } else { own }
 }
@@ -166,7 +166,7 @@ impl Axes<'_> {
         position.ok_or_else(|| PlanError::UnknownBackend(id.to_owned()))
     }
 
-    /// The number of a backend's device.
+    /// Returns the number of a backend's device.
     fn place(&mut self, backend: usize, choice: &DeviceChoice) -> u32 {
         let (device, found) = self.find(backend, choice);
         let next = u32::try_from(self.places.len()).expect("an axis is shorter than 2³² values");
@@ -181,7 +181,7 @@ impl Axes<'_> {
         find(&self.experiment.backends[backend].id, self.facts[backend], choice)
     }
 
-    /// The cells that an include adds.
+    /// Returns the cells that an include adds.
     fn block(&mut self, cell: &PartialCell) -> Result<Block, PlanError> {
         let experiment = self.experiment;
         let matrix = &experiment.matrix;
@@ -216,7 +216,7 @@ impl Axes<'_> {
         ]))
     }
 
-    /// Each scenario, once for each rate or number of clients where it takes one.
+    /// Returns each scenario, once for each rate or number of clients if it takes one.
     fn loads(&self, cell: &PartialCell) -> Vec<Load> {
         let Experiment { matrix, measure, .. } = self.experiment;
         let mut loads = Vec::new();
@@ -240,7 +240,7 @@ impl Axes<'_> {
         loads
     }
 
-    /// What an exclude matches, among the values that the blocks have.
+    /// Returns what an exclude matches, among the values of the blocks.
     fn exclusion(&self, cell: &PartialCell) -> Result<Exclusion, PlanError> {
         let models = cell
             .model
@@ -286,7 +286,7 @@ impl Axes<'_> {
     }
 }
 
-/// A device of a backend, and what it is called where it is not there.
+/// Finds a device of a backend, or the name of a missing one.
 pub(crate) fn find(
     id: &str,
     facts: &BackendFacts,

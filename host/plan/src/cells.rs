@@ -1,9 +1,9 @@
-//! The matrix as arithmetic: cells are counted out one by one and never stored.
+//! The matrix as arithmetic: cells are enumerated one by one and never stored.
 //!
 //! A block is a product of axes. The matrix itself is the first block and each `include` is one
-//! more. A cell is left out where an exclusion matches it, and where an earlier block has it
-//! already. Both are asked of bit sets over the values of each axis, so that memory grows with the
-//! axes and never with the cells.
+//! more. A cell is left out if an exclusion matches it, or if an earlier block already contains it.
+//! Both tests use bit sets over the values of each axis, so memory grows with the axes and not with
+//! the cells.
 
 /// Number of axes.
 pub(crate) const AXES: usize = 7;
@@ -79,7 +79,7 @@ impl Block {
 }
 
 /// Matches the cells whose value on each axis is in the set for that axis; an axis without a set
-/// matches whatever the value.
+/// matches every value.
 #[derive(Debug, Clone)]
 pub(crate) struct Exclusion(pub(crate) [Option<Bits>; AXES]);
 
@@ -100,12 +100,12 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// How many cells there are to look at, before exclusions and repetitions.
+    /// Returns the number of cells to enumerate, before exclusions and repetitions.
     pub(crate) fn size(&self) -> u128 {
         self.blocks.iter().fold(0, |sum: u128, block| sum.saturating_add(block.size()))
     }
 
-    /// The cells, each once, in a fixed order: the matrix first, then each `include`.
+    /// Returns the cells, each once, in a fixed order: the matrix first, then each `include`.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Cell> + '_ {
         self.blocks.iter().enumerate().flat_map(move |(number, block)| {
             let earlier = &self.blocks[..number];

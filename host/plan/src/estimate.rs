@@ -1,20 +1,20 @@
-//! How long a plan takes to run: what the settings promise, and no guess beyond.
+//! Estimated time of a plan, from its settings alone.
 
 use std::time::Duration;
 
 use host_record::{MeasureSettings, WarmUp};
 
-/// How long running a plan takes, as far as the settings tell.
+/// Estimated time of a plan, as far as the settings determine it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
     /// It takes at least this long, unless cases fail.
     pub at_least: Duration,
-    /// How that was reckoned, and what comes on top.
+    /// Basis of the estimate, and time that comes on top.
     pub basis: String,
 }
 
 impl Estimate {
-    /// Of `cases`, of which the rate of `searched` is searched.
+    /// Estimates the time of `cases`; the rate of `searched` of them is searched.
     pub(crate) fn new(cases: u64, searched: u64, measure: &MeasureSettings) -> Self {
         let (warm_up_ns, warm_up) = match measure.warm_up {
             WarmUp::Nanoseconds(time) => (time, format!("{} of warm-up", shown(time))),

@@ -1,4 +1,4 @@
-//! What a plan needs to know beyond the experiment. Whoever makes a plan finds it out, since this
+//! Facts that a plan needs beyond the experiment. The caller collects them, because this
 //! crate does no I/O.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use host_manifest::PerPrecision;
 use host_record::{DeviceInfo, Gap, PluginIdentity};
 
-/// What is known of the files, plugins and devices that an experiment names.
+/// Facts about the files, plugins and devices that an experiment names.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// The manifest's folder, absolute: data files are relative to it.
@@ -21,10 +21,10 @@ pub struct Facts {
     pub backends: BTreeMap<String, BackendFacts>,
 }
 
-/// What is known of a model: of its file, or of one for each precision.
+/// Facts about a model: about its file, or about one file per precision.
 pub type ModelFacts = PerPrecision<ModelFile>;
 
-/// What is known of a model's file.
+/// Facts about a model's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFile {
     /// The file, absolute.
@@ -33,7 +33,7 @@ pub struct ModelFile {
     pub sha256: String,
 }
 
-/// What is known of a backend.
+/// Facts about a backend.
 #[derive(Debug, Clone)]
 pub enum BackendFacts {
     /// The plugin was found and has described itself.
@@ -44,8 +44,8 @@ pub enum BackendFacts {
         library: PathBuf,
         /// The devices that it sees, in its own order.
         devices: Vec<DeviceInfo>,
-        /// The runtime that the backend's options ask for and that is missing. The plugin may find one
-        /// where the system keeps it; what it does not offer without, it may offer with it.
+        /// The missing runtime that the backend's options ask for. The plugin may find one
+        /// where the system keeps it, and may offer more with it than without.
         lacks: Option<Gap>,
     },
     /// The plugin is missing, does not fit, or could not describe itself.

@@ -1,21 +1,21 @@
 /*!
-Ids of cases: what defines a case, written in one canonical way and hashed.
+Case ids: everything that defines a case, written in one canonical form and hashed.
 
-The canonical text is JSON with sorted keys and no spaces. It holds, of a case:
+The canonical text is JSON with sorted keys and no spaces. For each case it contains:
 
 - `form`: [`FORM`], the version of this list;
-- `inputs`: `files` (each input, and the labels, by the file's SHA-256 where it is known, else by
-  the path as the manifest has it) or `synthetic` (the ranges and sizes as declared);
+- `inputs`: `files` (each input, and the labels, by the file's SHA-256 if known, else by
+  the path in the manifest) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, processes, confidence, `pin` where processors are chosen, `nice` where it is given, and where
-  the scenario has them the samples per query and what is searched, but neither time-out, memory limit,
-  rules nor a limit that only judges, which do not change the work;
-- `model`: the SHA-256 of the model file, null where there is none for the precision;
-- `options` (with `placement` where it is strict), `plugin` (its id) and `threads` of the backend;
+- `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `nice` if
+  given, and if the scenario has them the samples per query and the searched quantity; but neither time-out,
+  memory limit, rules nor a limit that only judges, because these do not change the work;
+- `model`: the SHA-256 of the model file, null if there is none for the precision;
+- `options` (with `placement` if it is strict), `plugin` (its id) and `threads` of the backend;
 - `seed`.
 
-Versions of plugins and absolute paths are left out: the same case on another machine, or with a
-newer plugin, has the same id, so that results can be compared. The id is the first sixteen
+Versions of plugins and absolute paths are left out. So the same case on another machine, or with a
+newer plugin, has the same id, and results can be compared. The id is the first sixteen
 hexadecimal digits of the text's SHA-256.
 */
 
@@ -96,7 +96,7 @@ impl BackendPart {
     }
 }
 
-/// The part of the text about measuring, as JSON.
+/// Returns the part of the text about measuring, as JSON.
 pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> String {
     let mut part = json!({
         "maximum-duration-ns": measure.maximum_duration_ns,
@@ -141,8 +141,8 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
 
 /// Writes the canonical text of a case into `text`.
 ///
-/// A million of these are made for a large plan, so the text is put together from parts that were
-/// made once. A test holds that the result is canonical.
+/// A large plan needs a million of these, so the text is assembled from parts that are made once. A
+/// test checks that the result is canonical.
 pub(crate) fn write_canonical(
     text: &mut String,
     key: &CaseKey,
@@ -195,7 +195,7 @@ fn quote(text: &mut String, value: &str) {
     }
 }
 
-/// The id that a canonical text has.
+/// Returns the id of a canonical text.
 pub(crate) fn id(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     let mut id = String::with_capacity(16);
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// The golden case above has no `pin`, so that cases from before there was one keep their ids.
+    /// The golden case above has no `pin`, so cases from before `pin` keep their ids.
     #[test]
     fn only_chosen_processors_count() {
         let part =

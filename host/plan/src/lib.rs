@@ -1,21 +1,21 @@
 /*!
-The plan: an experiment and what plugins and devices can do, turned into cases and gaps.
+The plan: an experiment and the abilities of plugins and devices, turned into cases and gaps.
 
-The crate is pure. Whoever makes a plan brings the [`Facts`]: hashes of files, and which plugins and
-devices there are. The plan is a lazy thing: [`Plan::items`] counts the cells of the matrix out one
-by one, so that a million cases need no more memory than ten.
+The crate is pure. The caller provides the [`Facts`]: hashes of files, and the available plugins and
+devices. The plan is lazy: [`Plan::items`] enumerates the cells of the matrix one by one, so a
+million cases need no more memory than ten.
 
-A cell whose plugin, device or precision is missing is not dropped: it becomes a gap with its
-reason, and stands in the results as such.
+A cell whose plugin, device or precision is missing is not dropped: it becomes a gap with a
+reason, and appears as such in the results.
 
 Rules:
 
 - The cells are the product of the axes, then those of each `include`, without those of `exclude`;
-  a cell that is reached twice appears once, where it is reached first.
-- Cells come in a fixed order: model, backend, device, precision, batch, sequence length, mode,
-  scenario, each in the manifest's order, the last one turning fastest.
+  a cell that is reached twice appears once, at its first place.
+- Cells have a fixed order: model, backend, device, precision, batch, sequence length, mode,
+  scenario, each in the manifest's order, the last one varying fastest.
 - The device `auto` is the first device that the backend lists.
-- How ids come about is told in the module `identity`.
+- The module `identity` documents case ids.
 */
 
 mod axes;
@@ -41,38 +41,38 @@ use crate::reference::PlannedReference;
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
 
-/// Why there is no plan.
+/// Reasons why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The facts or the experiment lack a model that the matrix names.
-    #[error("nothing is known of the model `{0}`")]
+    #[error("there are no facts about the model `{0}`")]
     UnknownModel(String),
     /// The facts or the experiment lack a backend that the matrix names.
-    #[error("nothing is known of the backend `{0}`")]
+    #[error("there are no facts about the backend `{0}`")]
     UnknownBackend(String),
-    /// The reference that outputs are to be compared with cannot be used.
+    /// The reference for outputs cannot be used.
     #[error("the reference `{id}` cannot be used: {reason}")]
     NoReference {
-        /// What the manifest calls it.
+        /// Its name in the manifest.
         id: String,
-        /// Why not.
+        /// Reason why it cannot be used.
         reason: String,
     },
     /// No cell is left.
-    #[error("the matrix has no cell left: `exclude` leaves all of them out")]
+    #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
     /// There are too many cells.
     #[error(
-        "the matrix has {cells} cells, and at most {CELL_LIMIT} can be planned: shorten its axes"
+        "the matrix has {cells} cells, more than the maximum of {CELL_LIMIT}: shorten its axes"
     )]
     TooLarge {
-        /// How many there are before exclusions.
+        /// Number of cells before exclusions.
         cells: u128,
     },
 }
 
-/// Whether an experiment's matrix can be planned, as far as that is known without any device: it has
-/// cells, and not too many.
+/// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
+/// has cells, and not too many.
 ///
 /// # Errors
 ///
@@ -111,16 +111,16 @@ pub enum PlannedCase {
         case_id: String,
         /// Position in the plan, from 0, counted together with the cases.
         index: u64,
-        /// Coordinates in the matrix. Where no device could be resolved, `device` is what the
-        /// manifest says.
+        /// Coordinates in the matrix. If no device could be resolved, `device` is the manifest's
+        /// text.
         key: CaseKey,
-        /// What is missing.
+        /// Reason for the gap.
         gap: Gap,
     },
 }
 
 impl PlannedCase {
-    /// The case's id.
+    /// Returns the case's id.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -129,7 +129,7 @@ impl PlannedCase {
         }
     }
 
-    /// Position in the plan, from 0.
+    /// Returns the position in the plan, from 0.
     #[must_use]
     pub fn index(&self) -> u64 {
         match self {
@@ -147,7 +147,7 @@ impl PlannedCase {
         }
     }
 
-    /// What is missing; `None` for a case that can be run.
+    /// Returns the reason for the gap; `None` for a case that can run.
     #[must_use]
     pub fn gap(&self) -> Option<&Gap> {
         match self {
@@ -157,7 +157,7 @@ impl PlannedCase {
     }
 }
 
-/// How many items a plan has.
+/// Numbers of items in a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     /// Cases that can be run.
@@ -167,7 +167,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// All items.
+    /// Returns the number of all items.
     #[must_use]
     pub fn total(self) -> u64 {
         self.cases + self.gaps
@@ -236,7 +236,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Where the facts lack a model or backend, and where the matrix has no cell or too many.
+    /// If the facts lack a model or backend, or if the matrix has no cell or too many.
     pub fn new(experiment: &Experiment, facts: Facts) -> Result<Self, PlanError> {
         let _span = tracing::debug_span!("plan", experiment = experiment.name).entered();
         let (values, cells) = axes::cells(experiment, &facts)?;
@@ -286,19 +286,19 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many items there are.
+    /// Returns the numbers of items.
     #[must_use]
     pub fn count(&self) -> Count {
         self.count
     }
 
-    /// How long it takes to run, as far as the settings tell.
+    /// Returns the estimated time to run, as far as the settings determine it.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         Estimate::new(self.count.cases, self.searched, &self.measure)
     }
 
-    /// The cases and gaps in order, each made when it is asked for.
+    /// Returns the cases and gaps in order, each created on demand.
     pub fn items(&self) -> impl Iterator<Item = PlannedCase> + '_ {
         let mut text = String::new();
         (0..)
@@ -306,13 +306,13 @@ impl Plan {
             .map(move |(index, cell)| self.item(index, &self.values.coordinates(cell), &mut text))
     }
 
-    /// In how many processes each case is measured.
+    /// Returns the number of processes in which each case is measured.
     #[must_use]
     pub fn processes_of_each(&self) -> u32 {
         self.measure.processes.max(1)
     }
 
-    /// What is to be run, in order: each case once for each of its processes, and each gap once.
+    /// Returns everything to run, in order: each case once per process, and each gap once.
     pub fn processes(&self) -> Box<dyn Iterator<Item = PlannedCase> + '_> {
         let count = self.processes_of_each();
         let of_process = |item: PlannedCase, process: u32| match item {
@@ -332,7 +332,7 @@ impl Plan {
         }
     }
 
-    /// What runs a cell and which file it runs, or why nothing can.
+    /// Returns the device and the file that run a cell, or the reason why none can.
     fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a ModelFile), Gap> {
         let found = cell.place.found.as_ref().map_err(Clone::clone)?;
         if !found.device.precisions.contains(&cell.precision) {
@@ -403,8 +403,8 @@ impl Plan {
     }
 }
 
-/// The settings of one scenario's cases: a query of `offline` is the whole set of samples, whose time is no
-/// latency to limit.
+/// Returns the settings for cases of one scenario. An `offline` query is the whole set of samples, so a
+/// latency limit does not apply to it.
 fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSettings {
     let mut settings = settings.clone();
     if scenario == Scenario::Offline {
@@ -413,7 +413,7 @@ fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSetting
     settings
 }
 
-/// Why a device cannot run a cell.
+/// Returns the reason why a device cannot run a cell's precision.
 fn precision_gap(cell: &Coordinates<'_>, backend: &str, device: &DeviceInfo) -> Gap {
     let offered: Vec<_> = device.precisions.iter().map(|precision| precision.name()).collect();
     let offered = match &offered[..] {

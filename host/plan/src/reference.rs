@@ -1,4 +1,4 @@
-//! What outputs are compared with: a backend on one of its devices, for all cases.
+//! Reference for outputs: a backend on one of its devices, for all cases.
 
 use host_manifest::{Backend, DeviceChoice, Experiment, OutputCheck};
 use host_record::{CaseKey, Check, Tolerance};
@@ -18,7 +18,8 @@ pub(crate) struct PlannedReference {
 }
 
 impl PlannedReference {
-    /// The reference of an experiment, where it has one. Its device is the first that its backend names.
+    /// Returns the reference of an experiment, if it has one. Its device is the first that its backend
+    /// names.
     pub(crate) fn new(experiment: &Experiment, facts: &Facts) -> Result<Option<Self>, PlanError> {
         let Some(check) = &experiment.check else { return Ok(None) };
         let id = &check.reference;
@@ -37,7 +38,7 @@ impl PlannedReference {
         Ok(Some(Self { check: check.clone(), backend: backend.clone(), found }))
     }
 
-    /// What a case is compared with. Cases of the same model, batch, shape and seed share it.
+    /// Returns the reference of a case. Cases of the same model, batch, shape and seed share it.
     pub(crate) fn check(
         &self,
         key: &CaseKey,

@@ -263,7 +263,7 @@ fn excluded(key: &CaseKey, cell: &PartialCell) -> bool {
             || key.clients.is_some_and(|clients| cell.clients.contains(&clients)))
 }
 
-/// What the plan of an experiment must hold.
+/// Returns the expected cells of an experiment's plan.
 fn expected(experiment: &Experiment) -> BTreeSet<CaseKey> {
     let mut cells = BTreeSet::new();
     product(experiment, &PartialCell::default(), &mut cells);

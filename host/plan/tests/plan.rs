@@ -1,4 +1,4 @@
-//! What a plan says of known machines.
+//! Plans for known machines.
 
 use host_manifest::{PerPrecision, parse};
 use host_plan::{BackendFacts, Count, Facts, ModelFacts, ModelFile, Plan, PlanError, PlannedCase};
@@ -300,10 +300,10 @@ fn what_cannot_be_planned_is_an_error() {
     let numbers = numbers.join(", ");
     let large = format!("batch = [{numbers}]\nsequence-length = [{numbers}]");
     let error = plan(&large, server()).unwrap_err();
-    assert_snapshot!(error, @"the matrix has 600000000 cells, and at most 100000000 can be planned: shorten its axes");
+    assert_snapshot!(error, @"the matrix has 600000000 cells, more than the maximum of 100000000: shorten its axes");
 }
 
-/// What `validate` finds, which asks no device, is never stricter than a plan.
+/// `validate`, which asks no device, is never stricter than a plan.
 #[test]
 fn a_matrix_is_checked_without_devices() {
     let check = |matrix: &str| {
@@ -442,7 +442,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
     );
 }
 
-/// A query of `offline` is the whole set of samples, whose time is no latency to limit.
+/// An `offline` query is the whole set of samples, so a latency limit does not apply to it.
 #[test]
 fn offline_has_no_limit_on_its_latency() {
     let matrix = "backend = \"cpu\"\nmodel = \"b\"\nscenario = [\"single-stream\", \"offline\"]\n\

@@ -1,4 +1,4 @@
-//! What can be wrong with plugins, and what to do about it.
+//! Errors with plugins, and hints to fix them.
 
 use std::fmt;
 use std::io;
@@ -16,13 +16,13 @@ use crate::search::Origin;
 pub struct MetadataError {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1, where it is known.
+    /// The line, from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
-/// Something in a plugin folder that is no usable plugin. It hides no other.
+/// An unusable plugin in a plugin folder. It hides no other.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Problem {
     /// A folder that was named does not exist or cannot be read.
@@ -32,11 +32,11 @@ pub enum Problem {
         folder: PathBuf,
         /// Who named it.
         origin: Origin,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// An entry of `TARE_PLUGINS` that depends on the current directory.
-    #[error("TARE_PLUGINS lists the relative folder {}, which would depend on the current directory; it is ignored", .folder.display())]
+    #[error("TARE_PLUGINS lists the relative folder {}, which would depend on the current directory; ignored", .folder.display())]
     RelativeFolder {
         /// The entry.
         folder: PathBuf,
@@ -44,18 +44,18 @@ pub enum Problem {
     /// A `plugin.toml` that cannot be used.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// There is no library where `plugin.toml` says.
+    /// The library that `plugin.toml` names is missing.
     #[error("the library {} of plugin `{id}` {version} is missing", .library.display())]
     MissingLibrary {
         /// The plugin.
         id: String,
         /// Its version.
         version: Version,
-        /// Where the library should be.
+        /// Expected place of the library.
         library: PathBuf,
     },
     /// The plugin is for another version of the native ABI.
-    #[error("plugin `{id}` {version} in {} wants native ABI {wanted}, and this host speaks {offered}", .folder.display())]
+    #[error("plugin `{id}` {version} in {} needs native ABI {wanted}, but this host has {offered}", .folder.display())]
     Abi {
         /// The plugin.
         id: String,
@@ -63,15 +63,15 @@ pub enum Problem {
         version: Version,
         /// Its folder.
         folder: PathBuf,
-        /// What it wants.
+        /// Required version.
         wanted: VersionReq,
-        /// What there is.
+        /// Available version.
         offered: Version,
     },
 }
 
 impl Problem {
-    /// The plugin that has the problem, where it is known.
+    /// Returns the id of the plugin with the problem, if known.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         match self {
@@ -82,7 +82,7 @@ impl Problem {
         }
     }
 
-    /// What to do about it.
+    /// Returns a hint to fix the problem.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -91,10 +91,10 @@ impl Problem {
             }
             Self::RelativeFolder { .. } => "write the folder's absolute path".into(),
             Self::Metadata(error) if error.line.is_none() => {
-                format!("see that {} is readable text", error.file.display())
+                format!("make sure that {} is readable text", error.file.display())
             }
             Self::Metadata(_) => {
-                "correct the line; the guide's page on backends lists every key".into()
+                "fix the line; the guide's page on backends lists every key".into()
             }
             Self::MissingLibrary { library, .. } => format!(
                 "build or copy the library for {} to {}",
@@ -127,7 +127,7 @@ fn abi_help(wanted: &VersionReq, offered: &Version) -> String {
     }
 }
 
-/// Why a plugin is not to be used.
+/// Reasons why a plugin cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// No folder has it.
@@ -135,34 +135,34 @@ pub enum RegistryError {
     Unknown {
         /// `backend`, `metric`, `report`, `recommender`, or empty.
         what: &'static str,
-        /// The id that was looked for.
+        /// The requested id.
         id: String,
-        /// The nearest id that there is.
+        /// The nearest known id.
         nearest: Option<String>,
-        /// Every id that there is.
+        /// All known ids.
         available: Vec<String>,
-        /// The user's own plugin folder, where a plugin can be put.
+        /// The user's own plugin folder, where a plugin can be added.
         install: Option<PathBuf>,
     },
-    /// It is there and broken.
+    /// The plugin exists but is broken.
     #[error("plugin `{id}` cannot be used: {}", join(.problems))]
     Broken {
         /// The plugin.
         id: String,
-        /// What is wrong with it.
+        /// Its problems.
         problems: Vec<Problem>,
     },
     /// No version of it fits.
-    #[error("no version of plugin `{id}` fits `{requirement}`: there is {}", join(.available))]
+    #[error("no version of plugin `{id}` fits `{requirement}`; installed: {}", join(.available))]
     NoVersion {
         /// The plugin.
         id: String,
-        /// What was asked for.
+        /// The required version.
         requirement: VersionReq,
-        /// The versions that there are.
+        /// The available versions.
         available: Vec<Version>,
     },
-    /// Only a manifest's folder has it, and the user has not trusted it.
+    /// Only a folder of the manifest has it, and the user has not trusted it.
     #[error("plugin `{id}` {version} comes with the manifest, from {}, and is native code that you have not trusted", .library.display())]
     Untrusted {
         /// The plugin.
@@ -171,7 +171,7 @@ pub enum RegistryError {
         version: Version,
         /// Its library.
         library: PathBuf,
-        /// The plugin folder that holds it.
+        /// The plugin folder that contains it.
         folder: PathBuf,
     },
     /// The library is not the one that was used before.
@@ -193,7 +193,7 @@ pub enum RegistryError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The lock file cannot be used.
@@ -202,7 +202,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// What to do about it.
+    /// Returns a hint to fix the error.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match self {
@@ -211,9 +211,9 @@ impl RegistryError {
                     return Some(format!("did you mean `{nearest}`?"));
                 }
                 let installed = if available.is_empty() {
-                    "none of its kind is".to_owned()
+                    "there are none of its kind".to_owned()
                 } else {
-                    format!("installed are: {}", join(available))
+                    format!("installed: {}", join(available))
                 };
                 match install {
                     Some(folder) => format!(
@@ -255,8 +255,8 @@ impl RegistryError {
     }
 }
 
-/// Whether `version` is too old for `requirement`, as opposed to too new: some later version of
-/// the kinds that semver ranges speak of fits.
+/// Returns whether `version` is too old for `requirement`, as opposed to too new: whether some
+/// later version of the kinds in semver ranges fits.
 fn is_below(version: &Version, requirement: &VersionReq) -> bool {
     requirement.comparators.iter().any(|comparator| {
         let bound = Version::new(
@@ -268,7 +268,7 @@ fn is_below(version: &Version, requirement: &VersionReq) -> bool {
     })
 }
 
-/// The first digits of a hash: enough to tell two apart.
+/// Returns the first digits of a hash: enough to tell two apart.
 fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
@@ -277,7 +277,7 @@ fn join<T: fmt::Display>(items: &[T]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The candidate nearest to `word`, if it is near enough to be a typo.
+/// Returns the candidate nearest to `word`, if it is near enough to be a typo.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,

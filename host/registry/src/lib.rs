@@ -1,15 +1,15 @@
 /*!
-Which plugins there are, and which of them may be used.
+Discovery of plugins, and trust.
 
 Two kinds of plugin are found in the same folders. A **native plugin** (a backend) is a folder
-with a `plugin.toml` and a library; it can do whatever the user can do, so it needs trust. A
+with a `plugin.toml` and a library; it can do everything that the user can, so it needs trust. A
 **guest** (a metric, report or recommender) is a `.wasm` file, directly in a plugin folder or one
 folder deeper; it runs in a sandbox, so it needs none. Scanning reads `plugin.toml` files and
 names, and loads nothing.
 
-# Where plugins are looked for
+# Search order
 
-In this order; the first that fits wins, and what it hides is reported as shadowed:
+The first plugin that fits wins; those that it hides are reported as shadowed:
 
 | [`Origin`] | folder | native plugins there |
 |---|---|---|
@@ -19,20 +19,20 @@ In this order; the first that fits wins, and what it hides is reported as shadow
 | `Installed` | `plugins/` beside the executable | as trusted as the executable itself |
 | `Manifest` | folders that a manifest names | refused until the user trusts them |
 
-What the user says now comes before what the user said earlier, and that before what came with
-the program. A manifest can be from someone else, so its folders come last: they can add a plugin
-and never replace one. The current directory is no such place, and a relative entry in
-`TARE_PLUGINS` is refused because it would make it one.
+The current command comes before the user's setup, and that before the installed program. A manifest
+can come from someone else, so its folders come last: they can add a plugin but never replace one. The
+current directory is not searched, and a relative entry in `TARE_PLUGINS` is refused because it would
+change that.
 
 # Trust
 
-[`LockFile`] keeps the SHA-256 of each native library that the user has used, by its path. The
-first use of one that the user brought in is recorded; a library that has changed since is
-refused until `host plugins trust ID`. A manifest's folder is no first use: whoever wrote the
-manifest is not the user. The hash covers the library itself; what it links to is the system's.
+[`LockFile`] keeps the SHA-256 of each native library that the user has used, by its path. The first
+use of a library that the user installed is recorded; a library that has changed since is refused
+until `host plugins trust ID`. A manifest's folder does not count as first use: the manifest's author
+is not the user. The hash covers the library itself, not the libraries that it links to.
 
-Guests are not locked: the sandbox is what protects from them, and the hash of each guest is kept
-beside every result that it computed.
+Guests are not locked: the sandbox protects from them, and every result records the hash of the guest
+that computed it.
 */
 
 mod error;

@@ -37,10 +37,10 @@ struct Contents {
     plugins: Vec<Locked>,
 }
 
-/// Why the lock file cannot be used.
+/// Reasons why the lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// There is nowhere to keep it.
+    /// There is no place to keep it.
     #[error("there is no configuration folder in which to record the plugin's hash")]
     Nowhere,
     /// The system refused.
@@ -50,7 +50,7 @@ pub enum LockError {
         file: PathBuf,
         /// `read` or `written`.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It is not what this host writes.
@@ -58,11 +58,11 @@ pub enum LockError {
     Damaged {
         /// The lock file.
         file: PathBuf,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
     /// A newer host wrote it.
-    #[error("the lock file {} has schema {schema}, and this host reads {SCHEMA}", .file.display())]
+    #[error("the lock file {} has schema {schema}, but this host reads {SCHEMA}", .file.display())]
     Newer {
         /// The lock file.
         file: PathBuf,
@@ -72,7 +72,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// What to do about it.
+    /// Returns a hint to fix the error.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -84,14 +84,14 @@ impl LockError {
                 )
             }
             Self::Damaged { file, .. } => {
-                format!("correct it, or delete {} and trust your plugins anew", file.display())
+                format!("fix it, or delete {} and trust your plugins again", file.display())
             }
             Self::Newer { .. } => "update the host".into(),
         }
     }
 }
 
-/// The lock file at a path. Each call reads it anew, so that hosts that run at the same time see
+/// The lock file at a path. Each call reads it again, so that hosts that run at the same time see
 /// each other's entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockFile {
@@ -99,27 +99,27 @@ pub struct LockFile {
 }
 
 impl LockFile {
-    /// The lock file at `path`, which need not exist.
+    /// Creates a lock file at `path`, which need not exist yet.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// What is recorded for a library, if anything.
+    /// Returns the record of a library, if there is one.
     ///
     /// # Errors
     ///
-    /// Where the file exists and cannot be read or understood.
+    /// If the file exists and cannot be read or parsed.
     pub fn find(&self, library: &Path) -> Result<Option<Locked>, LockError> {
         Ok(self.read()?.into_iter().find(|entry| entry.library == library))
     }
 
-    /// Records a library, in place of what was recorded for it before. The new file takes the old
-    /// one's place in one step, and hosts that write at the same time take turns.
+    /// Records a library and replaces an earlier record. The new file replaces the old one
+    /// atomically, and hosts that write at the same time take turns.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, understood or written.
+    /// If the file cannot be read, parsed or written.
     pub fn record(&self, entry: Locked) -> Result<(), LockError> {
         self.update(|plugins| {
             plugins.retain(|known| known.library != entry.library);

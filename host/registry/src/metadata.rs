@@ -1,4 +1,4 @@
-//! What `plugin.toml` says.
+//! Contents of `plugin.toml`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::strict::Text;
 /// The newest `schema` of `plugin.toml` that this host reads.
 const SCHEMA: u32 = 1;
 
-/// What a native plugin is.
+/// Kinds of native plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -32,13 +32,13 @@ pub struct Metadata {
     pub id: String,
     /// The plugin's version.
     pub version: Version,
-    /// What it is.
+    /// Kind of the plugin.
     pub kind: Kind,
     /// One sentence.
     pub summary: String,
     /// SPDX licence expression.
     pub license: String,
-    /// Name of the library without what the operating system puts around it: `backend_cpu` is
+    /// Name of the library without the operating system's prefix and suffix: `backend_cpu` is
     /// `libbackend_cpu.so` on Linux.
     pub library: String,
     /// Range of native ABI versions that it can be used with.
@@ -50,15 +50,15 @@ pub struct Metadata {
     /// Libraries that it expects to find on the system.
     #[serde(default)]
     pub runtime_libraries: Vec<String>,
-    /// The vendor's runtime that it runs on, where that can be installed.
+    /// The vendor's runtime that it uses, if that can be installed.
     #[serde(default)]
     pub runtime: Option<RuntimeNeed>,
-    /// What it wants to do beyond computing, in words for the user; the host cannot hold native
-    /// code to them.
+    /// Permissions beyond computing, in words for the user; the host cannot enforce them for native
+    /// code.
     #[serde(default)]
     pub permissions: Vec<String>,
-    /// Names and one-sentence explanations of the options that it takes. `None` where it does not
-    /// say; the plugin itself refuses what it does not know.
+    /// Names and one-sentence explanations of its options. `None` if they are not listed; the
+    /// plugin itself refuses unknown ones.
     #[serde(default)]
     pub options: Option<BTreeMap<String, String>>,
 }
@@ -68,8 +68,8 @@ impl Metadata {
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, is not TOML, has a key that is unknown, missing or of the wrong
-    /// type, or a value that makes no sense; with the file and the line.
+    /// If it cannot be read, is not TOML, has a key that is unknown, missing or of the wrong type,
+    /// or an invalid value; with the file and the line.
     pub fn read(file: &Path) -> Result<Self, MetadataError> {
         let text = fs::read_to_string(file).map_err(|error| MetadataError {
             file: file.to_owned(),
@@ -92,7 +92,7 @@ impl Metadata {
             return value(
                 "id",
                 format!(
-                    "`{}` is no id; it must be lower-case words or digits joined by hyphens",
+                    "`{}` is not an id; it must be lower-case words or digits joined by hyphens",
                     metadata.id
                 ),
             );
@@ -100,7 +100,7 @@ impl Metadata {
         if let Some((key, text)) = metadata.texts().find(|(_, text)| !is_line(text)) {
             return value(
                 key,
-                format!("{text:?} is not one line of text, or has characters that cannot be seen"),
+                format!("{text:?} is not one line of text, or has invisible characters"),
             );
         }
         if !is_library_name(&metadata.library) {
@@ -119,7 +119,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// What is wrong with the options that need the runtime.
+    /// Returns the error in the options that need the runtime.
     fn wrong_need(&self) -> Option<String> {
         let need = self.runtime.as_ref().filter(|need| !need.needed_by.is_empty())?;
         if !need.optional {
@@ -130,7 +130,7 @@ impl Metadata {
         Some(format!("`needed-by` names `{unknown}`, which is not among the plugin's options"))
     }
 
-    /// What is free text, with its key.
+    /// Returns the free text, with its keys.
     fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let one =
             [("summary", &self.summary), ("license", &self.license), ("engine", &self.engine)];
@@ -145,13 +145,13 @@ impl Metadata {
     }
 }
 
-/// Whether people can read the text in a table: it has no line breaks and no other control
+/// Returns whether the text can be shown in a table: it has no line breaks and no other control
 /// characters.
 pub(crate) fn is_line(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }
 
-/// Whether `id` is lower-case words or digits joined by single hyphens.
+/// Returns whether `id` is lower-case words or digits joined by single hyphens.
 pub(crate) fn is_id(id: &str) -> bool {
     id.split('-').all(|word| {
         !word.is_empty()
@@ -159,7 +159,7 @@ pub(crate) fn is_id(id: &str) -> bool {
     })
 }
 
-/// A library must lie in the plugin's own folder, since that is what is hashed and trusted.
+/// Returns whether a library lies in the plugin's own folder, which is hashed and trusted.
 fn is_library_name(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -230,7 +230,7 @@ engine = "rten"
         insta::assert_snapshot!(cases.join("\n"), @r#"
     cpu/plugin.toml:12: `name`: "../onnxruntime" is not a name or version of letters, digits, `.`, `-`, `_` and `+`
     cpu/plugin.toml:14: unknown key `sumary`; did you mean `summary`?
-    cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has characters that cannot be seen
+    cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has invisible characters
     cpu/plugin.toml: missing key `version`
     "#);
     }
@@ -286,12 +286,12 @@ engine = "rten"
         cpu/plugin.toml:3: `version`: unexpected end of input while parsing minor version number
         cpu/plugin.toml:4: `kind`: unknown variant `frontend`, expected `backend`
         cpu/plugin.toml:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
-        cpu/plugin.toml:2: `CPU` is no id; it must be lower-case words or digits joined by hyphens
+        cpu/plugin.toml:2: `CPU` is not an id; it must be lower-case words or digits joined by hyphens
         cpu/plugin.toml:7: `../backend_cpu` is no library name; it must be a plain name such as `backend_cpu`, without a folder, prefix or suffix, and the library lies beside plugin.toml
         cpu/plugin.toml:8: `api`: unexpected character 'o' while parsing major version number
         cpu/plugin.toml:2: `id`: invalid basic string, expected `"`
-        cpu/plugin.toml:5: "Runs ONNX models on the\u{1b}[2J processor." is not one line of text, or has characters that cannot be seen
-        cpu/plugin.toml:9: "a\nb" is not one line of text, or has characters that cannot be seen
+        cpu/plugin.toml:5: "Runs ONNX models on the\u{1b}[2J processor." is not one line of text, or has invisible characters
+        cpu/plugin.toml:9: "a\nb" is not one line of text, or has invisible characters
         "#);
     }
 }

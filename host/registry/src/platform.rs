@@ -1,20 +1,21 @@
-//! What depends on the operating system: where a user's files live, and what a library is called.
+//! Differences between operating systems: places of a user's files, and names of libraries.
 
 use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// The file name of the library called `name`: `libNAME.so`, `libNAME.dylib` or `NAME.dll`.
+/// Returns the file name of the library `name`: `libNAME.so`, `libNAME.dylib` or `NAME.dll`.
 pub(crate) fn library_file_name(name: &str) -> String {
     format!("{}{name}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX)
 }
 
-/// The user's data folder of this program, by the XDG base directory specification.
+/// Returns the user's data folder of this program, by the XDG base directory specification.
 pub(crate) fn user_data_folder() -> Option<PathBuf> {
     user_folder("XDG_DATA_HOME", ".local/share")
 }
 
-/// The user's configuration folder of this program, by the XDG base directory specification.
+/// Returns the user's configuration folder of this program, by the XDG base directory
+/// specification.
 pub(crate) fn user_config_folder() -> Option<PathBuf> {
     user_folder("XDG_CONFIG_HOME", ".config")
 }

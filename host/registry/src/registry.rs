@@ -21,7 +21,7 @@ use crate::search::{Folder, Origin, Search};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NativePlugin {
-    /// What `plugin.toml` says.
+    /// Contents of `plugin.toml`.
     pub metadata: Metadata,
     /// The plugin's folder.
     pub folder: PathBuf,
@@ -31,12 +31,12 @@ pub struct NativePlugin {
     pub origin: Origin,
 }
 
-/// A guest, by its file. What it is, only loading it into the sandbox can tell.
+/// A guest's file. Its kind is known only after loading it into the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct GuestFile {
-    /// The file's name without `.wasm`, with hyphens for underscores: what a plugin's file is
-    /// expected to be called by.
+    /// The file's name without `.wasm`, with hyphens for underscores: the expected id of the
+    /// plugin.
     pub name: String,
     /// The file.
     pub path: PathBuf,
@@ -48,7 +48,7 @@ pub struct GuestFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "trust", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Trust {
-    /// It lies beside the executable and is as trusted.
+    /// It lies beside the executable and is trusted like it.
     Installed,
     /// Its hash is the recorded one.
     Recorded,
@@ -87,7 +87,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Looks through the folders. What is broken becomes a problem and hides nothing else.
+    /// Searches the folders. A broken plugin becomes a problem and hides no other.
     #[must_use]
     pub fn scan(search: &Search) -> Self {
         let _span = tracing::debug_span!("scan plugins").entered();
@@ -178,37 +178,37 @@ impl Registry {
         }
     }
 
-    /// Every native plugin in order of preference, those included that another one shadows.
+    /// Returns every native plugin in order of preference, including shadowed ones.
     #[must_use]
     pub fn natives(&self) -> &[NativePlugin] {
         &self.natives
     }
 
-    /// Every guest in order of preference, those included that another one shadows.
+    /// Returns every guest in order of preference, including shadowed ones.
     #[must_use]
     pub fn guests(&self) -> &[GuestFile] {
         &self.guests
     }
 
-    /// What was found and cannot be used.
+    /// Returns the plugins that cannot be used.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// The plugin of the same id that is preferred to `plugin`, if one is.
+    /// Returns the plugin of the same id that is preferred to `plugin`, if there is one.
     #[must_use]
     pub fn shadowed_by(&self, plugin: &NativePlugin) -> Option<&NativePlugin> {
         let first = self.natives.iter().find(|other| other.metadata.id == plugin.metadata.id)?;
         (first.folder != plugin.folder).then_some(first)
     }
 
-    /// The backend called `id`: the first in order of preference whose version fits. Its library
-    /// is hashed, and held against the lock file.
+    /// Returns the backend `id`: the first in order of preference whose version fits. Its library
+    /// is hashed and compared with the lock file.
     ///
     /// # Errors
     ///
-    /// Where there is none, none that works, none that fits, or none that is trusted.
+    /// If there is none, none that works, none that fits, or none that is trusted.
     pub fn backend(
         &self,
         id: &str,
@@ -232,8 +232,8 @@ impl Registry {
         self.admit(plugin)
     }
 
-    /// The native plugin that [`Registry::backend`] would choose, whether or not it is trusted.
-    /// Nothing is hashed.
+    /// Returns the native plugin that [`Registry::backend`] would choose, trusted or not. Nothing
+    /// is hashed.
     #[must_use]
     pub fn native(&self, id: &str, requirement: &VersionReq) -> Option<&NativePlugin> {
         self.natives.iter().find(|plugin| {
@@ -241,9 +241,8 @@ impl Registry {
         })
     }
 
-    /// Why there is no plugin called `id`: because it is broken, or because there is none. `what`
-    /// is the kind that was looked for, in a word: `backend`, the kind of a guest, or nothing for any
-    /// kind.
+    /// Returns the error for a missing plugin `id`: it is broken, or does not exist. `what` is the
+    /// requested kind, in a word: `backend`, the kind of a guest, or empty for any kind.
     #[must_use]
     pub fn missing(&self, what: &'static str, id: &str) -> RegistryError {
         let problems: Vec<_> =
@@ -260,7 +259,7 @@ impl Registry {
         }
     }
 
-    /// That there is no plugin called `id` among those that are `available`.
+    /// Returns the error that no plugin `id` is among those that are `available`.
     #[must_use]
     pub fn unknown<'a>(
         &self,
@@ -278,11 +277,11 @@ impl Registry {
         }
     }
 
-    /// Whether a plugin may be used, and its hash.
+    /// Returns whether a plugin may be used, and its hash.
     ///
     /// # Errors
     ///
-    /// Where its library or the lock file cannot be read.
+    /// If its library or the lock file cannot be read.
     pub fn trust_of(&self, plugin: &NativePlugin) -> Result<(Trust, String), RegistryError> {
         let found = hash(&plugin.library)?;
         if plugin.origin == Origin::Installed {
@@ -348,12 +347,12 @@ impl Registry {
         })
     }
 
-    /// Records the hashes of every native plugin called `id`, as they are now. Answers with those
-    /// that were recorded; one beside the executable needs no record.
+    /// Records the current hashes of every native plugin `id`. Returns the recorded plugins; one
+    /// beside the executable needs no record.
     ///
     /// # Errors
     ///
-    /// Where there is no such plugin, or the lock file cannot be written.
+    /// If there is no such plugin, or the lock file cannot be written.
     pub fn trust(&self, id: &str) -> Result<Vec<BackendPlugin>, RegistryError> {
         let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
         if named.is_empty() {
@@ -409,11 +408,11 @@ fn hash(path: &Path) -> Result<String, RegistryError> {
     sha256_of_file(path).map_err(|source| RegistryError::Read { path: path.to_owned(), source })
 }
 
-/// SHA-256 of a file, in hexadecimal. The file is read in pieces, so it may be large.
+/// Returns the SHA-256 of a file, in hexadecimal. The file is read in pieces, so it may be large.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read.
+/// If the file cannot be read.
 pub fn sha256_of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
@@ -492,7 +491,7 @@ mod tests {
             fs::write(folder.join("plugin.toml"), text).expect("a description");
         }
 
-        /// What the user is told, without what differs between machines.
+        /// Returns the message for the user, without parts that differ between machines.
         fn tell(&self, error: &RegistryError) -> String {
             let text = format!("{error}\nhelp: {}", error.help().unwrap_or_default());
             text.replace(&self.path("").display().to_string(), "/").replace("//", "/")
@@ -596,9 +595,9 @@ mod tests {
             machine.tell(&version(Some("<0.1")).expect_err("too old a wish")),
         ];
         insta::assert_snapshot!(told.join("\n"), @r"
-        no version of plugin `cpu` fits `^0.4`: there is 0.1.0, 0.1.5, 0.3.0
+        no version of plugin `cpu` fits `^0.4`; installed: 0.1.0, 0.1.5, 0.3.0
         help: install a newer `cpu`, or widen `version` in the manifest
-        no version of plugin `cpu` fits `<0.1`: there is 0.1.0, 0.1.5, 0.3.0
+        no version of plugin `cpu` fits `<0.1`; installed: 0.1.0, 0.1.5, 0.3.0
         help: change `version` in the manifest to fit what is installed, or install a `cpu` that fits `<0.1`
         ");
     }
@@ -619,11 +618,11 @@ mod tests {
         no backend plugin `openvno` is installed
         help: did you mean `openvino`?
         no backend plugin `cuda` is installed
-        help: installed are: openvino; to add one, put its folder or .wasm file into /user
+        help: installed: openvino; to add one, put its folder or .wasm file into /user
         no metric plugin `latencies` is installed
-        help: installed are: latency; to add one, put its folder or .wasm file into /user
+        help: installed: latency; to add one, put its folder or .wasm file into /user
         no plugin `latencies` is installed
-        help: installed are: latency, openvino; to add one, put its folder or .wasm file into /user
+        help: installed: latency, openvino; to add one, put its folder or .wasm file into /user
         ");
     }
 
@@ -652,12 +651,12 @@ mod tests {
         insta::assert_snapshot!(told, @r"
         the library /flag/absent-0.1.0/libbackend_absent.so of plugin `absent` 0.1.0 is missing
           help: build or copy the library for ARCHITECTURE to /flag/absent-0.1.0/libbackend_absent.so
-        plugin `future` 0.1.0 in /flag/future-0.1.0 wants native ABI >=2, <3, and this host speaks 1.0.0
+        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.0.0
           help: the plugin is newer than the host: update the host, or install an older version of the plugin
-        plugin `past` 0.1.0 in /user/past-0.1.0 wants native ABI <1, and this host speaks 1.0.0
+        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.0.0
           help: the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api
         /user/typo/plugin.toml:2: `id`: invalid boolean, expected `true`
-          help: correct the line; the guide's page on backends lists every key
+          help: fix the line; the guide's page on backends lists every key
         the plugin folder /nowhere (environment) cannot be read: No such file or directory (os error 2)
           help: create the folder, or stop naming it (the variable TARE_PLUGINS)
         ");

@@ -1,9 +1,9 @@
 /*!
-The vendor's runtime that a plugin runs on.
+The vendor's runtime that a plugin uses.
 
-`[runtime]` in `plugin.toml` names it, and `runtime.lock` beside it says which packages of the Python
-package index it is made of, on which platform, with their hashes and what of them is unpacked. Both
-are read here; `host-runtime` installs.
+`[runtime]` in `plugin.toml` names it. `runtime.lock` beside it lists its packages on the Python
+package index, for each platform, with their hashes and the files to unpack. Both are read here;
+`host-runtime` installs them.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,14 +31,13 @@ pub struct RuntimeNeed {
     /// The version that is installed.
     #[serde(deserialize_with = "word")]
     pub version: String,
-    /// Whether the plugin is of use without it.
+    /// Whether the plugin works without it.
     #[serde(default)]
     pub optional: bool,
-    /// Where it is optional: options of the plugin, and for each the value with which it is needed all
-    /// the same.
+    /// If it is optional: options of the plugin, each with the value that needs the runtime.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub needed_by: BTreeMap<String, String>,
-    /// What it is, in a line.
+    /// Summary, in one line.
     #[serde(deserialize_with = "line")]
     pub summary: String,
     /// A folder or library on this machine that is used instead of an installed one. A relative path
@@ -48,13 +47,13 @@ pub struct RuntimeNeed {
 }
 
 impl RuntimeNeed {
-    /// What the folder is called that it is installed in.
+    /// Returns the name of the folder in which it is installed.
     #[must_use]
     pub fn folder_name(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
 
-    /// Whether a backend with these options needs it.
+    /// Returns whether a backend with these options needs it.
     #[must_use]
     pub fn is_needed(&self, options: &BTreeMap<String, String>) -> bool {
         !self.optional
@@ -73,7 +72,7 @@ pub struct RuntimeLock {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LockedPackage {
-    /// Operating system and architecture as Rust calls them, such as `linux-x86_64`.
+    /// Operating system and architecture as named in Rust, such as `linux-x86_64`.
     #[serde(deserialize_with = "word")]
     pub platform: String,
     /// Its name in the Python package index.
@@ -90,16 +89,16 @@ pub struct LockedPackage {
     pub sha256: String,
     /// Size of the file.
     pub bytes: u64,
-    /// What of it is unpacked: paths inside the wheel, in which `*` stands for any part of a name.
+    /// Files to unpack: paths inside the wheel, in which `*` stands for any part of a name.
     #[serde(deserialize_with = "patterns")]
     pub unpack: Vec<Pattern>,
-    /// The folder beneath the runtime's into which that goes, without the folders it lay in.
+    /// Subfolder of the runtime's folder for these files; their own folders are dropped.
     #[serde(default = "library_folder", deserialize_with = "folder")]
     pub to: String,
 }
 
 impl LockedPackage {
-    /// Whether the file at this path inside the wheel is unpacked.
+    /// Returns whether the file at this path inside the wheel is unpacked.
     #[must_use]
     pub fn unpacks(&self, path: &str) -> bool {
         let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
@@ -108,11 +107,11 @@ impl LockedPackage {
 }
 
 impl RuntimeLock {
-    /// Reads the `runtime.lock` of a plugin's folder; `None` where there is none.
+    /// Reads the `runtime.lock` of a plugin's folder; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, or says what makes no sense; with the file and the line.
+    /// If it cannot be read or is invalid; with the file and the line.
     pub fn read(plugin_folder: &Path) -> Result<Option<Self>, MetadataError> {
         let file = plugin_folder.join("runtime.lock");
         match fs::read_to_string(&file) {
@@ -143,13 +142,13 @@ impl RuntimeLock {
         Ok(Self { packages: contents.packages })
     }
 
-    /// The packages for a platform.
+    /// Returns the packages for a platform.
     #[must_use]
     pub fn packages_for(&self, platform: &str) -> Vec<&LockedPackage> {
         self.packages.iter().filter(|package| package.platform == platform).collect()
     }
 
-    /// Every platform that there are packages for.
+    /// Returns every platform that has packages.
     #[must_use]
     pub fn platforms(&self) -> BTreeSet<&str> {
         self.packages.iter().map(|package| package.platform.as_str()).collect()
@@ -174,7 +173,7 @@ fn checked<'de, D: Deserializer<'de>>(
     }
 }
 
-/// What becomes part of a file's name, and of a line that pip reads.
+/// Reads a word that becomes part of a file's name, and of a line that pip reads.
 fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let is_word = |text: &str| {
         text.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -184,7 +183,7 @@ fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 }
 
 fn line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    checked(deserializer, is_line, "one line of text, or has characters that cannot be seen")
+    checked(deserializer, is_line, "one line of text, or has invisible characters")
 }
 
 fn wheel<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -215,11 +214,11 @@ fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     if texts.is_empty() {
-        return Err(D::Error::custom("nothing is unpacked"));
+        return Err(D::Error::custom("`unpack` is empty"));
     }
     let pattern = |text: &String| {
         Pattern::new(text)
-            .map_err(|error| D::Error::custom(format!("{text:?} is no pattern: {error}")))
+            .map_err(|error| D::Error::custom(format!("{text:?} is not a pattern: {error}")))
     };
     texts.iter().map(pattern).collect()
 }
@@ -292,7 +291,7 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
     cpu/runtime.lock:7: `file`: "onnxruntime-1.28.0-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
     cpu/runtime.lock:9: `bytes`: invalid value: integer `-1`, expected u64
     cpu/runtime.lock:10: `unpack`: nothing is unpacked
-    cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is no pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
+    cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is not a pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
     cpu/runtime.lock:10: `to`: "../lib" is not a folder beneath the runtime's own
     cpu/runtime.lock:10: `to`: "/lib" is not a folder beneath the runtime's own
     "#);

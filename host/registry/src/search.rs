@@ -1,4 +1,4 @@
-//! Where to look for plugins.
+//! Places to search for plugins.
 
 use std::env;
 use std::fmt;
@@ -26,7 +26,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word shown for it.
+    /// Returns its name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of this process, from its environment and its executable's path.
+    /// Returns the places of this process, from its environment and its executable's path.
     #[must_use]
     pub fn of_this_process() -> Self {
         let executable = env::current_exe().ok();
@@ -86,19 +86,19 @@ pub struct Folder {
     pub origin: Origin,
 }
 
-/// Folders to look in, in order, and the lock file to hold native plugins against.
+/// Folders to search, in order, and the lock file for native plugins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Search {
     /// Folders, the first to be searched first.
     pub folders: Vec<Folder>,
-    /// The lock file; `None` where the user has no configuration folder.
+    /// The lock file; `None` if the user has no configuration folder.
     pub lock_file: Option<PathBuf>,
     pub(crate) problems: Vec<Problem>,
 }
 
 impl Search {
-    /// Puts the folders in order. `flags` are as the user gave them, relative to the current
-    /// directory or absolute; `manifest` are already relative to nothing.
+    /// Orders the folders. `flags` are as the user gave them, relative to the current
+    /// directory or absolute; `manifest` are already absolute.
     #[must_use]
     pub fn new(places: &Places, flags: &[PathBuf], manifest: &[PathBuf]) -> Self {
         let mut search = Self {
@@ -132,7 +132,7 @@ impl Search {
         search
     }
 
-    /// A folder that is named twice keeps its first place and origin.
+    /// Adds a folder. One that is named twice keeps its first place and origin.
     fn push(&mut self, origin: Origin, path: &Path) {
         let path = resolve(path);
         if self.folders.iter().all(|folder| folder.path != path) {
@@ -141,7 +141,7 @@ impl Search {
     }
 }
 
-/// Follows links where the folder exists, so that one folder has one name.
+/// Follows links if the folder exists, so that one folder has one name.
 fn resolve(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

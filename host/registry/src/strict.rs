@@ -16,8 +16,8 @@ pub(crate) struct Text<'text> {
 }
 
 impl Text<'_> {
-    /// What the text says. Its `schema` is looked at first: a newer file may well have keys that
-    /// this host does not know, and the reason then is its version.
+    /// Parses the text. Checks `schema` first: a newer file may have unknown keys, and then its
+    /// version is the reason to report.
     pub(crate) fn parse<T: DeserializeOwned>(self, newest: u32) -> Result<T, MetadataError> {
         #[derive(Deserialize)]
         struct Schema {
@@ -29,14 +29,14 @@ impl Text<'_> {
             return Err(self.at_key(
                 "schema",
                 format!(
-                    "schema {schema} is not known; this host reads up to {newest}, so it may have to be updated"
+                    "unknown schema {schema}; this host reads up to {newest} and may need an update"
                 ),
             ));
         }
         toml::from_str(self.text).map_err(syntax)
     }
 
-    /// What is wrong with the value of a top-level key.
+    /// Returns the error for the value of a top-level key.
     pub(crate) fn at_key(self, key: &str, message: String) -> MetadataError {
         self.at(offset_of_key(self.text, key), message)
     }
@@ -72,7 +72,7 @@ fn unknown_key(message: &str) -> String {
     format!("unknown key `{key}`{}", meant.unwrap_or_default())
 }
 
-/// The key that is assigned on the line of `offset`.
+/// Returns the key that is assigned on the line of `offset`.
 fn key_at(text: &str, offset: usize) -> Option<&str> {
     let line = text.lines().nth(line_of(text, offset) - 1)?;
     Some(line.split_once('=')?.0.trim())
@@ -82,7 +82,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Where the line that assigns the top-level `key` begins.
+/// Returns the start of the line that assigns the top-level `key`.
 fn offset_of_key(text: &str, key: &str) -> Option<usize> {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {

@@ -8,14 +8,8 @@ use std::path::{Path, PathBuf};
 use host_registry::Metadata;
 
 /// The parts of each page, in this order.
-const PARTS: [&str; 6] = [
-    "## Devices",
-    "## Options",
-    "## Precisions",
-    "## What is measured how",
-    "## Traps",
-    "## What was run",
-];
+const PARTS: [&str; 6] =
+    ["## Devices", "## Options", "## Precisions", "## Measurement", "## Traps", "## Tested on"];
 
 fn repository(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
@@ -40,7 +34,7 @@ fn index() -> String {
     read(&repository("docs/backends/README.md"))
 }
 
-/// What stands below a heading, up to the next one of its level or higher.
+/// Returns the text below a heading, up to the next one of its level or higher.
 fn part<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, rest) = page.split_once(&format!("\n{heading}\n")).expect(heading);
     let level = heading.bytes().take_while(|byte| *byte == b'#').count();
@@ -48,8 +42,8 @@ fn part<'a>(page: &'a str, heading: &str) -> &'a str {
     &rest[..ends.min().unwrap_or(rest.len())]
 }
 
-/// The options in the table of a part, whose rows begin with their names. `KEY` stands for any name, and
-/// so does `*` in `plugin.toml`. Only the first table counts.
+/// Returns the options in the table of a part, whose rows begin with their names. `KEY` stands for any
+/// name, and so does `*` in `plugin.toml`. Only the first table counts.
 fn options(part: &str) -> BTreeSet<String> {
     let table = part.lines().skip_while(|line| !line.starts_with('|'));
     let rows = table.take_while(|line| line.starts_with('|')).skip(2);
@@ -170,7 +164,7 @@ fn links_of_the_pages_lead_somewhere() {
     }
 }
 
-/// What a heading is linked by.
+/// Returns the anchor of a heading.
 fn anchor(line: &str) -> Option<String> {
     let heading = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;
     let kept = heading.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-'));

@@ -1,4 +1,4 @@
-//! What can go wrong with runtimes, and what to do about it.
+//! Errors with runtimes, and hints to fix them.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use host_registry::MetadataError;
 
 use crate::installed::Flaw;
 
-/// Why pip did not bring a package.
+/// Reasons why pip did not fetch a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipFault {
     /// It could not reach the index.
@@ -19,18 +19,18 @@ pub enum PipFault {
     Hash,
     /// There was no space for it.
     Space,
-    /// Something else, which its words tell.
+    /// Another reason; see pip's message.
     Other,
 }
 
-/// Why a runtime cannot be installed, used, verified or removed.
+/// Reasons why a runtime cannot be installed, used, verified or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// There is nowhere to keep runtimes.
+    /// There is no place to keep runtimes.
     #[error("there is no data folder in which to install runtimes")]
     Nowhere,
     /// The plugin has no `[runtime]`.
-    #[error("plugin `{id}` takes no runtime")]
+    #[error("plugin `{id}` does not use a runtime")]
     NotTaken {
         /// The plugin.
         id: String,
@@ -42,10 +42,10 @@ pub enum RuntimeError {
         id: String,
         /// Name and version of its runtime.
         runtime: String,
-        /// Where the lock would be.
+        /// Expected place of the lock.
         file: PathBuf,
     },
-    /// The lock has nothing for this machine.
+    /// The lock has no package for this machine.
     #[error("runtime `{runtime}` of plugin `{id}` cannot be installed: its runtime.lock has no package for {platform}, only for {}", .available.join(", "))]
     NoPackage {
         /// The plugin.
@@ -54,13 +54,13 @@ pub enum RuntimeError {
         runtime: String,
         /// This machine.
         platform: String,
-        /// What there are packages for.
+        /// Platforms that have packages.
         available: Vec<String>,
     },
     /// The `runtime.lock` cannot be used.
     #[error(transparent)]
     Lock(#[from] MetadataError),
-    /// What the user named is not there.
+    /// The named runtime does not exist.
     #[error("the runtime that {} names for plugin `{id}` is not there: {}", naming(*.origin, .id), .path.display())]
     NamedMissing {
         /// The plugin.
@@ -70,8 +70,8 @@ pub enum RuntimeError {
         /// The folder or library.
         path: PathBuf,
     },
-    /// What the user named is there, and is no runtime.
-    #[error("the runtime that {} names for plugin `{id}` is none: {} {detail}", naming(*.origin, .id), .path.display())]
+    /// The named path exists but is not a runtime.
+    #[error("the runtime that {} names for plugin `{id}` is not a runtime: {} {detail}", naming(*.origin, .id), .path.display())]
     NamedOther {
         /// The plugin.
         id: String,
@@ -79,37 +79,37 @@ pub enum RuntimeError {
         origin: RuntimeOrigin,
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it, in words that follow the path.
+        /// The error, in words that follow the path.
         detail: String,
     },
-    /// What is installed is not what was installed.
-    #[error("the runtime of plugin `{id}` in {} is not what was installed: {}", .folder.display(), listed(.flaws))]
+    /// The installed files differ from the installation's record.
+    #[error("the runtime of plugin `{id}` in {} differs from what was installed: {}", .folder.display(), listed(.flaws))]
     NotAsInstalled {
         /// The plugin.
         id: String,
         /// The runtime's folder.
         folder: PathBuf,
-        /// What is wrong with it; at least one.
+        /// The flaws; at least one.
         flaws: Vec<Flaw>,
     },
     /// A path that cannot be recorded.
-    #[error("the runtime's path {} is not UTF-8, and results record it as text", .path.display())]
+    #[error("the runtime's path {} is not UTF-8, but results record it as text", .path.display())]
     NotUnicode {
         /// The folder or library.
         path: PathBuf,
     },
     /// There is no Python.
-    #[error("packages are fetched with pip, and there is no Python on the path: neither {tried}")]
+    #[error("packages are fetched with pip, but there is no Python on the path: neither {tried}")]
     NoPython {
-        /// What was looked for.
+        /// Names of the programs that were tried.
         tried: String,
     },
-    /// There is Python, without pip.
-    #[error("packages are fetched with pip, which {python} does not have: {said}")]
+    /// Python exists, but without pip.
+    #[error("packages are fetched with pip, but {python} does not have it: {said}")]
     NoPip {
         /// The Python.
         python: String,
-        /// What it said.
+        /// Python's message.
         said: String,
     },
     /// pip failed.
@@ -117,9 +117,9 @@ pub enum RuntimeError {
     Pip {
         /// Name and version.
         package: String,
-        /// Why, as far as its words tell.
+        /// The reason, as far as pip's message shows it.
         fault: PipFault,
-        /// What it said.
+        /// Pip's message.
         said: String,
     },
     /// A file is not the one that the lock names.
@@ -127,7 +127,7 @@ pub enum RuntimeError {
     WrongFile {
         /// The file.
         file: PathBuf,
-        /// What was expected and what there is.
+        /// Expected and actual value.
         detail: String,
     },
     /// A wheel that cannot be unpacked.
@@ -135,23 +135,23 @@ pub enum RuntimeError {
     BadWheel {
         /// The wheel.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         detail: String,
     },
     /// There is too little space.
-    #[error("there is not enough space in {}: {needed} bytes are needed, and {available} are free", .folder.display())]
+    #[error("not enough space in {}: {needed} bytes needed, {available} free", .folder.display())]
     Space {
         /// The folder.
         folder: PathBuf,
         /// Bytes that are needed.
         needed: u64,
-        /// Bytes that there are.
+        /// Available bytes.
         available: u64,
     },
     /// The runtime is not installed.
     #[error("runtime `{name}` is not installed")]
     NotInstalled {
-        /// What was asked for.
+        /// The requested runtime.
         name: String,
     },
     /// `installed.json` cannot be used.
@@ -159,17 +159,17 @@ pub enum RuntimeError {
     Record {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
     /// The system refused.
     #[error("cannot {action} {}", .path.display())]
     Io {
-        /// What was to be done.
+        /// The failed action.
         action: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -183,7 +183,7 @@ impl RuntimeError {
         move |source| Self::Io { action, path, source }
     }
 
-    /// What to do about it.
+    /// Returns a hint to fix the error.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         let elsewhere = |id: &str| {
@@ -198,17 +198,17 @@ impl RuntimeError {
             Self::NotTaken { .. } => "`host runtimes list` shows the plugins that do".into(),
             Self::NoLock { id, .. } | Self::NoPackage { id, .. } => elsewhere(id),
             Self::Lock(error) => {
-                format!("correct {}, or reinstall the plugin", error.file.display())
+                format!("fix {}, or reinstall the plugin", error.file.display())
             }
             Self::NotAsInstalled { id, .. } => {
-                format!("`host runtimes install {id}` puts it right")
+                format!("`host runtimes install {id}` repairs it")
             }
             Self::NamedMissing { .. } | Self::NamedOther { .. } => {
                 "name a folder with the runtime's libraries, or the library itself".into()
             }
             Self::NotUnicode { .. } => "give it a name in UTF-8".into(),
             Self::NoPython { .. } => {
-                "install Python 3 with pip; it only fetches, and takes no part in measuring".into()
+                "install Python 3 with pip; it only fetches, and is not used for measuring".into()
             }
             Self::NoPip { python, .. } => format!(
                 "install pip, by your distribution's package python3-pip or with {python} -m ensurepip"
@@ -244,8 +244,8 @@ impl RuntimeError {
             Self::Space { .. } => {
                 "free some space, or set XDG_DATA_HOME to a folder on another disk".into()
             }
-            Self::NotInstalled { .. } => "`host runtimes list` shows what is".into(),
-            Self::Record { .. } => "`host runtimes install` puts it right".into(),
+            Self::NotInstalled { .. } => "`host runtimes list` shows the installed ones".into(),
+            Self::Record { .. } => "`host runtimes install` repairs it".into(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "free some space, or set XDG_DATA_HOME to a folder on another disk".into()
             }
@@ -254,7 +254,7 @@ impl RuntimeError {
     }
 }
 
-/// The environment variable that names a plugin's runtime.
+/// Returns the environment variable that names a plugin's runtime.
 pub(crate) fn variable(id: &str) -> String {
     format!("TARE_RUNTIME_{}", id.to_ascii_uppercase().replace('-', "_"))
 }

@@ -1,4 +1,4 @@
-//! Installing: fetch, check, unpack beside the place, rename.
+//! Installing: fetch, check, unpack into a temporary folder, rename.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -14,7 +14,7 @@ use crate::platform;
 use crate::runtimes::{Runtimes, platform_name};
 use crate::wheel::{self, Wheel};
 
-/// What is being done. Sizes are in bytes.
+/// The current step. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
     /// Another host is at this runtime; this one waits for its turn.
@@ -27,11 +27,11 @@ pub enum Step<'a> {
         bytes: u64,
         /// Its place among the packages, from 1.
         number: usize,
-        /// How many packages there are.
+        /// Number of packages.
         count: usize,
     },
-    /// A package has arrived, now or in an installation that was cut short, and is held against its
-    /// hash.
+    /// The hash of a package is checked. The package was fetched now, or by an earlier, interrupted
+    /// installation.
     Checking {
         /// Its name and version.
         package: &'a str,
@@ -42,10 +42,10 @@ pub enum Step<'a> {
     Unpacking {
         /// Its name and version.
         package: &'a str,
-        /// How large what is unpacked of it is.
+        /// Size of its unpacked files.
         bytes: u64,
     },
-    /// What is installed is read again.
+    /// Installed files are read again.
     Verifying {
         /// Its size.
         bytes: u64,
@@ -54,13 +54,13 @@ pub enum Step<'a> {
 
 /// Whoever looks on.
 pub trait Observer {
-    /// Something begins, and what went before has ended.
+    /// Reports that a step begins and the previous one has ended.
     fn step(&mut self, step: Step<'_>);
 
-    /// This many bytes of it have been done.
+    /// Reports that this many more bytes of the step are done.
     fn advanced(&mut self, bytes: u64);
 
-    /// Whether pip may write to standard error while it fetches.
+    /// Returns whether pip may write to standard error while it fetches.
     fn shows_pip(&self) -> bool;
 }
 
@@ -78,25 +78,25 @@ impl Observer for Silent {
     }
 }
 
-/// What came of installing.
+/// Result of installing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Where the runtime is.
+    /// The runtime's folder.
     pub folder: PathBuf,
-    /// What it consists of.
+    /// The runtime's record.
     pub installed: Installed,
-    /// Whether it was there before, whole and from the same packages.
+    /// Whether it was installed before, complete and from the same packages.
     pub was_there: bool,
 }
 
 impl Runtimes {
-    /// Installs the runtime of a plugin, or puts right what is installed of it. One that is whole is
-    /// left as it is.
+    /// Installs the runtime of a plugin, or repairs an installed one. A complete runtime is left
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// Where the lock, pip, a package or the disk stand against it. Nothing is then installed, and
-    /// what has arrived whole is kept for the next time.
+    /// If the lock, pip, a package or the disk prevents it. Nothing is then installed, and
+    /// completely fetched files are kept for the next attempt.
     #[tracing::instrument(skip_all, fields(plugin = plugin.metadata.id))]
     pub fn install(
         &self,
@@ -167,14 +167,14 @@ impl Runtimes {
         Ok(file)
     }
 
-    /// Where wheels of this runtime are kept until it is installed.
+    /// Returns the folder in which wheels of this runtime are kept until it is installed.
     fn downloads(&self, name: &str) -> Result<PathBuf, RuntimeError> {
         let folder = self.folder()?.join(".downloads").join(name);
         fs::create_dir_all(&folder).map_err(RuntimeError::io("create", &folder))?;
         Ok(folder)
     }
 
-    /// Puts a folder in the place of what is there.
+    /// Replaces an existing folder by a new one.
     fn put_in_place(&self, new: tempfile::TempDir, folder: &Path) -> Result<(), RuntimeError> {
         let old = self.set_aside(folder)?;
         let new = new.keep();
@@ -190,8 +190,8 @@ impl Runtimes {
         Ok(())
     }
 
-    /// Takes a runtime out of its place in one step. It is deleted when the answer is dropped;
-    /// `None` where there is none.
+    /// Moves a runtime out of its place atomically. It is deleted when the result is dropped;
+    /// `None` if there is none.
     pub(crate) fn set_aside(
         &self,
         folder: &Path,
@@ -209,7 +209,8 @@ impl Runtimes {
     }
 }
 
-/// What is installed, where it is whole and from these packages. What cannot be read is not whole.
+/// Returns the installed runtime, if it is complete and from these packages. An unreadable one is
+/// not complete.
 fn whole(
     folder: &Path,
     packages: &[&LockedPackage],
@@ -224,7 +225,7 @@ fn whole(
     flaws.is_empty().then_some(installed)
 }
 
-/// Gets each package, and holds it against its hash.
+/// Fetches each package, and checks its hash.
 fn fetch<'a>(
     packages: &[&'a LockedPackage],
     downloads: &Path,
@@ -261,7 +262,7 @@ fn fetch<'a>(
     Ok(packages.iter().map(|package| (*package, downloads.join(&package.file))).collect())
 }
 
-/// Whether a file is the one that the lock names.
+/// Checks whether a file is the one that the lock names.
 fn check(
     package: &LockedPackage,
     file: &Path,
@@ -273,9 +274,9 @@ fn check(
     let mut advanced = |bytes| observer.advanced(bytes);
     let found = wheel::copy(&mut reader, &mut io::sink(), &mut advanced).map_err(read)?;
     let detail = if found.bytes != package.bytes {
-        format!("it has {} bytes, and should have {}", found.bytes, package.bytes)
+        format!("it has {} bytes instead of {}", found.bytes, package.bytes)
     } else if found.sha256 != package.sha256 {
-        format!("its SHA-256 is {}, and should be {}", found.sha256, package.sha256)
+        format!("its SHA-256 is {} instead of {}", found.sha256, package.sha256)
     } else {
         return Ok(());
     };
@@ -304,8 +305,8 @@ fn title(package: &LockedPackage) -> String {
 }
 
 fn require_space(folder: &Path, needed: u64) -> Result<(), RuntimeError> {
-    let available = platform::free_space(folder)
-        .map_err(RuntimeError::io("find out how much space there is in", folder))?;
+    let available =
+        platform::free_space(folder).map_err(RuntimeError::io("find the free space in", folder))?;
     if needed > available {
         return Err(RuntimeError::Space { folder: folder.to_owned(), needed, available });
     }

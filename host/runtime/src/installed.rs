@@ -17,11 +17,11 @@ const SCHEMA: u32 = 1;
 /// The file's name.
 pub(crate) const FILE: &str = "installed.json";
 
-/// The file beside it that says what its files were like when all of them were last read and right.
+/// Name of the file that records the state of all files when they were last read and found right.
 const VERIFIED: &str = "verified.json";
 
-/// What tells one state of a file from another without reading it. No program can set the time of the last
-/// change, which every write moves.
+/// Distinguishes one state of a file from another without reading it. No program can set the time of the
+/// last change, and every write moves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Stamp {
@@ -32,7 +32,8 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Whether a further change would move the time, which the kernel keeps in steps of milliseconds.
+    /// Returns whether another change would move the time, which the kernel keeps in steps of
+    /// milliseconds.
     fn is_old(&self) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
@@ -56,7 +57,7 @@ pub struct InstalledPackage {
     pub file: String,
     /// SHA-256 of the wheel.
     pub sha256: String,
-    /// What of it was unpacked.
+    /// Patterns of the unpacked files.
     pub unpack: Vec<String>,
     /// Into which folder.
     pub to: String,
@@ -85,8 +86,8 @@ pub struct InstalledFile {
     pub bytes: u64,
 }
 
-/// What an installed runtime consists of. It says nothing of when or where, so that the same runtime
-/// has the same record, and so the same hash, on every machine.
+/// Contents of an installed runtime. It contains no time and no place, so the same runtime
+/// has the same record, and the same hash, on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Installed {
@@ -98,13 +99,13 @@ pub struct Installed {
     pub version: String,
     /// Operating system and architecture.
     pub platform: String,
-    /// What it was unpacked from.
+    /// Packages that it was unpacked from.
     pub packages: Vec<InstalledPackage>,
     /// Its files, by their paths in the runtime's folder.
     pub files: BTreeMap<String, InstalledFile>,
 }
 
-/// What is wrong with an installed runtime.
+/// Flaws of an installed runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "flaw", rename_all = "kebab-case")]
 pub enum Flaw {
@@ -146,7 +147,7 @@ impl Installed {
         }
     }
 
-    /// Reads the record of the runtime in a folder; `None` where there is no such runtime.
+    /// Reads the record of the runtime in a folder; `None` if there is no such runtime.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, RuntimeError> {
         let file = folder.join(FILE);
         let text = match fs::read_to_string(&file) {
@@ -162,7 +163,7 @@ impl Installed {
         let Schema { schema } =
             serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         if schema != SCHEMA {
-            return Err(wrong(format!("it has schema {schema}, and this host reads {SCHEMA}")));
+            return Err(wrong(format!("it has schema {schema}, but this host reads {SCHEMA}")));
         }
         serde_json::from_str(&text).map(Some).map_err(|error| wrong(error.to_string()))
     }
@@ -176,18 +177,18 @@ impl Installed {
         fs::write(&file, text + "\n").map_err(RuntimeError::io("write", file))
     }
 
-    /// Size of all files.
+    /// Returns the size of all files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.values().map(|file| file.bytes).sum()
     }
 
-    /// Whether it was made from these packages, unpacked in the same way.
+    /// Returns whether it was made from these packages, unpacked in the same way.
     pub(crate) fn is_of(&self, packages: &[&LockedPackage]) -> bool {
         self.packages.iter().eq(&packages.iter().map(|it| (*it).into()).collect::<Vec<_>>())
     }
 
-    /// The first file that is not there, or of another size. Nothing is read.
+    /// Returns the first file that is missing or has another size. Reads no contents.
     pub(crate) fn glance(&self, folder: &Path) -> Option<Flaw> {
         self.files.iter().find_map(|(file, InstalledFile { bytes, .. })| {
             match fs::metadata(folder.join(file)) {
@@ -198,8 +199,8 @@ impl Installed {
         })
     }
 
-    /// As [`Self::verify`], but files that have not changed in any way since they were last found right are not
-    /// read again: a runtime may have gigabytes, and this is done at the start of each run.
+    /// Like [`Self::verify`], but does not read files that have not changed since they were last found right: a
+    /// runtime may have gigabytes, and this is done at the start of each run.
     pub(crate) fn verify_what_changed(&self, folder: &Path) -> Result<Vec<Flaw>, RuntimeError> {
         let stamps = self.stamps(folder);
         let file = folder.join(VERIFIED);
@@ -218,7 +219,7 @@ impl Installed {
         Ok(flaws)
     }
 
-    /// Of `installed.json` and of each file; `None` where one is missing.
+    /// Returns the states of `installed.json` and of each file; `None` if one is missing.
     fn stamps(&self, folder: &Path) -> Option<BTreeMap<String, Stamp>> {
         let files = self.files.keys().map(String::as_str).chain([FILE]);
         let stamp = |file: &str| {
@@ -229,7 +230,7 @@ impl Installed {
         files.map(stamp).collect()
     }
 
-    /// Everything that is wrong: each file is read, and the folder is searched for others.
+    /// Returns all flaws: reads each file, and searches the folder for others.
     pub(crate) fn verify(
         &self,
         folder: &Path,
@@ -253,7 +254,7 @@ impl Installed {
     }
 }
 
-/// Files in a runtime's folder that are none of it.
+/// Returns files in a runtime's folder that do not belong to it.
 fn foreign(
     folder: &Path,
     files: &BTreeMap<String, InstalledFile>,
@@ -266,7 +267,7 @@ fn foreign(
     Ok(files_beneath(folder)?.iter().filter_map(name).collect())
 }
 
-/// Everything in a folder that is no folder, in order.
+/// Returns everything in a folder that is not a folder, in order.
 fn files_beneath(folder: &Path) -> Result<Vec<PathBuf>, RuntimeError> {
     let mut files = Vec::new();
     let mut open = vec![folder.to_owned()];

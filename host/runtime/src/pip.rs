@@ -3,7 +3,7 @@ Fetching a wheel with the user's pip.
 
 pip knows what this tool must not guess: the index or mirror, the proxy, certificates, credentials
 and the cache. It is asked for one exact file: its name, version and hash, and the tags of Python and
-system that stand in the file's name, whichever Python pip itself runs on.
+system in the file's name, whichever Python pip itself runs on.
 */
 
 use std::fs;
@@ -15,7 +15,7 @@ use host_registry::LockedPackage;
 use crate::error::{PipFault, RuntimeError};
 use crate::platform;
 
-/// pip, of the first Python that there is.
+/// The pip of the first Python found.
 pub(crate) struct Pip {
     python: &'static str,
 }
@@ -38,7 +38,7 @@ impl Pip {
     }
 
     /// Fetches a package's wheel into a folder. `work` is an empty folder on the same disk, for pip's
-    /// own files. Where `shown`, pip writes to standard error and may ask for credentials.
+    /// own files. If `shown`, pip writes to standard error and may ask for credentials.
     pub(crate) fn download(
         &self,
         package: &LockedPackage,
@@ -93,9 +93,9 @@ impl Pip {
     }
 }
 
-/// What makes pip take the wheel of this name, whatever Python and system it runs on. The name was
-/// checked to have these parts: `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl`, of which the last three
-/// may be several joined by dots.
+/// Returns arguments that make pip accept the wheel of this name, whatever Python and system it runs
+/// on. The name was checked to have these parts: `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl`, of
+/// which the last three may be several joined by dots.
 fn tags(file: &str) -> Vec<String> {
     let stem = file.strip_suffix(".whl").unwrap_or(file);
     let mut parts = stem.rsplit('-');
@@ -112,7 +112,7 @@ fn tags(file: &str) -> Vec<String> {
     tags
 }
 
-/// Why pip failed, by its own words: it has no other way to tell.
+/// Returns the reason why pip failed, from its message: there is no other source.
 fn fault(log: &str) -> PipFault {
     const FAULTS: &[(&str, PipFault)] = &[
         ("DO NOT MATCH THE HASHES", PipFault::Hash),
@@ -129,12 +129,12 @@ fn fault(log: &str) -> PipFault {
     found.map_or(PipFault::Other, |(_, fault)| *fault)
 }
 
-/// Why a connection broke, where one did.
+/// Returns the reason why a connection broke, if one did.
 fn broken_connection(log: &str) -> Option<&str> {
     log.lines().find_map(|line| Some(line.split_once("connection broken by ")?.1))
 }
 
-/// The errors of a log, without its times.
+/// Returns the errors in a log, without their times.
 fn errors(log: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     let mut within = false;

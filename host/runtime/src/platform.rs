@@ -1,11 +1,11 @@
-//! What depends on the operating system.
+//! Differences between operating systems.
 
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The programs that may be Python 3.
+/// Programs that may be Python 3.
 pub(crate) const PYTHONS: &[&str] = &["python3", "python"];
 
 /// Bytes that this user can still write to a folder's file system.

@@ -16,13 +16,13 @@ use crate::error::{RuntimeError, variable};
 use crate::install::Observer;
 use crate::installed::{self, Flaw, Installed};
 
-/// Operating system and architecture, as locks name them.
+/// Returns the operating system and architecture, as locks name them.
 #[must_use]
 pub fn platform_name() -> String {
     format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// Runtimes that the user has named, which go before installed ones.
+/// Runtimes that the user has named; they take precedence over installed ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     /// By the flag `--runtime`: a folder or library for each plugin's id.
@@ -32,7 +32,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// What the flag and this process's environment name.
+    /// Returns the runtimes that the flag and this process's environment name.
     #[must_use]
     pub fn of_this_process(flags: BTreeMap<String, PathBuf>) -> Self {
         let ours = |name: &OsString| name.to_string_lossy().starts_with(&variable(""));
@@ -46,23 +46,23 @@ impl Named {
 pub struct Ready {
     /// The name that the plugin gives it.
     pub name: String,
-    /// Its version, where it is an installed one.
+    /// Its version, if it is installed.
     pub version: Option<String>,
     /// Its folder, or the library itself; absolute.
     pub path: PathBuf,
-    /// Who said so.
+    /// Source of the choice.
     pub origin: RuntimeOrigin,
 }
 
-/// How things stand with the runtime of a plugin.
+/// State of a plugin's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// There is one.
     Ready(Ready),
-    /// Nobody has named one and none is installed, or what is installed is not what the plugin's lock
-    /// asks for. Installing brings it.
+    /// None is named and none is installed, or the installed one does not match the plugin's lock. It
+    /// can be installed.
     Missing {
-        /// What is the matter, in a few words that follow the runtime's name.
+        /// The reason, in a few words that follow the runtime's name.
         reason: String,
     },
     /// It is installed, and not whole. Installing puts it right.
@@ -70,7 +70,7 @@ pub enum Standing {
         /// As of one that is missing.
         reason: String,
     },
-    /// Nobody has named one, and there is nothing to install on this machine.
+    /// None is named, and there is nothing to install on this machine.
     Unavailable {
         /// As of one that is missing.
         reason: String,
@@ -78,7 +78,8 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Why there is none, in a few words that follow the runtime's name; `None` where there is one.
+    /// Returns why there is none, in a few words that follow the runtime's name; `None` if there is
+    /// one.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -90,12 +91,12 @@ impl Standing {
     }
 }
 
-/// Why nothing of a plugin's runtime can be installed on this machine, in a few words that follow the
-/// runtime's name; `None` where something can.
+/// Returns why a plugin's runtime cannot be installed on this machine, in a few words that follow the
+/// runtime's name; `None` if it can.
 ///
 /// # Errors
 ///
-/// Where the plugin's lock cannot be read.
+/// If the plugin's lock cannot be read.
 pub fn unavailable(plugin: &NativePlugin) -> Result<Option<String>, RuntimeError> {
     let Some(lock) = RuntimeLock::read(&plugin.folder)? else {
         return Ok(Some("cannot be installed: the plugin has no runtime.lock".into()));
@@ -105,8 +106,8 @@ pub fn unavailable(plugin: &NativePlugin) -> Result<Option<String>, RuntimeError
         return Ok(None);
     }
     let others: Vec<_> = lock.platforms().into_iter().collect();
-    let others = if others.is_empty() { "no other".into() } else { others.join(", ") };
-    Ok(Some(format!("is not for {platform}: there are packages for {others}")))
+    let others = if others.is_empty() { "none".into() } else { others.join(", ") };
+    Ok(Some(format!("is not available for {platform} (packages exist for: {others})")))
 }
 
 /// The runtimes of a user.
@@ -117,26 +118,26 @@ pub struct Runtimes {
 }
 
 impl Runtimes {
-    /// Those that are named, and those that are installed in the user's data folder of this program.
+    /// Returns the named runtimes, and those installed in the user's data folder of this program.
     #[must_use]
     pub fn new(user_data: Option<&Path>, named: Named) -> Self {
         Self { folder: user_data.map(|data| data.join("runtimes")), named }
     }
 
-    /// The folder in which runtimes are installed.
+    /// Returns the folder in which runtimes are installed.
     ///
     /// # Errors
     ///
-    /// Where the user has no data folder.
+    /// If the user has no data folder.
     pub fn folder(&self) -> Result<&Path, RuntimeError> {
         self.folder.as_deref().ok_or(RuntimeError::Nowhere)
     }
 
-    /// Which runtime a plugin uses; `None` where it takes none. Nothing is hashed.
+    /// Returns the runtime that a plugin uses; `None` if it takes none. Nothing is hashed.
     ///
     /// # Errors
     ///
-    /// Where what the user names is not there, or its lock or what is installed cannot be read.
+    /// If a named runtime does not exist, or the lock or the installed runtime cannot be read.
     pub fn find(&self, plugin: &NativePlugin) -> Result<Option<Standing>, RuntimeError> {
         let id = &plugin.metadata.id;
         let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
@@ -170,7 +171,7 @@ impl Runtimes {
         };
         let lock = RuntimeLock::read(&plugin.folder)?;
         if lock.is_some_and(|lock| !installed.is_of(&lock.packages_for(&platform_name()))) {
-            return missing("is installed from other packages than the plugin's lock names".into());
+            return missing("is installed from different packages than the plugin's lock".into());
         }
         if let Some(flaw) = installed.glance(&path) {
             let reason = format!("is installed and damaged ({flaw})");
@@ -180,11 +181,11 @@ impl Runtimes {
         ready(Ready { name, version, path, origin: RuntimeOrigin::Installed }).map(Some)
     }
 
-    /// Everything that is installed, by the folder's name.
+    /// Returns all installed runtimes, by the folder's name.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn installed(
         &self,
     ) -> Result<BTreeMap<String, Result<Installed, RuntimeError>>, RuntimeError> {
@@ -208,12 +209,12 @@ impl Runtimes {
         Ok(installed)
     }
 
-    /// Removes the installed runtime of this name and version, in one step, with what was fetched of
-    /// it and not installed. Gives its folder.
+    /// Removes the installed runtime of this name and version atomically, and files that were
+    /// fetched for it but not installed. Returns its folder.
     ///
     /// # Errors
     ///
-    /// Where it is not installed, or the system refuses.
+    /// If it is not installed, or the system refuses.
     pub fn remove(&self, name: &str, observer: &mut dyn Observer) -> Result<PathBuf, RuntimeError> {
         let not_installed = || RuntimeError::NotInstalled { name: name.into() };
         let runtimes = self.folder()?;
@@ -232,11 +233,11 @@ impl Runtimes {
         Ok(folder)
     }
 
-    /// Reads every file of an installed runtime again, and says what is wrong with it.
+    /// Reads every file of an installed runtime again, and returns its flaws.
     ///
     /// # Errors
     ///
-    /// Where it is not installed, or cannot be read.
+    /// If it is not installed, or cannot be read.
     pub fn verify(
         &self,
         name: &str,
@@ -252,13 +253,14 @@ impl Runtimes {
 }
 
 impl Ready {
-    /// What results keep of it. A library is read; of a folder, `installed.json`, or else the libraries
-    /// that have names as in the plugin's lock. Of what is installed every file that has changed since it
-    /// was last read is held against `installed.json`: a library that has changed since would be recorded as what it is not.
+    /// Returns the identity that results record. A library is read; of a folder, `installed.json`, or else the
+    /// libraries with names as in the plugin's lock. Every file of an installed runtime that has changed since it
+    /// was last read is compared with `installed.json`: otherwise a changed library would be recorded under a wrong
+    /// hash.
     ///
     /// # Errors
     ///
-    /// Where something cannot be read, or is not what was installed.
+    /// If something cannot be read, or differs from the installation's record.
     pub fn identify(&self, plugin: &NativePlugin) -> Result<RuntimeIdentity, RuntimeError> {
         let hash = |path: &Path| sha256_of_file(path).map_err(RuntimeError::io("read", path));
         let record = self.path.join(installed::FILE);
@@ -301,8 +303,8 @@ impl Ready {
     }
 }
 
-/// How libraries of a plugin's runtime are called, by its lock for this machine. What the system or
-/// somebody else has installed may have another version in its name, or none.
+/// Returns the name patterns of the libraries of a plugin's runtime, by its lock for this machine.
+/// A library from another source may have another version in its name, or none.
 fn library_names(plugin: &NativePlugin) -> Result<Vec<Pattern>, RuntimeError> {
     let Some(lock) = RuntimeLock::read(&plugin.folder)? else { return Ok(Vec::new()) };
     let packages = lock.packages_for(&platform_name());
@@ -325,7 +327,7 @@ fn library_names(plugin: &NativePlugin) -> Result<Vec<Pattern>, RuntimeError> {
     Ok(names)
 }
 
-/// The files in a folder with such names, in order.
+/// Returns the files in a folder with such names, in order.
 fn libraries(folder: &Path, names: &[Pattern]) -> Result<Vec<PathBuf>, RuntimeError> {
     let read = |error| RuntimeError::io("read", folder)(error);
     let mut libraries = Vec::new();
@@ -340,12 +342,12 @@ fn libraries(folder: &Path, names: &[Pattern]) -> Result<Vec<PathBuf>, RuntimeEr
     Ok(libraries)
 }
 
-/// Why what is named can be no runtime of this plugin, in words that follow its path; `None` where it may be
-/// one. A plugin that can do without would else be told that it has one.
+/// Returns why the named path cannot be a runtime of this plugin, in words that follow the path; `None` if
+/// it may be one. Without this check, a plugin with an optional runtime would be told that it has one.
 fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, RuntimeError> {
     if path.is_file() {
         let is_library = is_library(path).map_err(RuntimeError::io("read", path))?;
-        return Ok((!is_library).then(|| "is a file and no library".to_owned()));
+        return Ok((!is_library).then(|| "is a file but not a library".to_owned()));
     }
     let names = library_names(plugin)?;
     let mut folders = vec![path.to_owned()];
@@ -363,7 +365,7 @@ fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, Runt
     Ok(Some(format!("has neither {shown}{others}, nor a folder `lib` that does")))
 }
 
-/// Whether a file begins as libraries of Linux, macOS or Windows do.
+/// Returns whether a file begins like a library of Linux, macOS or Windows.
 fn is_library(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     fs::File::open(path)?.take(4).read_to_end(&mut start)?;
@@ -371,7 +373,7 @@ fn is_library(path: &Path) -> io::Result<bool> {
     Ok(start == *b"\x7fELF" || start.starts_with(b"MZ") || MACH_O.iter().any(|it| start == *it))
 }
 
-/// Results are text, so that a path must be.
+/// Checks that the path is text, because results are text.
 fn ready(ready: Ready) -> Result<Standing, RuntimeError> {
     if ready.path.to_str().is_none() {
         return Err(RuntimeError::NotUnicode { path: ready.path });

@@ -19,9 +19,9 @@ pub(crate) struct Wheel<'a> {
     package: &'a LockedPackage,
     path: &'a Path,
     archive: ZipArchive<BufReader<File>>,
-    /// What is unpacked: index in the archive, and path in the runtime's folder.
+    /// Files to unpack: index in the archive, and path in the runtime's folder.
     wanted: Vec<(usize, String)>,
-    /// How large that is.
+    /// Total size of these files.
     pub(crate) bytes: u64,
 }
 
@@ -54,8 +54,8 @@ pub(crate) fn copy(
 }
 
 impl<'a> Wheel<'a> {
-    /// Opens a wheel and looks for what the lock names. A wheel with names that lead out of a folder
-    /// is refused whole: whoever makes one means harm.
+    /// Opens a wheel and searches for the files that the lock names. A wheel with names that lead
+    /// out of a folder is refused as a whole: it is malicious.
     pub(crate) fn open(package: &'a LockedPackage, path: &'a Path) -> Result<Self, RuntimeError> {
         let bad = |detail: String| RuntimeError::BadWheel { file: path.to_owned(), detail };
         let file = File::open(path).map_err(RuntimeError::io("open", path))?;
@@ -88,7 +88,7 @@ impl<'a> Wheel<'a> {
             wanted.push((index, target));
         }
         if let Some((_, pattern)) = used.iter().zip(&package.unpack).find(|(used, _)| !**used) {
-            return Err(bad(format!("nothing in it fits `{pattern}`")));
+            return Err(bad(format!("none of its files fits `{pattern}`")));
         }
         Ok(Self { package, path, archive, wanted, bytes })
     }
@@ -134,7 +134,7 @@ impl<'a> Wheel<'a> {
     }
 }
 
-/// Whether a name in an archive is that of a file beneath the folder it is unpacked in.
+/// Returns whether a name in an archive stays beneath the folder that it is unpacked in.
 fn stays_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

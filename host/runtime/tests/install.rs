@@ -1,5 +1,5 @@
-//! Installing from wheels that have arrived already, as they have where an installation was cut short:
-//! none of this needs pip. What does is tested with the command line.
+//! Installing from wheels that were fetched earlier, as after an interrupted installation:
+//! none of this needs pip. Fetching is tested with the command line.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -92,7 +92,7 @@ impl Place {
         self.runtimes().find(&self.plugin()).expect("no error").expect("it takes one")
     }
 
-    /// The error of an installation, without the place; nothing must be left in its place.
+    /// Returns the error of an installation, without the place; nothing must be left there.
     #[track_caller]
     fn refusal(&self) -> String {
         let error = self.install().expect_err("it must be refused");
@@ -201,7 +201,7 @@ fn another_lock_asks_for_another_installation() {
     place.arrive(&[(LIBRARY, b"newer"), ("demo/x", b"")]);
     place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
     let Standing::Missing { reason } = place.standing() else { panic!("it is another one") };
-    assert_eq!(reason, "is installed from other packages than the plugin's lock names");
+    assert_eq!(reason, "is installed from different packages than the plugin's lock");
     assert!(!place.install().expect("installing over it"));
     let library = place.path("data/runtimes").join(NAME).join("lib/libdemo.so.1");
     assert_eq!(fs::read(library).expect("a library"), b"newer");
@@ -243,7 +243,7 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     let Standing::Unavailable { reason } = place.standing() else { panic!("no package") };
     assert_eq!(
         reason,
-        format!("is not for {}: there are packages for plan9-mips", platform_name())
+        format!("is not available for {} (packages exist for: plan9-mips)", platform_name())
     );
     let error = place.install().expect_err("no package");
     let told = format!("{error}\nhelp: {}", error.help().expect("help"));
@@ -363,7 +363,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the runtime that --runtime names for plugin `demo-npu` is none: {} has neither \
+            "the runtime that --runtime names for plugin `demo-npu` is not a runtime: {} has neither \
              libdemo.so*, nor a folder `lib` that does",
             folder.display()
         )
@@ -382,7 +382,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     fs::write(&file, b"text").expect("a file");
     place.named.flags = BTreeMap::from([("demo-npu".into(), file.clone())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("text");
-    let said = format!("is none: {} is a file and no library", file.display());
+    let said = format!("is not a runtime: {} is a file but not a library", file.display());
     assert!(error.to_string().ends_with(&said), "{error}");
 }
 
@@ -399,7 +399,10 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     let library = folder.join("lib").join(LIBRARY.rsplit('/').next().expect("a name"));
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(
+        error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"),
+        "{error}"
+    );
     fs::write(&library, b"code").expect("a library");
     identify().expect("it is again");
     fs::write(folder.join("lib/libc.so.6"), b"other").expect("a library");
@@ -416,5 +419,8 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     identify().expect("as it was");
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
-    assert!(error.ends_with("is not what was installed: lib/libdemo.so.1 has changed"), "{error}");
+    assert!(
+        error.ends_with("differs from what was installed: lib/libdemo.so.1 has changed"),
+        "{error}"
+    );
 }

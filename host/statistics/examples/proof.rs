@@ -1,8 +1,8 @@
-//! How often the statistics are right, on series of which the truth is known.
+//! Counts how often the statistics are right, on series with a known truth.
 //!
-//! `proof [PART]` prints Markdown tables: with `1`, the default, of 1,000 series with changes, 1,000
-//! flat ones and 10,000 experiments for each interval; with a smaller part, of fewer. Every number
-//! follows from the seeds, so that it prints the same each time.
+//! `proof [PART]` prints Markdown tables. With `1`, the default, it uses 1,000 series with changes,
+//! 1,000 flat ones and 10,000 experiments for each interval; with a smaller part, fewer. All numbers
+//! follow from the seeds, so the output is the same each time.
 
 #![expect(clippy::print_stdout, reason = "the tables are what this example is for")]
 
@@ -74,7 +74,7 @@ fn row(name: &str, changing: &Score, flat: &Score) {
     );
 }
 
-/// How often an interval holds the truth, and how often there is one.
+/// Share of intervals that cover the truth, and share of experiments with an interval.
 #[derive(Debug, Default, Clone, Copy)]
 struct Coverage {
     stated: usize,
@@ -103,11 +103,11 @@ impl std::ops::Add for Coverage {
 
 const QUANTILES: [Quantile; 3] = [Quantile::P50, Quantile::P90, Quantile::P99];
 const CONFIDENCES: [f64; 2] = [0.95, 0.99];
-/// What is promised of them: an interval may hold the truth a little less often than it says.
+/// Promised coverage: an interval may cover the truth slightly less often than it states.
 const PROMISED: [f64; 2] = [94.0, 98.5];
 
-/// What makes a share bold that is below what is promised, judged as it is printed, so that what looks the
-/// same is judged the same.
+/// Marks a share in bold if it is below the promise. Compares it as printed, so that shares that look the
+/// same are judged the same.
 fn mark(percent: f64, promised: f64) -> &'static str {
     if (10.0 * percent).round() < 10.0 * promised { "**" } else { "" }
 }
@@ -160,7 +160,7 @@ fn intervals(experiments: usize) {
     println!();
 }
 
-/// As many threads as there are processors take the experiments in turn.
+/// Runs the experiments on as many threads as there are processors.
 fn covered(noise: Noise, deviation: f64, count: usize, experiments: usize) -> Coverages {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -205,7 +205,7 @@ fn one_experiment(
 
 /// Half the width of an interval that ends a measurement, as a part of the estimate.
 const HALF_WIDTH: f64 = 0.02;
-/// What every series of these is narrow enough with.
+/// Upper limit of values, with which the interval of every such series is narrow enough.
 const MOST_VALUES: usize = 60_000;
 
 fn stopping(experiments: usize) {
@@ -251,7 +251,7 @@ fn stopping(experiments: usize) {
     println!();
 }
 
-/// After how many values an experiment ends at each confidence, and with which interval.
+/// Returns after how many values an experiment ends at each confidence, and with which interval.
 fn stops(noise: Noise, experiment: usize) -> [Option<(usize, (f64, f64))>; 2] {
     let values = noise.factors(MOST_VALUES, 0.4, &mut Random::from_seed(experiment as u64));
     CONFIDENCES.map(|confidence| {

@@ -1,13 +1,13 @@
-//! How much a value says about the next one, and how much less a series is therefore worth.
+//! Correlation of neighbouring values, and the effective size of a correlated series.
 
 use crate::distribution::normal_quantile;
 use crate::moments::{STRIDE, moments};
 use crate::select::Value;
 
-/// Autocorrelations of a series at the lags 0 to `lags`, as far as the series is longer than the
-/// lag: the sum of the products of the deviations from the mean at that distance over the sum of
-/// their squares (G. E. P. Box and G. M. Jenkins, *Time Series Analysis*, 1970). The first
-/// is 1. `None` where all values are equal or there are none. NaN is not allowed.
+/// Returns the autocorrelations of a series at lags 0 to `lags`, as far as the series is longer
+/// than the lag: the sum of the products of deviations from the mean at that distance, divided by
+/// the sum of their squares (G. E. P. Box and G. M. Jenkins, *Time Series Analysis*, 1970). The
+/// first is 1. `None` if all values are equal or there are none. NaN is not allowed.
 ///
 /// Takes values × lags steps.
 #[must_use]
@@ -18,44 +18,44 @@ pub fn autocorrelation<T: Value>(values: &[T], lags: usize) -> Option<Vec<f64>> 
     (squares > 0.0).then(|| lags.map(|lag| product(&deviations, lag) / squares).collect())
 }
 
-/// Lags that are looked at before the series is halved instead.
+/// Number of lags to examine before the series is halved instead.
 const LAGS: usize = 128;
 
-/// The longest series whose values are looked at one by one.
+/// Longest series that is not averaged in bins first.
 const LONGEST: usize = 1 << 17;
 
-/// Lengths of series whose memory is looked for beneath noise as well. Shorter ones have too few values to
-/// tell, and longer ones show it to Geyer's sum.
+/// Lengths of series that are also tested for correlation beneath noise. Shorter ones have too few values,
+/// and Geyer's sum detects it in longer ones.
 pub(crate) const SHORT: std::ops::RangeInclusive<usize> = 100..=2048;
 
-/// The number of independent values whose mean would be as uncertain as that of this series:
+/// Returns the number of independent values whose mean would be as uncertain as that of this series:
 /// *n* / τ with τ = 1 + 2 (ρ₁ + ρ₂ + …). Between 1 and *n*; *n* for a series of equal values,
-/// which shows no correlation, and 0 where there are none. NaN is not allowed.
+/// which shows no correlation, and 0 if there are none. NaN is not allowed.
 ///
 /// The sum ends by C. J. Geyer's initial monotone sequence ("Practical Markov Chain Monte Carlo",
-/// *Statistical Science* 7(4), 1992): sums of two neighbouring autocorrelations, ρ₂ₖ +
-/// ρ₂ₖ₊₁, are taken while they are positive, and none as larger than the one before it. A series
-/// whose values alternate is worth more than *n* by that formula; no more than *n* is claimed.
+/// *Statistical Science* 7(4), 1992): sums of two neighbouring autocorrelations, ρ₂ₖ + ρ₂ₖ₊₁, are added
+/// while they are positive, each limited by the one before it. By that formula a series of alternating
+/// values would be worth more than *n*; the result is limited to *n*.
 ///
-/// Deviations are from the mean of the series itself, which takes from each product what is the mean's
-/// own variance (D. B. Percival, "Three Curious Properties of the Sample Variance and Autocovariance
-/// for Stationary Processes with Unknown Mean", *The American Statistician* 47(4), 1993). That is put
-/// back: it matters for short series.
+/// Deviations are from the mean of the series itself, which removes the mean's own variance from each
+/// product (D. B. Percival, "Three Curious Properties of the Sample Variance and Autocovariance for
+/// Stationary Processes with Unknown Mean", *The American Statistician* 47(4), 1993). It is added back:
+/// it matters for short series.
 ///
-/// Where the sum has not ended after 128 lags, neighbours are averaged in pairs and it is begun again
-/// on the series of half the length. Its mean is the same, and so is that mean's uncertainty. The
-/// work is therefore at most 256 steps for each value, and 2 or 4 where values are independent,
-/// however long the correlation lasts. A drifting series is worth a handful of values.
+/// If the sum has not ended after 128 lags, neighbours are averaged in pairs and the sum starts again
+/// on the series of half the length, whose mean and its uncertainty are the same. So the work is at
+/// most 256 steps per value, and 2 or 4 for independent values, however long the correlation lasts. A
+/// drifting series is worth a handful of values.
 ///
-/// For the same reason a series of more than 131,072 values is averaged in bins before it is begun: ten
-/// million values then cost two readings of them. What it may cost is precision: the variance of
-/// *k* bins is known to √(2 / *k*), which for the fewest, 16,384, is 1.1 %.
+/// For the same reason a series of more than 131,072 values is first averaged in bins: ten million
+/// values then cost two passes. The price is precision: the variance of *k* bins is known to √(2 /
+/// *k*), which for the fewest, 16,384, is 1.1 %.
 #[must_use]
 pub fn effective_size<T: Value>(values: &[T]) -> f64 {
     Memory::of(values).size
 }
 
-/// How long a series remembers.
+/// Correlation of a series with its own past.
 #[derive(Debug)]
 pub(crate) struct Memory {
     count: f64,
@@ -63,15 +63,15 @@ pub(crate) struct Memory {
     pub(crate) size: f64,
     /// Neighbours that were averaged into one.
     width: usize,
-    /// Lags, of averages, at which Geyer's sum ended; 0 where there was nothing to sum.
+    /// Lags, of averages, at which Geyer's sum ended; 0 if there was nothing to sum.
     lags: usize,
-    /// Autocovariances of the averages at the lags before that over the variance of the values, with
-    /// the mean's own variance put back. The first is 1 where nothing was averaged.
+    /// Autocovariances of the averages at the lags before that, divided by the variance of the
+    /// values, with the mean's own variance added back. The first is 1 if nothing was averaged.
     correlations: Vec<f64>,
 }
 
 impl Memory {
-    /// Of the values themselves.
+    /// Computes the memory of the values themselves.
     pub(crate) fn of<T: Value>(values: &[T]) -> Self {
         let count = values.len() as f64;
         // Around the first value, so that a small spread far from zero keeps its digits.
@@ -94,13 +94,13 @@ impl Memory {
         Self::new(deviations(series), variance, count, width)
     }
 
-    /// As [`Self::of`], but for a [`SHORT`] series whose autocorrelations are positive when they are taken
-    /// together, of a sum over a window of fixed width, where that is more. A slow wander beneath jitter has
-    /// autocorrelations that last and are each so small that Geyer's sum is soon ended by chance.
+    /// Like [`Self::of`], but for a [`SHORT`] series also sums autocorrelations over a window of fixed
+    /// width, and uses that sum if it is positive and larger. A slow drift beneath jitter has long
+    /// autocorrelations, each so small that Geyer's sum soon ends by chance.
     ///
     /// The sum of *m* autocorrelations of *n* independent values deviates by √(*m* / *n*) from −*m* / *n*
-    /// (M. S. Bartlett, *Journal of the Royal Statistical Society*, Supplement 8(1), 1946). One that is more
-    /// than one deviation above that is taken as it is.
+    /// (M. S. Bartlett, *Journal of the Royal Statistical Society*, Supplement 8(1), 1946). A sum that is
+    /// more than one deviation above that is used unchanged.
     pub(crate) fn beneath_noise<T: Value>(values: &[T]) -> Self {
         let found = Self::of(values);
         match Self::over_window(values) {
@@ -129,7 +129,7 @@ impl Memory {
         Some(Self { count, size, width: 1, lags: lags + 1, correlations })
     }
 
-    /// Of the series of "above `limit` or not".
+    /// Computes the memory of the series of "above `limit` or not".
     pub(crate) fn of_above<T: Value>(values: &[T], limit: T) -> Self {
         let above = |bin: &[T]| {
             let (strides, rest) = bin.as_chunks::<STRIDE>();
@@ -151,8 +151,8 @@ impl Memory {
         Self::new(deviations(series.collect()), fraction * (1.0 - fraction), count, width)
     }
 
-    /// From deviations of values, or of means of them in bins of equal width, and from the variance
-    /// and the number of the values themselves.
+    /// Computes the memory from deviations of values, or of means in bins of equal width, and from
+    /// the variance and the number of the values themselves.
     fn new(mut series: Vec<f64>, variance: f64, count: f64, mut width: usize) -> Self {
         loop {
             let length = series.len() as f64;
@@ -176,27 +176,27 @@ impl Memory {
         }
     }
 
-    /// Degrees of freedom of the variance that [`Self::size`] stands for: infinite where nothing was
-    /// found to be correlated beyond the next value.
+    /// Returns the degrees of freedom of the variance behind [`Self::size`]: infinite if no correlation
+    /// was found beyond the next value.
     ///
     /// A sum of *m* autocorrelations has the variance 4 *m* / *n* in units of its own square (M. S.
-    /// Bartlett, *Journal of the Royal Statistical Society*, Supplement 8(1), 1946), and a variance that
-    /// is uncertain by the part *v* is one of 2 / *v* degrees of freedom. Lags 0 and 1 are not counted.
+    /// Bartlett, *Journal of the Royal Statistical Society*, Supplement 8(1), 1946), and a variance with
+    /// relative uncertainty *v* has 2 / *v* degrees of freedom. Lags 0 and 1 are not counted.
     pub(crate) fn freedom(&self) -> f64 {
         self.count / (2 * self.width * self.lags.saturating_sub(2)) as f64
     }
 
-    /// The least number of independent values that the series is worth for its mean: of
-    /// [`Self::size`] and of what it would be for a first-order autoregression.
+    /// Returns the smaller of two effective sizes for the mean: [`Self::size`], and that of a
+    /// first-order autoregression.
     pub(crate) fn least_size(&self) -> f64 {
         let Some(coefficient) = self.coefficient() else { return self.size };
         let coefficient = coefficient.clamp(0.0, 0.999);
         self.size.min(self.count * (1.0 - coefficient) / (1.0 + coefficient))
     }
 
-    /// The coefficient of a first-order autoregression, which is too small by (1 + 3 *r*) / *n* when it is
-    /// read from so many values (F. H. C. Marriott and J. A. Pope, "Bias in the Estimation of
-    /// Autocorrelations", *Biometrika* 41(3/4), 1954). `None` where neighbours were averaged.
+    /// Returns the coefficient of a first-order autoregression, which is estimated too low by (1 + 3 *r*)
+    /// / *n* (F. H. C. Marriott and J. A. Pope, "Bias in the Estimation of Autocorrelations", *Biometrika*
+    /// 41(3/4), 1954). `None` if neighbours were averaged.
     fn coefficient(&self) -> Option<f64> {
         let &[_, next, ..] = self.correlations.as_slice() else { return None };
         // The mean's own variance is what is missing in another way here.
@@ -204,11 +204,11 @@ impl Memory {
         (self.width == 1).then_some(found + (1.0 + 3.0 * found) / self.count)
     }
 
-    /// How little the series may be worth, as [`Self::size_above`], where it is not long enough to know: one
-    /// of [`SHORT`] length that is correlated beyond the next value, and shorter than 50 times its
-    /// correlation time (A. Sokal, "Monte Carlo Methods in Statistical Mechanics", 1996, who asks for more
-    /// before such a time is believed). Then as much as a first-order autoregression whose coefficient is two
-    /// standard errors, of √((1 − *r*²) / *n*) each, above the one that was found. All of its values otherwise.
+    /// Returns a pessimistic [`Self::size_above`] for a series that is too short to know: one of [`SHORT`]
+    /// length that is correlated beyond the next value, and shorter than 50 times its correlation time
+    /// (A. Sokal, "Monte Carlo Methods in Statistical Mechanics", 1996, requires more before he trusts such a
+    /// time). It is the size of a first-order autoregression whose coefficient is two standard errors, of
+    /// √((1 − *r*²) / *n*) each, above the estimate. For other series returns the number of values.
     pub(crate) fn doubtful_size_above(&self, probability: f64) -> f64 {
         const LONG: f64 = 50.0;
         const NEGLIGIBLE: f64 = 1e-3;
@@ -227,8 +227,8 @@ impl Memory {
         (self.count / (1.0 + 2.0 * sum)).clamp(1.0, self.count)
     }
 
-    /// What a series whose normal scores these are is worth for the fraction of it that lies above
-    /// the quantile at `probability`, if it is Gaussian but for a monotone transformation.
+    /// Returns the effective size, for the fraction above the quantile at `probability`, of a
+    /// series with these normal scores, if it is Gaussian up to a monotone transformation.
     pub(crate) fn size_above(&self, probability: f64) -> f64 {
         let above = |&correlation: &f64| correlation_above(correlation, probability);
         let Some((first, later)) = self.correlations.split_first() else { return self.count };
@@ -237,10 +237,10 @@ impl Memory {
     }
 }
 
-/// The correlation of "above the quantile at `probability` or not" of two normal deviates with this
-/// correlation: ∫ exp(−*z*² / (1 + sin θ)) dθ / (2π *p* (1 − *p*)) from 0 to arcsin ρ (R. L. Plackett,
-/// "A Reduction Formula for Normal Multivariate Integrals", *Biometrika* 41(3/4), 1954, with *r* =
-/// sin θ).
+/// Returns the correlation of "above the quantile at `probability` or not" of two normal deviates with
+/// this correlation: ∫ exp(−*z*² / (1 + sin θ)) dθ / (2π *p* (1 − *p*)) from 0 to arcsin ρ (R. L.
+/// Plackett, "A Reduction Formula for Normal Multivariate Integrals", *Biometrika* 41(3/4), 1954, with
+/// *r* = sin θ).
 fn correlation_above(correlation: f64, probability: f64) -> f64 {
     const STEPS: u32 = 16;
 
@@ -265,7 +265,7 @@ fn bin_width(count: usize) -> usize {
     }
 }
 
-/// The series less its mean.
+/// Returns the series minus its mean.
 fn deviations(mut series: Vec<f64>) -> Vec<f64> {
     let Some(&first) = series.first() else { return series };
     // Around the first value, so that a small spread far from zero keeps its digits.
@@ -274,7 +274,7 @@ fn deviations(mut series: Vec<f64>) -> Vec<f64> {
     series
 }
 
-/// Sum of the products of the values that are `lag` apart, in lanes that need not wait for one
+/// Returns the sum of the products of values `lag` apart, in lanes that need not wait for one
 /// another.
 fn product(series: &[f64], lag: usize) -> f64 {
     const LANES: usize = 8;
@@ -290,9 +290,8 @@ fn product(series: &[f64], lag: usize) -> f64 {
     lanes.iter().sum::<f64>() + later_rest.iter().zip(rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
-/// The integrated autocorrelation time τ, at least that of two alternating values, and the
-/// autocorrelations that it is the sum of; `None` where the sum has not ended within the lags that are
-/// looked at.
+/// Returns the integrated autocorrelation time τ, at least that of two alternating values, and the
+/// autocorrelations that it is the sum of; `None` if the sum does not end within the examined lags.
 fn correlation_time(series: &[f64], squares: f64) -> Option<(f64, Vec<f64>)> {
     let correlation =
         |lag: usize| if lag < series.len() { product(series, lag) / squares } else { 0.0 };
@@ -319,8 +318,8 @@ fn correlation_time(series: &[f64], squares: f64) -> Option<(f64, Vec<f64>)> {
 mod tests {
     use super::*;
 
-    /// Found by Simpson's rule on ∫ φ(*x*) Φ((ρ *x* − *z*) / √(1 − ρ²)) d*x* from *z* on, another way to the
-    /// chance that both are above.
+    /// Simpson's rule on ∫ φ(*x*) Φ((ρ *x* − *z*) / √(1 − ρ²)) d*x* from *z* on gives the same probability
+    /// that both are above.
     #[test]
     fn normal_deviates_above_a_limit_are_correlated_as_another_integral_says() {
         let expected = [

@@ -1,7 +1,7 @@
 /*!
 Intervals of statistics that have no formula, by resampling.
 
-Costs are those of the statistic times the resamples: for a median or a p99 of many values
+The cost is that of the statistic times the resamples: for a median or a p99 of many values
 [`estimates`](crate::estimates) is exact and a thousand times cheaper.
 */
 
@@ -12,10 +12,10 @@ use crate::random::Random;
 use crate::select::{Value, order_statistics};
 use crate::undefined::Undefined;
 
-/// How to resample.
+/// Parameters of resampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
-    /// How many resamples to draw, at least 2 / (1 − `confidence`), or the interval's ends would be
+    /// Number of resamples, at least 2 / (1 − `confidence`), or the interval's ends would be
     /// the extremes of the resamples; 2000 and more are usual.
     pub resamples: usize,
     /// Confidence of the two-sided interval, strictly between 0 and 1.
@@ -35,7 +35,8 @@ impl Resampling {
     }
 }
 
-/// The statistic of each resample: as many values as the sample has, drawn with replacement.
+/// Returns the statistic of each resample: as many values as the sample has, drawn with
+/// replacement.
 fn distribution<T: Value>(
     values: &[T],
     statistic: impl Fn(&[T]) -> f64,
@@ -53,7 +54,7 @@ fn distribution<T: Value>(
         .collect()
 }
 
-/// The nearest ranks of two probabilities in a distribution that was drawn.
+/// Returns the nearest ranks of two probabilities in a drawn distribution.
 fn percentiles(distribution: &[f64], probabilities: [f64; 2]) -> [f64; 2] {
     let count = distribution.len();
     let ranks = probabilities.map(|one| ((one * count as f64).ceil() as usize).clamp(1, count));
@@ -61,16 +62,16 @@ fn percentiles(distribution: &[f64], probabilities: [f64; 2]) -> [f64; 2] {
     [found[0], found[1]]
 }
 
-/// The percentile interval: the middle of what the resamples gave (B. Efron and R. J. Tibshirani,
-/// *An Introduction to the Bootstrap*, 1993, ch. 13). Simple, and too narrow for small samples and
-/// biased statistics; [`bca_interval`] mends the latter.
+/// Returns the percentile interval: the middle of the resamples' statistics (B. Efron and R. J.
+/// Tibshirani, *An Introduction to the Bootstrap*, 1993, ch. 13). Simple, and too narrow for small
+/// samples and biased statistics; [`bca_interval`] corrects the latter.
 ///
-/// The values are taken as independent. `statistic` must not give NaN.
+/// Assumes independent values. `statistic` must not return NaN.
 ///
 /// # Errors
 ///
-/// [`Undefined::TooFew`] with fewer than 2 values, [`Undefined::NoSpread`] where every resample gives
-/// the same, which would claim certainty.
+/// [`Undefined::TooFew`] with fewer than 2 values, [`Undefined::NoSpread`] if all resamples give the
+/// same value, which would claim certainty.
 ///
 /// # Panics
 ///
@@ -98,7 +99,7 @@ fn refuse_constant(distribution: &[f64]) -> Result<(), Undefined> {
     if constant { Err(Undefined::NoSpread) } else { Ok(()) }
 }
 
-/// What [`bca_interval`] gives.
+/// Result of [`bca_interval`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BcaInterval {
     /// The interval.
@@ -109,18 +110,18 @@ pub struct BcaInterval {
     pub acceleration: f64,
 }
 
-/// The bias-corrected and accelerated interval (B. Efron, "Better Bootstrap Confidence Intervals",
-/// *Journal of the American Statistical Association* 82(397), 1987). Its bounds follow a skewed
-/// statistic and one that is biased.
+/// Returns the bias-corrected and accelerated interval (B. Efron, "Better Bootstrap Confidence
+/// Intervals", *Journal of the American Statistical Association* 82(397), 1987). Its bounds suit
+/// skewed and biased statistics.
 ///
-/// The acceleration leaves each value out in turn, so that the statistic is taken once for each
-/// resample and once for each value. Resamples equal to the estimate count half below it, as SciPy
-/// has it. The values are taken as independent. `statistic` must not give NaN.
+/// The acceleration leaves each value out in turn, so the statistic is computed once for each
+/// resample and once for each value. Resamples equal to the estimate count half below it, as in
+/// SciPy. Assumes independent values. `statistic` must not return NaN.
 ///
 /// # Errors
 ///
-/// [`Undefined::TooFew`] with fewer than 2 values; [`Undefined::NoSpread`] where every resample, or
-/// every sample less one value, gives the same; [`Undefined::OutsideResamples`] where all resamples
+/// [`Undefined::TooFew`] with fewer than 2 values; [`Undefined::NoSpread`] if all resamples, or all
+/// samples minus one value, give the same value; [`Undefined::OutsideResamples`] if all resamples
 /// lie to one side of the estimate.
 ///
 /// # Panics
@@ -154,8 +155,8 @@ pub fn bca_interval<T: Value>(
     Ok(BcaInterval { interval: Interval { value, low, high }, bias, acceleration })
 }
 
-/// Σ dᵢ³ / 6 (Σ dᵢ²)^1.5, where dᵢ is how far the statistic without value *i* lies below the mean of
-/// all such.
+/// Returns Σ dᵢ³ / 6 (Σ dᵢ²)^1.5, where dᵢ is how far the statistic without value *i* lies below the
+/// mean of all such statistics.
 fn acceleration<T: Value>(values: &[T], statistic: impl Fn(&[T]) -> f64) -> Result<f64, Undefined> {
     let mut others = values[1..].to_vec();
     let mut without = Vec::with_capacity(values.len());
@@ -176,21 +177,21 @@ fn acceleration<T: Value>(values: &[T], statistic: impl Fn(&[T]) -> f64) -> Resu
     Ok(cubes / (6.0 * squares.powf(1.5)))
 }
 
-/// The interval of the mean over processes of a statistic within each, by resampling processes with
-/// replacement, and then values within each process drawn with replacement (A. C. Davison and D. V.
-/// Hinkley, *Bootstrap Methods and their Application*, 1997, § 3.8; T. Kalibera and R. Jones,
-/// "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
+/// Returns the interval of the mean over processes of a statistic within each, by resampling
+/// processes with replacement, and then values within each process drawn with replacement (A. C.
+/// Davison and D. V. Hinkley, *Bootstrap Methods and their Application*, 1997, § 3.8; T. Kalibera
+/// and R. Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013).
 ///
-/// `processes` holds the values of each process; `statistic` must not give NaN.
+/// `processes` holds the values of each process; `statistic` must not return NaN.
 ///
-/// The number of processes decides, not that of the values in them: resampling *k* of them gives a
-/// variance that is (*k* − 1) / *k* of what it should be, and tails of a normal where those of
-/// Student's *t* are due. Use [`processes_interval`], which knows where that matters.
+/// The number of processes matters, not the number of values: resampling *k* processes gives a
+/// variance that is (*k* − 1) / *k* of the right one, and normal tails instead of those of
+/// Student's *t*. Use [`processes_interval`], which takes this into account.
 ///
 /// # Errors
 ///
-/// [`Undefined::TooFew`] with fewer than 2 processes or where a process has no values,
-/// [`Undefined::NoSpread`] where every resample gives the same.
+/// [`Undefined::TooFew`] with fewer than 2 processes or if a process has no values,
+/// [`Undefined::NoSpread`] if all resamples give the same value.
 ///
 /// # Panics
 ///
@@ -221,7 +222,7 @@ pub fn hierarchical_interval<T: Value>(
     middle(value, &distribution, resampling.confidence)
 }
 
-/// The statistic of each process.
+/// Returns the statistic of each process.
 fn process_statistics<T: Value>(
     processes: &[&[T]],
     statistic: impl Fn(&[T]) -> f64,
@@ -237,12 +238,12 @@ fn mean(values: &[f64]) -> f64 {
     moments(values).expect("values").mean
 }
 
-/// The interval of the mean over processes of a statistic within each, by Student's *t* on the
-/// statistics of the processes, of which there must be at least 2 (Kalibera and Jones 2013).
+/// Returns the interval of the mean over processes of a statistic within each, by Student's *t* on
+/// the statistics of at least 2 processes (Kalibera and Jones 2013).
 ///
-/// Exact where the statistics of processes are normal, as means and medians of many values that
-/// differ between processes by many small causes nearly are. Values within a process may be
-/// correlated: they are only seen through its statistic.
+/// Exact if the statistics of processes are normal. Means and medians of many values nearly are, if
+/// processes differ by many small causes. Values within a process may be correlated: only its
+/// statistic is used.
 ///
 /// # Errors
 ///
@@ -266,7 +267,7 @@ pub fn student_interval<T: Value>(
     Ok(Interval { value: found.mean, low: found.mean - half, high: found.mean + half })
 }
 
-/// How an interval over processes was found.
+/// Method of an interval over processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessMethod {
     /// [`student_interval`].
@@ -278,14 +279,15 @@ pub enum ProcessMethod {
 /// Processes from which [`processes_interval`] resamples.
 pub const MANY_PROCESSES: usize = 30;
 
-/// The interval of the mean over processes of a statistic within each, by the method that keeps its
-/// word for so many processes: [`student_interval`] below [`MANY_PROCESSES`], and
-/// [`hierarchical_interval`] from there. What cannot be negative, as a time, has no interval that reaches
-/// below zero: a statistic that is zero or more in every process is taken for such.
+/// Returns the interval of the mean over processes of a statistic within each, by the method whose
+/// coverage holds for this number of processes: [`student_interval`] below [`MANY_PROCESSES`], and
+/// [`hierarchical_interval`] from there. The interval of a quantity that cannot be negative, such as a
+/// time, never reaches below zero: a statistic that is zero or more in every process is taken to be such
+/// a quantity.
 ///
 /// # Errors
 ///
-/// As [`hierarchical_interval`], and [`Undefined::BelowZero`] where the processes differ so much that the
+/// As [`hierarchical_interval`], and [`Undefined::BelowZero`] if the processes differ so much that the
 /// interval would reach below zero though none of them does.
 ///
 /// # Panics

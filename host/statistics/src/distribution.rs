@@ -1,5 +1,5 @@
 /*!
-Distributions that intervals and tests are read from: normal, Student's *t*, and the regularised
+Distributions for intervals and tests: normal, Student's *t*, and the regularised
 incomplete beta function, which is the binomial distribution's.
 
 Each is good to about 1e-13 of its value, tails included; the tests compare with SciPy at 1e-12.
@@ -7,15 +7,15 @@ Each is good to about 1e-13 of its value, tails included; the tests compare with
 
 use std::f64::consts::TAU;
 
-/// Density of the standard normal distribution.
+/// Returns the density of the standard normal distribution.
 fn normal_density(deviate: f64) -> f64 {
     (-0.5 * deviate * deviate).exp() / TAU.sqrt()
 }
 
-/// P(*Z* > `deviate`) for a standard normal *Z*.
+/// Returns P(*Z* > `deviate`) for a standard normal *Z*.
 ///
-/// Near the middle by the series that G. Marsaglia gives ("Evaluating the Normal Distribution",
-/// *Journal of Statistical Software* 11(4), 2004), further out by Laplace's continued fraction for
+/// Near the middle it uses the series of G. Marsaglia ("Evaluating the Normal Distribution",
+/// *Journal of Statistical Software* 11(4), 2004), further out Laplace's continued fraction for
 /// Mills' ratio (*Digital Library of Mathematical Functions*, 7.9.1).
 #[must_use]
 pub fn normal_tail(deviate: f64) -> f64 {
@@ -42,8 +42,8 @@ pub fn normal_tail(deviate: f64) -> f64 {
     0.5 - normal_density(deviate) * sum
 }
 
-/// The standard normal deviate that is exceeded with probability 1 − `probability`: −∞ for 0 and
-/// ∞ for 1.
+/// Returns the standard normal deviate that is exceeded with probability 1 − `probability`: −∞ for
+/// 0 and ∞ for 1.
 ///
 /// # Panics
 ///
@@ -58,10 +58,10 @@ pub fn normal_quantile(probability: f64) -> f64 {
     }
 }
 
-/// The deviate that is exceeded with probability `tail`, at most one half.
+/// Returns the deviate that is exceeded with probability `tail`, at most one half.
 ///
-/// The logarithm of the tail is concave, so that Newton's steps from the right of the solution come
-/// down to it without passing it. They begin where the bound exp(−z²/2) / 2 has that tail.
+/// The logarithm of the tail is concave, so Newton's steps from the right of the solution approach
+/// it without passing it. They begin where the bound exp(−z²/2) / 2 has that tail.
 fn upper_normal_quantile(tail: f64) -> f64 {
     if tail == 0.0 {
         return f64::INFINITY;
@@ -78,8 +78,8 @@ fn upper_normal_quantile(tail: f64) -> f64 {
     deviate.max(0.0)
 }
 
-/// The *p*-quantile of Student's *t* with `degrees` degrees of freedom, which need not be whole;
-/// −∞ for 0 and ∞ for 1.
+/// Returns the *p*-quantile of Student's *t* with `degrees` degrees of freedom, which need not be
+/// whole; −∞ for 0 and ∞ for 1.
 ///
 /// # Panics
 ///
@@ -95,8 +95,8 @@ pub fn student_quantile(probability: f64, degrees: f64) -> f64 {
     }
 }
 
-/// The tail is convex, and the normal quantile lies to the left of the solution, so that Newton's
-/// steps go up to it without passing it.
+/// The tail is convex, and the normal quantile lies to the left of the solution, so Newton's
+/// steps approach it without passing it.
 fn upper_student_quantile(tail: f64, degrees: f64) -> f64 {
     let mut deviate = upper_normal_quantile(tail);
     while deviate > 0.0 && deviate.is_finite() {
@@ -114,12 +114,13 @@ fn upper_student_quantile(tail: f64, degrees: f64) -> f64 {
     deviate
 }
 
-/// The regularised incomplete beta function I(`x`; `a`, `b`): the probability that a beta variable
-/// is at most `x`, and, for whole *h* and *t*, that a binomial one of *h* + *t* trials is at least
-/// *h*: I(*p*; *h*, *t* + 1).
+/// Returns the regularised incomplete beta function I(`x`; `a`, `b`): the probability that a beta
+/// variable is at most `x`, and, for whole *h* and *t*, that a binomial one of *h* + *t* trials is
+/// at least *h*: I(*p*; *h*, *t* + 1).
 ///
-/// By the continued fraction of A. R. DiDonato and A. H. Morris ("Algorithm 708", *ACM Transactions
-/// on Mathematical Software* 18(3), 1992, BFRAC), which takes about √max(`a`, `b`) steps.
+/// Uses the continued fraction of A. R. DiDonato and A. H. Morris ("Algorithm 708", *ACM
+/// Transactions on Mathematical Software* 18(3), 1992, BFRAC), which takes about √max(`a`, `b`)
+/// steps.
 ///
 /// # Panics
 ///
@@ -131,7 +132,7 @@ pub fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     beta_fraction(a, b, x, 1.0 - x)
 }
 
-/// I(x; a, b), with y = 1 − x given so that it keeps its digits.
+/// Returns I(x; a, b), with y = 1 − x passed in to keep its digits.
 fn beta_fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x == 0.0 || y == 0.0 {
         return if x == 0.0 { 0.0 } else { 1.0 };
@@ -164,8 +165,8 @@ fn beta_fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     }
 }
 
-/// xᵃ yᵇ / B(a, b), without the cancellation of three large logarithms of gamma functions (C.
-/// Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000).
+/// Returns xᵃ yᵇ / B(a, b), without the cancellation of three large logarithms of gamma functions
+/// (C. Loader, "Fast and Accurate Computation of Binomial Probabilities", 2000).
 fn beta_front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let (distance, sum) = (x * b - y * a, a + b);
     let exponent = a * logarithm_less_argument(distance / a, x * sum / a)
@@ -176,7 +177,7 @@ fn beta_front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     exponent.exp() * (a * b / (TAU * sum)).sqrt()
 }
 
-/// ln(1 + x) − x, with 1 + x given so that it keeps its digits where x is close to −1.
+/// Returns ln(1 + x) − x, with 1 + x passed in to keep its digits if x is close to −1.
 fn logarithm_less_argument(x: f64, one_more: f64) -> f64 {
     if x.abs() > 0.3 {
         return one_more.ln() - x;
@@ -195,7 +196,7 @@ fn logarithm_less_argument(x: f64, one_more: f64) -> f64 {
     sum - x * ratio
 }
 
-/// Binet's function: what Stirling's formula for ln Γ(z) leaves out (*Digital Library of
+/// Returns Binet's function, the remainder of Stirling's formula for ln Γ(z) (*Digital Library of
 /// Mathematical Functions*, 5.11.1).
 fn binet(mut z: f64) -> f64 {
     /// B₂ₖ / (2k (2k − 1)) of the asymptotic series.

@@ -1,9 +1,9 @@
 /*!
-How many queries MLPerf's inference rules ask for.
+Number of queries that MLPerf's inference rules require.
 
-Both answer how sure one may be, from the queries seen, that a percentile of all queries' latencies
-is within a limit. The first fixes the number beforehand, the second lets it depend on how many
-queries were over the limit.
+Both functions state how confident one may be, from the queries seen, that a percentile of all
+queries' latencies is within a limit. The first fixes the number beforehand; the second lets it
+depend on how many queries were over the limit.
 */
 
 use crate::distribution::{incomplete_beta, normal_quantile};
@@ -29,13 +29,13 @@ pub fn queries_for_percentile(quantile: Quantile, confidence: f64) -> u64 {
     (queries.ceil() as u64).next_multiple_of(STEP)
 }
 
-/// Queries in all, those over the limit included, from which `over_limit` of them may be over the
-/// limit, and the percentile still be within it with `confidence`: *h* + *t* for *t* = `over_limit`
-/// and the smallest *h* ≥ 1 with I(*p*; *h*, *t* + 1) ≤ 1 − *c*.
+/// Returns the total number of queries, those over the limit included, from which on the percentile is
+/// within the limit with `confidence` even if `over_limit` of them are over it: *h* + *t* for *t* =
+/// `over_limit` and the smallest *h* ≥ 1 with I(*p*; *h*, *t* + 1) ≤ 1 − *c*.
 ///
 /// MLPerf's early stopping (*MLPerf Inference Rules*, "Early stopping"; LoadGen's
-/// `early_stopping.cc`), with its tolerance *d* at 0. I(*p*; *h*, *t* + 1) is the chance that at most
-/// *t* of *h* + *t* queries are over the limit where the percentile lies exactly on it. The figures
+/// `early_stopping.cc`), with its tolerance *d* at 0. I(*p*; *h*, *t* + 1) is the probability that at
+/// most *t* of *h* + *t* queries are over the limit if the percentile lies exactly on it. The figures
 /// that MLPerf publishes for *t* = 1 at 99 %, 64 queries for p90, 662 for p99 and 6,636 for p99.9, are
 /// *h* + *t*: *h* is one less.
 ///
@@ -67,12 +67,12 @@ pub fn queries_needed(quantile: Quantile, over_limit: u64, confidence: f64) -> u
     within + over_limit
 }
 
-/// The most queries that may be over the limit among `total`, and the percentile still be within it
-/// with `confidence`: the largest *t* for which [`queries_needed`] is at most `total`. `None` where
+/// Returns how many of `total` queries may be over the limit so that the percentile is still within
+/// it with `confidence`: the largest *t* for which [`queries_needed`] is at most `total`. `None` if
 /// the queries are too few even if none is over.
 ///
 /// The percentile is then at most the (*t* + 1)-th largest latency, with that confidence. LoadGen
-/// reports the *t*-th largest: one more than it need.
+/// reports the *t*-th largest, which is one rank more than necessary.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Intervals where values may be correlated.
+//! Intervals for correlated values.
 
 use crate::autocorrelation::{Memory, SHORT};
 use crate::distribution::{normal_quantile, student_quantile};
@@ -18,29 +18,29 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The mean of a series in the order in which it was measured, with its two-sided interval at
-/// `confidence`: mean ± *t* · *s* / √*m*, where *m* is the number of independent values that the
-/// series is worth and *t* the quantile of Student's distribution.
+/// Returns the mean of a series, in the order of measurement, with its two-sided interval at `confidence`:
+/// mean ± *t* · *s* / √*m*, where *m* is the effective size of the series and *t* the quantile of Student's
+/// distribution.
 ///
 /// For independent values *m* is their number *n*, *t* has *n* − 1 degrees of freedom, and this is the
-/// textbook's interval. For correlated ones *m* is the [`effective_size`](crate::effective_size) or,
-/// where that is less, what a first-order autoregression with the same correlation of neighbours is
-/// worth, of which the bias for short series is known. *t* has fewer degrees of freedom the more
-/// autocorrelations *m* had to be read from. Neither matters for long series.
+/// textbook's interval. For correlated ones *m* is the smaller of [`effective_size`](crate::effective_size)
+/// and the size of a first-order autoregression with the same correlation of neighbours, whose bias in short
+/// series is known. *t* has fewer degrees of freedom the more autocorrelations were summed for *m*. Neither
+/// matters for long series.
 ///
-/// A series of 100 to 2,048 values can hide a slow wander beneath its noise. So its autocorrelations are
+/// A series of 100 to 2,048 values can hide a slow drift beneath its noise. So its autocorrelations are
 /// also summed over a window of fixed width, and the interval is no narrower than the slowest part of the
 /// series makes it: mean ± *t* · √(Ω / *n*), where Ω is the mean square of the *b* lowest terms of its cosine
 /// transform, at least 6 and one for each 32 values, and *t* has *b* degrees of freedom (E. Lazarus, D. J.
 /// Lewis, J. H. Stock and M. W. Watson, "HAR Inference: Recommendations for Practice", *Journal of Business &
-/// Economic Statistics* 36(4), 2018). Of 200 independent values the interval is a seventh wider for that.
+/// Economic Statistics* 36(4), 2018). This widens the interval of 200 independent values by a seventh.
 ///
-/// The mean of a skewed distribution is approximately normal only for many values: the interval of the
-/// mean of a few lognormal latencies misses more often than it says.
+/// The mean of a skewed distribution is approximately normal only for many values: the interval of the mean
+/// of a few lognormal latencies misses more often than stated.
 ///
 /// # Errors
 ///
-/// Refused as too few where the series is worth fewer than two independent values.
+/// Refused as too few if the effective size is below two.
 ///
 /// # Panics
 ///
@@ -58,7 +58,8 @@ pub fn mean_interval<T: Value>(values: &[T], confidence: f64) -> Result<Interval
     Ok(Interval { value: found.mean, low: found.mean - half, high: found.mean + half })
 }
 
-/// Half the width of the mean's interval by the slowest part of a [`SHORT`] series; 0 for others.
+/// Returns half the width of the mean's interval by the slowest part of a [`SHORT`] series; 0 for
+/// others.
 fn slowest<T: Value>(values: &[T], mean: f64, confidence: f64) -> f64 {
     if !SHORT.contains(&values.len()) {
         return 0.0;
@@ -75,14 +76,14 @@ fn slowest<T: Value>(values: &[T], mean: f64, confidence: f64) -> f64 {
 }
 
 impl Quantile {
-    /// As [`Self::interval_ranks`], for `count` values that are worth only `effective` independent
-    /// ones, which is at most `count`; `None` where `effective` is below [`Self::minimum_count`].
+    /// Like [`Self::interval_ranks`], for `count` values with an effective size of `effective`,
+    /// which is at most `count`; `None` if `effective` is below [`Self::minimum_count`].
     ///
     /// The fraction of a correlated series that lies below the true quantile varies as that of
     /// ⌊`effective`⌋ independent values does (P. Heidelberger and P. A. W. Lewis, "Quantile
     /// Estimation in Dependent Sequences", *Operations Research* 32(1), 1984; P. K. Sen, *Journal of
-    /// Multivariate Analysis* 2(1), 1972). So ranks are found for that many, and stretched to
-    /// `count`, outwards where they fall between two values.
+    /// Multivariate Analysis* 2(1), 1972). So ranks are computed for that many, and stretched to
+    /// `count`, outwards if they fall between two values.
     ///
     /// # Panics
     ///
@@ -104,28 +105,26 @@ impl Quantile {
     }
 }
 
-/// As [`estimates`](crate::estimates), for a series in the order in which it was measured, whose
-/// values may be correlated: each interval is as wide as the series' worth in independent values
-/// demands.
+/// Like [`estimates`](crate::estimates), for a series in the order of measurement, whose values may be
+/// correlated: each interval is widened to the effective size.
 ///
-/// What counts for a quantile is not how the values are correlated but how it is that they lie
-/// above it: the [`effective_size`](crate::effective_size) is that of the series of "above or not", as
-/// Heidelberger and Lewis have it ([`Quantile::effective_interval_ranks`]). Stalls that come in bursts
-/// widen the interval of p99 and leave the median's alone.
+/// For a quantile, only the correlation of "above it or not" matters, not that of the values. So the
+/// [`effective_size`](crate::effective_size) is that of this series, after Heidelberger and Lewis
+/// ([`Quantile::effective_interval_ranks`]). Stalls that come in bursts widen the interval of p99 and
+/// leave the median's alone.
 ///
-/// Some things guard short series, of which few values lie above a high quantile: where those few
-/// happen to look independent, the interval would be stated just when it misses.
+/// In a short series few values lie above a high quantile. If those few happen to look independent, the
+/// interval would be stated exactly when it misses. Corrections:
 ///
-/// - Up to 65,536 values, the size is no more than what it would be if the series were Gaussian but for
-///   a monotone transformation, with the autocorrelations of its normal scores. Longer series say it
-///   themselves.
-/// - Of 100 to 2,048 values the autocorrelations of the normal scores are also summed over a window of
+/// - Up to 65,536 values, the size is at most that of a series that is Gaussian up to a monotone
+///   transformation, with the autocorrelations of its normal scores. Longer series need no such model.
+/// - For 100 to 2,048 values the autocorrelations of the normal scores are also summed over a window of
 ///   fixed width, as for [`mean_interval`]. That widens an interval and never refuses one.
-/// - Of such a series that is correlated beyond the next value, and shorter than 50 times its correlation
-///   time, an interval beyond the quartiles is refused where it might be worth too little: as little as an
-///   autoregression with a coefficient two standard errors above the one that was found.
+/// - If such a series is correlated beyond the next value, and shorter than 50 times its correlation time,
+///   an interval beyond the quartiles is refused if the size may be too small: that of an autoregression
+///   with a coefficient two standard errors above the estimate.
 /// - The size is divided by the square of how much wider Student's *t* is than the normal distribution,
-///   with fewer degrees of freedom the more autocorrelations it was read from.
+///   with fewer degrees of freedom the more autocorrelations were summed.
 ///
 /// # Panics
 ///
@@ -147,20 +146,19 @@ pub fn correlated_estimates<T: Value>(
     sized.into_iter().zip(quantiles).map(with_interval).collect()
 }
 
-/// A quantile of a sample that may be correlated, and how many independent values it rests on.
+/// A quantile of a sample that may be correlated, and its effective size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedEstimate<T> {
     /// The nearest rank's value.
     pub value: T,
-    /// Bounds of the interval; `None` where the values are worth fewer independent ones than it takes.
+    /// Bounds of the interval; `None` if the effective size is too small.
     pub interval: Option<(T, T)>,
-    /// How many independent values the series of "above the quantile or not" is worth for the
-    /// interval.
+    /// Effective size of the series of "above the quantile or not" for the interval.
     pub effective_size: f64,
 }
 
-/// As [`correlated_estimates`], each with the effective size that it rests on. Refused is what the
-/// number of the values cannot carry; what they are worth decides of the interval alone.
+/// Like [`correlated_estimates`], each with its effective size. A quantile is refused if there are
+/// too few values; the effective size only decides about the interval.
 ///
 /// # Panics
 ///
@@ -170,7 +168,7 @@ pub fn sized_estimates<T: Value>(
     quantiles: &[Quantile],
     confidence: f64,
 ) -> Vec<Result<SizedEstimate<T>, TooFew>> {
-    /// More are not put in order, which would cost more than it tells.
+    /// Longer series are not sorted: the cost would exceed the benefit.
     const MOST_RANKED: usize = 1 << 16;
 
     let count = values.len();
@@ -236,7 +234,8 @@ pub fn sized_estimates<T: Value>(
         .collect()
 }
 
-/// The quantile of Student's distribution, which for infinite degrees of freedom is the normal one.
+/// Returns the quantile of Student's distribution, or the normal one for infinite degrees of
+/// freedom.
 fn student(probability: f64, freedom: f64) -> f64 {
     if freedom.is_finite() {
         student_quantile(probability, freedom)

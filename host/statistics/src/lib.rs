@@ -4,26 +4,25 @@ and into the WASM guests.
 
 # Which quantile
 
-There are nine definitions of a sample quantile in use (R. J. Hyndman and Y. Fan, "Sample
-Quantiles in Statistical Packages", *The American Statistician* 50(4), 1996). This crate has one:
-their type 1, the **nearest rank**. The *p*-quantile of *n* values is the ⌈*n p*⌉-th smallest:
-the smallest value that at least the fraction *p* of all values does not exceed. NumPy calls it
-`method="inverted_cdf"`, SQL `PERCENTILE_DISC`, and it is what HdrHistogram and the load testers
-built on it report. NumPy's default, type 7, interpolates between two values instead. We do not,
-for three reasons:
+There are nine definitions of a sample quantile in use (R. J. Hyndman and Y. Fan, "Sample Quantiles in
+Statistical Packages", *The American Statistician* 50(4), 1996). This crate has one: their type 1, the
+**nearest rank**. The *p*-quantile of *n* values is the ⌈*n p*⌉-th smallest: the smallest value that at
+least the fraction *p* of all values does not exceed. NumPy calls it `method="inverted_cdf"`, SQL
+`PERCENTILE_DISC`, and HdrHistogram and the load testers built on it report it. NumPy's default, type
+7, interpolates between two values instead. We do not, for three reasons:
 
 - The answer is a latency that some query really had, not one between two modes that none had.
-- "99 % of the queries took at most *x*" is then true of the sample as it is worded. Interpolation
-  makes it false by up to one query, and tails are made of single queries.
-- The interval around it is made of two of the same sorted values, so that the point is always
-  inside and on the same footing.
+- "99 % of the queries took at most *x*" is then literally true of the sample. Interpolation makes it
+  false by up to one query, and tails are made of single queries.
+- The interval around it is made of two of the same sorted values, so that the point is always inside
+  and on the same footing.
 
-The rank is computed in integers. A floating ⌈*n p*⌉ is off by one where *n p* is a whole number
+The rank is computed in integers. A floating ⌈*n p*⌉ is off by one if *n p* is a whole number
 that the product misses: 0.07 × 100 is 7.000000000000001.
 
 # How many values a quantile needs
 
-A sample of fifty has no 99.9th percentile to speak of: its nearest rank is its maximum. The rule
+A sample of fifty has no meaningful 99.9th percentile: its nearest rank is its maximum. The rule
 here is that a quantile is stated only where its two-sided distribution-free interval exists at
 the asked confidence ([`Quantile::minimum_count`]), and is otherwise refused as [`TooFew`]: at
 95 %, 6 values for the median, 36 for p90, 72 for p95, 368 for p99, 3688 for p99.9.
@@ -37,20 +36,20 @@ ed., 2003, § 7.1; G. J. Hahn and W. Q. Meeker, *Statistical Intervals*, 1991, �
 
 # Correlated series
 
-Latencies that follow one another are alike, and the interval for independent values is then too
-narrow. [`effective_size`] says how many independent values a series is worth (Geyer's initial
-monotone sequence), and [`mean_interval`] and [`correlated_estimates`] are as wide as that demands.
-For a quantile it is the correlation of "above it or not" that counts, so each quantile has its own
-size. Batch means were rejected: the size of a batch would be one more thing to choose. (Series of more
-than 131,072 values are averaged in bins to save time, and correlation is then looked for among these.)
+Consecutive latencies are similar, and the interval for independent values is then too narrow.
+[`effective_size`] returns the number of independent values that a series is worth (Geyer's initial
+monotone sequence), and [`mean_interval`] and [`correlated_estimates`] widen their intervals to it. For
+a quantile the correlation of "above it or not" matters, so each quantile has its own size. Batch means
+were rejected: the size of a batch would be one more parameter. (Series of more than 131,072 values are
+averaged in bins to save time, and correlation is estimated from the bins.)
 
 # Processes
 
-What differs from process to process is not seen within one. [`processes_interval`] takes a statistic
-of each process, and by simulation the method that keeps its word: Student's *t* below 30 processes,
-the hierarchical bootstrap from there, which for 5 processes would hold the truth in 89 % of the cases
-in which it says 95 %. No method mends processes of two kinds, of which few were seen: five processes,
-of which each is half as slow again with a chance of one in five, hold it in 69 %.
+Variance between processes cannot be seen within one. [`processes_interval`] takes a statistic of each
+process, and uses the method whose coverage holds in simulation: Student's *t* below 30 processes, the
+hierarchical bootstrap from there on, which for 5 processes would cover the truth in 89 % instead of 95
+% of the cases. No method helps if processes are of two kinds and few were run: with five processes,
+each half as slow again with a chance of one in five, coverage is 69 %.
 
 # Outliers
 
@@ -58,19 +57,19 @@ Counted and located by two rules, and never removed: [`tukey_outliers`] and [`de
 
 # Comparing two samples
 
-[`mann_whitney`] says whether one tends to be larger and how probably, which asks nothing of their
-shape. A *t* test was rejected: it is about means, and a stall decides it.
+[`mann_whitney`] tests whether one tends to be larger, and with which probability, without assumptions
+on their shape. A *t* test was rejected: it compares means, and a single stall decides it.
 
 # Steady state
 
-[`steady_state`] finds change points in ranks, so that stalls and second modes do not pass for changes.
-E-divisive was rejected for its permutations, which take long and need a seed; PELT on the latencies
-themselves, because with heavy tails every large value is a segment of its own.
+[`steady_state`] finds change points in ranks, so that stalls and second modes are not mistaken for
+changes. E-divisive was rejected for its permutations, which take long and need a seed; PELT on the
+latencies themselves, because with heavy tails every large value is a segment of its own.
 
 # Refusals
 
-Where a sample cannot carry a statistic the answer is [`TooFew`] or [`Undefined`], never a zero. NaN is
-a caller's mistake throughout.
+If a sample is too small for a statistic, the result is [`TooFew`] or [`Undefined`], never a zero. NaN
+is a caller's mistake throughout.
 
 # No sorting
 

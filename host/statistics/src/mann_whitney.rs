@@ -1,4 +1,4 @@
-//! Whether one sample tends to be larger than another, and by how much.
+//! Test of whether one sample tends to be larger than another, and by how much.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use crate::distribution::normal_tail;
 use crate::select::Value;
 use crate::undefined::Undefined;
 
-/// How a *p* value was found.
+/// Method of a *p* value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MannWhitneyMethod {
     /// By counting all orders of the values.
@@ -22,34 +22,35 @@ pub struct MannWhitney {
     pub statistic: f64,
     /// Two-sided *p*: how often samples of one and the same distribution would differ so much.
     pub probability: f64,
-    /// How it was found.
+    /// Method of the *p* value.
     pub method: MannWhitneyMethod,
-    /// How probable it is that a value of the first sample is larger than one of the second, ties
-    /// counted half: the common-language effect size, and Â₁₂ of A. Vargha and H. D. Delaney
-    /// (*Journal of Educational and Behavioral Statistics* 25(2), 2000). One half is no effect; above
-    /// it the **first** sample tends to be **larger**, which for latencies is slower.
+    /// Probability that a value of the first sample is larger than one of the second, ties counted
+    /// half: the common-language effect size, and Â₁₂ of A. Vargha and H. D. Delaney (*Journal of
+    /// Educational and Behavioral Statistics* 25(2), 2000). One half means no effect; above it the
+    /// **first** sample tends to be **larger**, which for latencies is slower.
     pub first_larger: f64,
 }
 
 impl MannWhitney {
-    /// Cliff's delta, from −1, where every value of the first sample is smaller, to 1, where every one
-    /// is larger (N. Cliff, *Psychological Bulletin* 114(3), 1993).
+    /// Returns Cliff's delta, from −1 (every value of the first sample is smaller) to 1 (every one
+    /// is larger) (N. Cliff, *Psychological Bulletin* 114(3), 1993).
     #[must_use]
     pub fn delta(&self) -> f64 {
         2.0 * self.first_larger - 1.0
     }
 }
 
-/// The two-sided test of H. B. Mann and D. R. Whitney (*Annals of Mathematical Statistics* 18(1),
-/// 1947), in *n* log *n* steps. The values are taken as independent. NaN is not allowed.
+/// Makes the two-sided test of H. B. Mann and D. R. Whitney (*Annals of Mathematical Statistics*
+/// 18(1), 1947), in *n* log *n* steps. Assumes independent values. NaN is not allowed.
 ///
-/// The method is chosen as SciPy's `mannwhitneyu(method="auto")` does: exact where one of the samples
+/// The method is chosen as SciPy's `mannwhitneyu(method="auto")` does: exact if one of the samples
 /// has at most 8 values and there are no ties, and otherwise asymptotic. Unlike SciPy, which would
-/// run out of memory, the count stops at a million pairs, and what is larger is asymptotic too.
+/// run out of memory, the exact count is limited to a million pairs; larger samples are asymptotic
+/// too.
 ///
 /// # Errors
 ///
-/// [`Undefined::TooFew`] where a sample is empty.
+/// [`Undefined::TooFew`] if a sample is empty.
 pub fn mann_whitney<T: Value>(first: &[T], second: &[T]) -> Result<MannWhitney, Undefined> {
     const FEW: usize = 8;
     const PAIRS: usize = 1 << 20;
@@ -77,9 +78,9 @@ pub fn mann_whitney<T: Value>(first: &[T], second: &[T]) -> Result<MannWhitney, 
     Ok(MannWhitney { statistic, probability: probability.min(1.0), method, first_larger })
 }
 
-/// The least two-sided *p* that the exact test of [`mann_whitney`] can give for so many values: two of all
-/// C(m + n, m) orders are as far apart as can be. With three values on each side it is 0.1, so that no
-/// three ever speak against chance at 5 %.
+/// Returns the smallest two-sided *p* that the exact test of [`mann_whitney`] can give for these sizes:
+/// two of all C(m + n, m) orders are the most extreme. With three values on each side it is 0.1, so three
+/// can never be significant at 5 %.
 #[must_use]
 pub fn least_probability(first: usize, second: usize) -> f64 {
     let (few, many) = (first.min(second), first.max(second));
@@ -112,11 +113,11 @@ fn ranks<T: Value>(first: &[T], second: &[T]) -> Ranks {
     Ranks { sum, ties }
 }
 
-/// Two-sided *p* of a *U* that is the larger of the two.
+/// Returns the two-sided *p* of a *U* that is the larger of the two.
 ///
-/// How many orders of the values have each *U* is the coefficient of a Gaussian binomial, the product
-/// of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) for i from 1 to m. Multiplying and dividing may wrap around, since the
-/// last result fits: C(m + n, m) is below 2¹²⁸ for the sizes that are let in.
+/// The number of orders of the values with each *U* is the coefficient of a Gaussian binomial, the
+/// product of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) for i from 1 to m. Multiplying and dividing may wrap around,
+/// since the last result fits: C(m + n, m) is below 2¹²⁸ for the accepted sizes.
 fn exact(m: usize, n: usize, larger: usize) -> f64 {
     let (m, n) = (m.min(n), m.max(n));
     // Symmetric: the larger of the two is as rare as the smaller, and small ones are counted.

@@ -17,10 +17,10 @@ pub struct Moments<T> {
     pub deviation: Option<f64>,
 }
 
-/// Size, bounds, mean and spread of `values`; `None` where there are none. NaN is not allowed.
+/// Returns size, bounds, mean and spread of `values`; `None` if there are none. NaN is not allowed.
 ///
-/// The deviation is taken around the mean in a second pass: the one-pass formula with the sum of
-/// squares loses every digit where the spread is small beside the mean, as it is for latencies.
+/// The deviation is computed around the mean in a second pass: the one-pass formula with the sum of
+/// squares loses every digit if the spread is small compared with the mean, as it is for latencies.
 /// Sums of integers are exact.
 #[must_use]
 pub fn moments<T: Value>(values: &[T]) -> Option<Moments<T>> {
@@ -31,7 +31,7 @@ pub fn moments<T: Value>(values: &[T]) -> Option<Moments<T>> {
     Some(Moments { count, minimum, maximum, mean, deviation })
 }
 
-/// What [`moments`] is made of.
+/// Sums from which [`moments`] computes its result.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Spread<T> {
@@ -42,8 +42,8 @@ pub struct Spread<T> {
     squares: f64,
 }
 
-/// Values that are taken at a time, so that a loop's own cost, to which the sandbox adds its
-/// counting of instructions, is shared by them.
+/// Number of values that are processed at a time, to share the loop's own cost, to which the
+/// sandbox adds its counting of instructions.
 pub(crate) const STRIDE: usize = 8;
 
 /// Bounds of the values, by comparison.
@@ -76,7 +76,7 @@ pub(crate) fn spread_of_floats(values: &[f64]) -> Option<Spread<f64>> {
     Some(Spread { minimum, maximum, mean: minimum + mean_distance, squares })
 }
 
-/// Sums in lanes, so that additions need not wait for one another.
+/// Sums `term` of each value in lanes, so that additions need not wait for one another.
 fn lane_sum<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     let (strides, rest) = values.as_chunks::<STRIDE>();
     let mut lanes = [0.0; STRIDE];
@@ -103,14 +103,14 @@ pub(crate) fn spread_of_integers(values: &[u64]) -> Option<Spread<u64>> {
     Some(Spread { minimum, maximum, mean, squares })
 }
 
-/// Sum of the distances from the smallest value, exact.
+/// Returns the sum of the distances from the smallest value, exactly.
 fn total_distance(values: &[u64], minimum: u64, maximum: u64) -> u128 {
     let block = fitting(maximum - minimum);
     values.chunks(block).map(|block| block_sum(block, |value| value - minimum)).sum()
 }
 
-/// Sum of the squared distances from `centre`, exact where they are not so large that hardly one
-/// fits into a word.
+/// Returns the sum of the squared distances from `centre`, exact unless they are so large that
+/// hardly one fits into a word.
 fn squares_around(values: &[u64], centre: u64, largest: u64) -> f64 {
     match largest.checked_mul(largest).map(fitting) {
         Some(block) if block >= 2 * STRIDE => {
@@ -127,7 +127,7 @@ fn squares_around(values: &[u64], centre: u64, largest: u64) -> f64 {
     }
 }
 
-/// How many values up to `largest` can be added in a word, within what is a good size for a loop.
+/// Returns how many values up to `largest` can be added in a word, within a good size for a loop.
 fn fitting(largest: u64) -> usize {
     (u64::MAX / largest.max(1)).min(4096) as usize
 }
@@ -146,11 +146,11 @@ fn block_sum(block: &[u64], term: impl Fn(u64) -> u64) -> u128 {
     u128::from(sum)
 }
 
-/// The median in the usual sense: the middle value, or the mean of the two middle ones. `None`
-/// where there are no values. NaN is not allowed.
+/// Returns the median in the usual sense: the middle value, or the mean of the two middle ones.
+/// `None` if there are no values. NaN is not allowed.
 ///
 /// It differs from [`Quantile::P50`](crate::Quantile::P50), which is always one of the values, by
-/// half the gap between the two middle ones, and is what deviations are taken around.
+/// half the gap between the two middle ones. Deviations are computed around it.
 #[must_use]
 pub fn median<T: Value>(values: &[T]) -> Option<f64> {
     let count = values.len();
@@ -162,8 +162,8 @@ pub fn median<T: Value>(values: &[T]) -> Option<f64> {
     Some(low + (high - low) / 2.0)
 }
 
-/// Median of the absolute distances from the median, unscaled; `None` where there are no values.
-/// NaN is not allowed.
+/// Returns the median of the absolute distances from the median, unscaled; `None` if there are no
+/// values. NaN is not allowed.
 ///
 /// Multiply by 1.4826 to compare it with the standard deviation of a normal distribution.
 #[must_use]
@@ -177,8 +177,8 @@ pub(crate) fn absolute_deviation_of_floats<T: Value>(values: &[T]) -> Option<f64
     median(&distances)
 }
 
-/// In whole numbers, which are selected from faster: twice the median is one. Where floating-point
-/// numbers are exact as well, so that it makes no difference.
+/// Selects in whole numbers, which is faster: twice the median is one. Larger values than floats hold
+/// exactly are handed to [`absolute_deviation_of_floats`], so both ways give the same result.
 pub(crate) fn absolute_deviation_of_integers(values: &[u64]) -> Option<f64> {
     let (_, maximum) = bounds(values)?;
     if maximum >= 1 << 52 {

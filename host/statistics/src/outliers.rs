@@ -1,9 +1,9 @@
 /*!
 Outliers: counted and located, never removed. A stall that a user feels is part of the latency.
 
-Two rules are in use, and they answer differently. Tukey's fences follow each side of a skewed
-distribution for themselves and tell mild from severe. The modified z-score is by one scale for both
-sides, and is not disturbed until half of the values are outliers; the fences are at a quarter.
+There are two rules with different results. Tukey's fences adapt to each side of a skewed
+distribution and distinguish mild from severe. The modified z-score has one scale for both sides,
+and holds until half of the values are outliers; the fences hold until a quarter.
 */
 
 use crate::moments::{median, median_absolute_deviation};
@@ -11,7 +11,7 @@ use crate::quantile::Quantile;
 use crate::select::{Value, order_statistics};
 use crate::undefined::Undefined;
 
-/// How far out a value lies.
+/// Severity of an outlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutlierClass {
     /// More than 3 interquartile ranges below the lower quartile.
@@ -24,14 +24,14 @@ pub enum OutlierClass {
     SevereHigh,
 }
 
-/// The quartiles of a sample, and the fences that they set (J. W. Tukey, *Exploratory Data
+/// The quartiles of a sample, and the fences computed from them (J. W. Tukey, *Exploratory Data
 /// Analysis*, 1977, § 2D), in the unit of the values.
 ///
-/// Quartiles are nearest ranks, as every quantile here is, so that a value is held against two others
+/// Quartiles are nearest ranks, as every quantile here is, so a value is compared with two others
 /// that really occurred. Tukey's own hinges differ by less than one rank; of the eight definitions
-/// that M. Frigge, D. C. Hoaglin and B. Iglewicz compare ("Some Implementations of the Boxplot",
-/// *The American Statistician* 43(1), 1989) none counts differently in samples as large as ours.
-/// Where more than half of the values are equal the range may be 0, and every other value is severe.
+/// that M. Frigge, D. C. Hoaglin and B. Iglewicz compare ("Some Implementations of the Boxplot", *The
+/// American Statistician* 43(1), 1989) none counts differently in samples as large as ours. If more
+/// than half of the values are equal the range may be 0, and every other value is severe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TukeyFences {
     /// Lower quartile.
@@ -41,7 +41,7 @@ pub struct TukeyFences {
 }
 
 impl TukeyFences {
-    /// The fences of `values`; `None` where there are none. NaN is not allowed.
+    /// Returns the fences of `values`; `None` if there are none. NaN is not allowed.
     #[must_use]
     pub fn of<T: Value>(values: &[T]) -> Option<Self> {
         let [lower, upper] = [(1, 4), (3, 4)].map(|(numerator, denominator)| {
@@ -55,7 +55,7 @@ impl TukeyFences {
         Some(Self { lower_quartile, upper_quartile })
     }
 
-    /// The class of a value, or `None` for one inside the fences or on them.
+    /// Returns the class of a value, or `None` for one inside the fences or on them.
     #[must_use]
     pub fn class(&self, value: f64) -> Option<OutlierClass> {
         let range = self.upper_quartile - self.lower_quartile;
@@ -75,7 +75,7 @@ impl TukeyFences {
     }
 }
 
-/// How many outliers there are of each class, and where.
+/// Number of outliers of each class, and their places.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outliers {
     /// Values below the lower outer fence.
@@ -108,13 +108,13 @@ pub fn tukey_outliers<T: Value>(values: &[T]) -> Outliers {
     outliers
 }
 
-/// Indices of the values whose modified z-score 0.6745 (*x* − median) / MAD is above 3.5 or below
-/// −3.5 (B. Iglewicz and D. C. Hoaglin, *How to Detect and Handle Outliers*, 1993), in the
+/// Returns the indices of the values whose modified z-score 0.6745 (*x* − median) / MAD is above 3.5
+/// or below −3.5 (B. Iglewicz and D. C. Hoaglin, *How to Detect and Handle Outliers*, 1993), in the
 /// order of the sample. NaN is not allowed.
 ///
 /// # Errors
 ///
-/// [`Undefined::TooFew`] where there are no values, [`Undefined::NoSpread`] where the median absolute
+/// [`Undefined::TooFew`] if there are no values, [`Undefined::NoSpread`] if the median absolute
 /// deviation is 0, because more than half of the values are equal: the score would be infinite for
 /// all others.
 pub fn deviation_outliers<T: Value>(values: &[T]) -> Result<Vec<usize>, Undefined> {

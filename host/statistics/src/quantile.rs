@@ -23,7 +23,8 @@ impl Quantile {
     /// The 99.9th percentile.
     pub const P99_9: Self = Self { numerator: 999, denominator: 1000 };
 
-    /// The fraction `numerator / denominator`; `None` unless it lies strictly between 0 and 1.
+    /// Returns the fraction `numerator / denominator`; `None` unless it lies strictly between 0 and
+    /// 1.
     #[must_use]
     pub const fn new(numerator: u32, denominator: u32) -> Option<Self> {
         if numerator == 0 || numerator >= denominator {
@@ -32,18 +33,18 @@ impl Quantile {
         Some(Self { numerator, denominator })
     }
 
-    /// The fraction as a floating-point number.
+    /// Returns the fraction as a floating-point number.
     #[must_use]
     pub fn probability(self) -> f64 {
         f64::from(self.numerator) / f64::from(self.denominator)
     }
 
-    /// 1 − *p*, without the rounding that subtracting would add.
+    /// Returns 1 − *p*, without the rounding error of a subtraction.
     pub(crate) fn complement(self) -> f64 {
         f64::from(self.denominator - self.numerator) / f64::from(self.denominator)
     }
 
-    /// The nearest rank ⌈*n p*⌉ among `count` values, from 1; 0 where there are none.
+    /// Returns the nearest rank ⌈*n p*⌉ among `count` values, from 1; 0 if there are none.
     #[must_use]
     pub fn rank(self, count: usize) -> usize {
         let product = count as u128 * u128::from(self.numerator);
@@ -51,9 +52,9 @@ impl Quantile {
         product.div_ceil(u128::from(self.denominator)) as usize
     }
 
-    /// Fewest values for which a two-sided interval at `confidence` exists: the smallest *n* with
-    /// max(*p*, 1 − *p*)ⁿ ≤ (1 − confidence) / 2. With fewer, even the range from the smallest to
-    /// the largest value is no such interval.
+    /// Returns the smallest number of values for which a two-sided interval at `confidence` exists:
+    /// the smallest *n* with max(*p*, 1 − *p*)ⁿ ≤ (1 − confidence) / 2. With fewer, even the range
+    /// from the smallest to the largest value is not such an interval.
     ///
     /// # Panics
     ///
@@ -67,8 +68,8 @@ impl Quantile {
         (tail.ln() / logarithm).ceil().max(1.0) as usize
     }
 
-    /// Ranks, from 1, of the two sorted values that enclose the true quantile with at least
-    /// `confidence`; `None` where `count` is below [`Self::minimum_count`].
+    /// Returns the ranks, from 1, of the two sorted values that enclose the true quantile with at
+    /// least `confidence`; `None` if `count` is below [`Self::minimum_count`].
     ///
     /// The number *B* of values at or below the true quantile is binomial(*n*, *p*). The lower
     /// rank is the largest *l* with P(*B* < *l*) ≤ α/2, the upper one the smallest *u* with
@@ -110,7 +111,7 @@ impl Quantile {
 }
 
 impl fmt::Display for Quantile {
-    /// As a percentile: `p50`, `p99.9`.
+    /// Writes a percentile: `p50`, `p99.9`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = f64::from(self.numerator) * 100.0 / f64::from(self.denominator);
         write!(formatter, "p{percent}")
@@ -124,9 +125,9 @@ fn tail(confidence: f64) -> f64 {
 
 /// The part of a binomial distribution that is not negligible.
 ///
-/// Weights relative to the mode follow from P(k + 1) / P(k) = (n − k) / (k + 1) · p / (1 − p),
-/// and their sum normalises them, so that no gamma function is needed. Some 17 standard
-/// deviations are walked in all, which for ten million values is forty thousand steps.
+/// Weights relative to the mode follow from P(k + 1) / P(k) = (n − k) / (k + 1) · p / (1 − p), and
+/// their sum normalises them, so no gamma function is needed. The walk covers some 17 standard
+/// deviations, which for ten million values is forty thousand steps.
 struct Binomial {
     first: usize,
     probabilities: Vec<f64>,
@@ -134,7 +135,7 @@ struct Binomial {
 
 impl Binomial {
     fn new(count: usize, quantile: Quantile) -> Self {
-        /// What is left out is below this part of the mode; the tails that matter are above 1e-9.
+        /// Terms below this part of the mode are left out; the tails that matter are above 1e-9.
         const NEGLIGIBLE: f64 = 1e-17;
 
         let odds = quantile.probability() / quantile.complement();
@@ -175,7 +176,7 @@ impl Binomial {
 pub struct TooFew {
     /// Values that it needs.
     pub needs: usize,
-    /// Values that there are.
+    /// Number of values in the sample.
     pub has: usize,
 }
 
@@ -198,8 +199,8 @@ pub struct Estimate<T> {
     pub high: T,
 }
 
-/// Estimates several quantiles at once, in the order asked, each with its interval at
-/// `confidence`, or refused where the sample is too small for it.
+/// Estimates several quantiles at once, in the given order, each with its interval at `confidence`,
+/// or refused if the sample is too small for it.
 ///
 /// # Panics
 ///

@@ -1,16 +1,16 @@
 //! Random numbers that a seed decides.
 
 /// The generator xoshiro256++ (D. Blackman and S. Vigna, "Scrambled Linear Pseudorandom Number
-/// Generators", *ACM Transactions on Mathematical Software* 47(4), 2021), its state filled from the
-/// seed by SplitMix64 as its authors advise. The same seed gives the same numbers on every machine.
-/// It is no source of secrets.
+/// Generators", *ACM Transactions on Mathematical Software* 47(4), 2021), with its state filled
+/// from the seed by SplitMix64 as its authors advise. The same seed gives the same numbers on every
+/// machine. Not suitable for secrets.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// The generator of `seed`; every seed is as good as any other.
+    /// Creates the generator of `seed`; every seed is as good as any other.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut counter = seed;
@@ -24,7 +24,7 @@ impl Random {
         Self { state }
     }
 
-    /// Sixty-four random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         let state = &mut self.state;
         let bits = state[0].wrapping_add(state[3]).rotate_left(23).wrapping_add(state[0]);
@@ -38,9 +38,9 @@ impl Random {
         bits
     }
 
-    /// A whole number from 0 to `bound` − 1, each equally likely (D. Lemire, "Fast Random Integer
-    /// Generation in an Interval", *ACM Transactions on Modeling and Computer Simulation* 29(1),
-    /// 2019).
+    /// Returns a whole number from 0 to `bound` − 1, each equally likely (D. Lemire, "Fast Random
+    /// Integer Generation in an Interval", *ACM Transactions on Modeling and Computer Simulation*
+    /// 29(1), 2019).
     ///
     /// # Panics
     ///
@@ -57,8 +57,8 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// A number strictly between 0 and 1, in the middle of one of 2⁵² equal steps, so that its
-    /// logarithm is finite.
+    /// Returns a number strictly between 0 and 1, in the middle of one of 2⁵² equal steps, so that
+    /// its logarithm is finite.
     pub fn uniform(&mut self) -> f64 {
         ((self.bits() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::distribution::normal_quantile;
 use crate::select::Value;
 
-/// Ranks less their mean, those of equal values at the mean of theirs.
+/// Returns the ranks minus their mean; equal values have the mean of their ranks.
 pub(crate) fn centred_ranks<T: Value>(values: &[T]) -> Vec<f64> {
     let count = values.len() as f64;
     let mut order: Vec<(T, u32)> = values.iter().copied().zip(0..).collect();
@@ -22,8 +22,8 @@ pub(crate) fn centred_ranks<T: Value>(values: &[T]) -> Vec<f64> {
     ranks
 }
 
-/// The normal deviates with the same ranks (C. I. Bliss, *Statistics in Biology*, 1967: the quantile at
-/// (rank − 1/2) / *n*).
+/// Returns the normal deviates with the same ranks (C. I. Bliss, *Statistics in Biology*, 1967: the
+/// quantile at (rank − 1/2) / *n*).
 pub(crate) fn normal_scores<T: Value>(values: &[T]) -> Vec<f64> {
     let count = values.len() as f64;
     let mut scores = centred_ranks(values);

@@ -1,13 +1,12 @@
 /*!
 Reading a few of the sorted values without sorting them.
 
-Values are counted in buckets, and only the buckets that hold a wanted rank are looked into
-again. The first count goes by the position of the highest set bit and the bits after it, so that
-the buckets are of equal ratio: one outlier a thousand times the rest does not squeeze the rest
-into one bucket, which it would with buckets of equal width. Deeper counts divide a bucket into
-equal widths, until it has one value or few enough to sort. The input is only read, in a fixed
-number of passes for each level, and the order in which it comes does not matter, so there is no
-bad case as there is for quickselect.
+Values are counted in buckets, and only buckets that hold a wanted rank are examined again. The
+first count uses the position of the highest set bit and the bits after it, so the buckets have
+equal ratios: one outlier a thousand times the rest does not squeeze the rest into one bucket, as it
+would with buckets of equal width. Deeper counts divide a bucket into equal widths, until it has one
+value or few enough to sort. The input is only read, in a fixed number of passes for each level, and
+its order does not matter, so there is no bad case as for quickselect.
 */
 
 use crate::moments::{
@@ -17,18 +16,18 @@ use crate::moments::{
 
 /// A number that can be ordered and counted: `u64` or `f64`.
 pub trait Value: Copy + PartialOrd + sealed::Sealed {
-    /// An integer that orders as the values do.
+    /// Returns an integer with the same order as the values.
     #[doc(hidden)]
     fn key(self) -> u64;
-    /// The value of a key.
+    /// Returns the value of a key.
     #[doc(hidden)]
     fn from_key(key: u64) -> Self;
-    /// The nearest floating-point number.
+    /// Converts to the nearest floating-point number.
     fn to_f64(self) -> f64;
     /// Bounds, mean and squares.
     #[doc(hidden)]
     fn spread(values: &[Self]) -> Option<Spread<Self>>;
-    /// Median of the distances from the median.
+    /// Returns the median of the distances from the median.
     #[doc(hidden)]
     fn absolute_deviation(values: &[Self]) -> Option<f64>;
 }
@@ -62,7 +61,7 @@ impl Value for u64 {
 }
 
 impl Value for f64 {
-    /// The order of IEEE 754 `totalOrder`: −0 before +0, NaN at the ends.
+    /// Orders as IEEE 754 `totalOrder`: −0 before +0, NaN at the ends.
     fn key(self) -> u64 {
         let bits = self.to_bits();
         if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
@@ -95,8 +94,8 @@ const WIDTH_BUCKETS: usize = 1 << WIDTH_BITS;
 /// A bucket with no more values than this is sorted.
 const FEW: usize = 256;
 
-/// The values at `ranks`, each from 1, as if `values` were sorted in ascending order; in the
-/// order in which the ranks are given.
+/// Returns the values at `ranks`, each from 1, as if `values` were sorted in ascending order; in
+/// the order of the given ranks.
 ///
 /// # Panics
 ///
@@ -127,7 +126,7 @@ pub fn order_statistics<T: Value>(values: &[T], ranks: &[usize]) -> Vec<T> {
     found.into_iter().map(T::from_key).collect()
 }
 
-/// A rank that is looked for, counted from 1 within the values at hand, and where its value goes.
+/// A wanted rank, counted from 1 within the current values, and the place for its value.
 #[derive(Clone, Copy)]
 struct Wanted {
     rank: usize,
@@ -141,13 +140,14 @@ fn sort_and_read(mut keys: Vec<u64>, wanted: &[Wanted], found: &mut [u64]) {
     }
 }
 
-/// Exact below 2⁸; above, the position of the highest bit and the eight bits after it.
+/// Returns a bucket: exact below 2⁸; above, by the position of the highest bit and the eight bits
+/// after it.
 fn ratio_bucket(key: u64) -> usize {
     let shift = (63 - RATIO_BITS).saturating_sub((key | 1).leading_zeros());
     ((shift as usize) << RATIO_BITS) + (key >> shift) as usize
 }
 
-/// Smallest and largest key of a bucket.
+/// Returns the smallest and largest key of a bucket.
 fn ratio_bounds(bucket: usize) -> (u64, u64) {
     // Above the exact part a bucket's number is `(shift << 8) + mantissa` with a mantissa from
     // 2⁸ to 2⁹ − 1.
@@ -238,7 +238,7 @@ impl<const N: usize> Buckets<N> {
     }
 }
 
-/// A table on the heap, since it is too large for a guest's stack.
+/// Allocates a table on the heap, because it is too large for a guest's stack.
 fn table<T: Copy, const N: usize>(value: T) -> Box<[T; N]> {
     match vec![value; N].into_boxed_slice().try_into() {
         Ok(table) => table,

@@ -1,27 +1,27 @@
 /*!
-Whether a series is steady, and from where on.
+Detection of the steady state of a series, and of its start.
 
-A series is cut at its change points into segments, and by their levels it is classed as Barrett et al.
-class it. Change points are found in ranks, not in latencies:
+A series is cut at its change points into segments, and classified by their levels after Barrett et al.
+Change points are found in ranks, not in latencies:
 
-1. Steps that are obvious, many times as large as what values on both sides spread over, part the series
-   first. What follows is done in each part by itself.
-2. Every value is replaced by its rank, ties by the mean of theirs. A stall a thousand times the rest
-   is then no more than the largest value, and what independent values of one distribution look like
-   does not depend on which one it is: what holds back false alarms for one holds for all.
-3. Neighbours are averaged in at most about two thousand bins, which are narrow near the start,
-   where warm-ups end.
-4. The noise of the bins, and how correlated it is, is read from differences between neighbours,
-   which a few steps do not disturb.
-5. PELT finds the cut with the least squares that is worth its penalty, exactly.
-6. Each change point is tested again on its two segments alone: where levels are far apart, ranks within
-   one are crowded, and noise there can pass for a step. They must surely differ by more than the tolerance:
-   where two modes are narrow, ranks tell a thousandth, and what is sure and what is large would then be two
-   different things.
-7. Segments whose levels are the same within the tolerance are joined: what is found must matter.
-8. Each edge is moved to the best place among the values at hand.
-9. A series without a change point that slopes from its first block to its last all the same has no steady
-   state: among noise that is as correlated as a slope makes it, no single step stands out.
+1. Obvious steps, many times as large as the spread on both sides, split the series first. Each part is then
+   treated separately.
+2. Every value is replaced by its rank, ties by the mean of theirs. A stall a thousand times the rest is
+   then just the largest value, and independent values look alike whatever their distribution: a penalty
+   that prevents false alarms for one prevents them for all.
+3. Neighbours are averaged in at most about two thousand bins, which are narrow near the start, where
+   warm-ups end.
+4. The noise of the bins, and how correlated it is, is estimated from differences between neighbours, which
+   a few steps do not disturb.
+5. PELT finds the segmentation with the least sum of squares plus penalties, exactly.
+6. Each change point is tested again on its two segments alone: if levels are far apart, ranks within one
+   are crowded, and noise there can look like a step. The segments must surely differ by more than the
+   tolerance: with two narrow modes, ranks detect a shift of a thousandth, and a difference could be
+   significant without being large.
+7. Segments whose levels are the same within the tolerance are joined: only relevant changes count.
+8. Each edge is moved to the best place among nearby values.
+9. A series without a change point that still slopes from its first block to its last has no steady state: a
+   slope makes noise look correlated, so no single step stands out.
 */
 
 use std::cmp::Ordering;
@@ -34,14 +34,14 @@ use crate::select::{Value, order_statistics};
 use crate::thin::thinned;
 use crate::undefined::Undefined;
 
-/// What a series does over time (E. Barrett, C. F. Bolz-Tereick, R. Killick, S. Mount and L. Tratt,
-/// "Virtual Machine Warmup Blows Hot and Cold", *Proceedings of the ACM on Programming Languages*
-/// 1(OOPSLA), 2017), for values of which smaller ones are better, such as latencies.
+/// Behaviour of a series over time (E. Barrett, C. F. Bolz-Tereick, R. Killick, S. Mount and L.
+/// Tratt, "Virtual Machine Warmup Blows Hot and Cold", *Proceedings of the ACM on Programming
+/// Languages* 1(OOPSLA), 2017), for values of which smaller ones are better, such as latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SteadyClass {
     /// One level throughout.
     Flat,
-    /// It ends in a steady state, and has never been faster.
+    /// Ends in a steady state, and was never faster before.
     WarmUp,
     /// It ends in a steady state, and has been faster.
     SlowDown,
@@ -49,7 +49,7 @@ pub enum SteadyClass {
     NoSteadyState,
 }
 
-/// What several processes do.
+/// Behaviour of several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProcessClass {
     /// All the same.
@@ -64,16 +64,16 @@ pub struct Segment {
     /// Indices of its values.
     pub range: Range<usize>,
     /// Mean of the values between its 5th and 95th percentile, in the unit of the values: a few stalls
-    /// do not move it, and a second mode that comes up does, which would leave a median alone.
+    /// do not move it, but a growing second mode does, which a median would not show.
     pub level: f64,
 }
 
-/// What [`steady_state`] finds.
+/// Result of [`steady_state`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyState {
-    /// What the series does.
+    /// Behaviour of the series.
     pub class: SteadyClass,
-    /// Its segments, in order and without gaps. All but the first begin at a change point.
+    /// Segments in order, without gaps. All but the first begin at a change point.
     pub segments: Vec<Segment>,
 }
 
@@ -83,7 +83,7 @@ impl SteadyState {
         self.segments[1..].iter().map(|segment| segment.range.start)
     }
 
-    /// Index from which the series is steady; `None` where it is not.
+    /// Returns the index from which the series is steady; `None` if it is not.
     #[must_use]
     pub fn steady_from(&self) -> Option<usize> {
         let last = self.segments.last().map(|segment| segment.range.start);
@@ -98,14 +98,14 @@ pub const STEADY_STATE_VALUES: usize = 40;
 /// differ by.
 pub const STEADY_STATE_TOLERANCE: f64 = 0.01;
 
-/// Classes a series of latencies in the order in which they were measured, and finds where it is
-/// steady. NaN is not allowed.
+/// Classifies a series of latencies in the order of measurement, and finds where it is steady. NaN is
+/// not allowed.
 ///
-/// Levels are the same where they differ by at most the part `tolerance` of the later one, for which
+/// Levels are the same if they differ by at most `tolerance` relative to the later one;
 /// [`STEADY_STATE_TOLERANCE`] is the usual choice. Barrett et al. take the larger of the last segment's
 /// variance and one millisecond, which is in the unit of their benchmarks.
 ///
-/// Change points by PELT (R. Killick, P. Fearnhead and I. A. Eckley, "Optimal Detection of
+/// Change points are found by PELT (R. Killick, P. Fearnhead and I. A. Eckley, "Optimal Detection of
 /// Changepoints with a Linear Computational Cost", *Journal of the American Statistical Association*
 /// 107(500), 2012) with squared distances of ranks as the cost, which is the Kruskal–Wallis statistic
 /// of the segments (A. Lung-Yut-Fong, C. Lévy-Leduc and O. Cappé, *Journal de la Société Française de
@@ -144,7 +144,7 @@ pub fn steady_state<T: Value>(values: &[T], tolerance: f64) -> Result<SteadyStat
     Ok(SteadyState { class, segments })
 }
 
-/// What several processes do; `None` for none.
+/// Returns the behaviour of several processes; `None` for none.
 #[must_use]
 pub fn classify_processes(classes: &[SteadyClass]) -> Option<ProcessClass> {
     let first = *classes.first()?;
@@ -169,16 +169,16 @@ fn class(
     }
 }
 
-/// Squared deviates by which the ranks of a segment must differ from those of the last one for it to
+/// Squared deviates by which the ranks of a segment must differ from those of the last one to
 /// count as faster: three, squared. Segments that are not neighbours have not been tested yet.
 const FASTER: f64 = 9.0;
 
-/// How surely two samples differ by more than the tolerance: the squared standard deviate of their rank
-/// sum once the faster one is slower by the tolerance, or of their levels' difference beyond it. The
-/// former sees all that moves together, and the latter a second mode that comes up.
+/// Returns how surely two samples differ by more than the tolerance: the squared standard deviate of
+/// their rank sum after slowing the faster one by the tolerance, or of their levels' difference beyond
+/// it. The former detects a common shift, the latter a growing second mode.
 ///
 /// Without the tolerance, two modes that each move by a thousandth would differ surely in their ranks,
-/// and by chance in how many values are of which, and so in their levels.
+/// and by chance in the number of values per mode, and so in their levels.
 fn separation<T: Value>(before: &[T], after: &[T], tolerance: f64) -> f64 {
     let middles = [Middle::of(before), Middle::of(after)];
     let tolerated = tolerance * middles[1].level.abs();
@@ -207,9 +207,9 @@ fn separation<T: Value>(before: &[T], after: &[T], tolerance: f64) -> f64 {
 /// Fewest values whose spread is believed.
 const FEWEST: usize = 10;
 
-/// How many times the spread of either side levels differ by that are a step whatever the
-/// autocorrelation. A wander is no step, however slow: it takes a part in which it spreads as far as it
-/// goes.
+/// Levels that differ by this multiple of the spread of either side are a step whatever the
+/// autocorrelation. A drift is not a step, however slow: the part that it takes has a spread as large
+/// as the drift.
 const OBVIOUS: f64 = 4.0;
 
 /// A sample without its tails: the values between its 5th and 95th percentile.
@@ -219,7 +219,7 @@ struct Middle {
     level: f64,
     /// From the least to the largest.
     range: f64,
-    /// What the level's square error is expected to be where values are independent (J. W. Tukey and D. H. McLaughlin,
+    /// Expected square error of the level if values are independent (J. W. Tukey and D. H. McLaughlin,
     /// *Sankhyā A* 25(3), 1963).
     square_error: f64,
 }
@@ -237,8 +237,9 @@ impl Middle {
     }
 }
 
-/// By how many times the larger of their spreads two samples differ. Where they differ by no more than
-/// the tolerance, or are too few to know their spread, it is below 0, and the lower the less they differ.
+/// Returns the difference of two samples as a multiple of the larger spread. If they differ by no more
+/// than the tolerance, or are too few to know their spread, it is below 0, and the lower the less they
+/// differ.
 fn obviousness(before: &Middle, after: &Middle, tolerance: f64) -> f64 {
     let difference = (before.level - after.level).abs();
     let few = before.count.min(after.count) < FEWEST;
@@ -249,14 +250,14 @@ fn obviousness(before: &Middle, after: &Middle, tolerance: f64) -> f64 {
     }
 }
 
-/// Where steps are that need no test: far larger than what the values of both sides spread over.
+/// Returns the places of steps that need no test: far larger than the spread on both sides.
 ///
-/// Ranks forget how large a step is, so that one which doubles all latencies can pass for a part of a
-/// wander that is a thousand times smaller. Candidates are cut as if values were independent, in ranks
-/// and in values without their tails, since ranks of one slope or of two with a step between them are
-/// the same. The least obvious ones are removed until all are obvious.
+/// Ranks forget how large a step is, so a step that doubles all latencies can look like part of a
+/// drift that is a thousand times smaller. Candidates are cut as if values were independent, in ranks
+/// and in values without their tails, because one slope and two slopes with a step between them have
+/// the same ranks. The least obvious ones are removed until all are obvious.
 fn obvious_edges<T: Value>(values: &[T], tolerance: f64) -> Vec<usize> {
-    /// What is obvious is so in no more than these.
+    /// An obvious step is still obvious in this many values.
     const MOST: usize = 1 << 15;
 
     let some = thinned(values, MOST);
@@ -295,7 +296,7 @@ fn obvious_edges<T: Value>(values: &[T], tolerance: f64) -> Vec<usize> {
     edges
 }
 
-/// Where to part values so that most are nearest to the level of their side.
+/// Returns where to split values so that most are nearest to the level of their side.
 fn best_parting<T: Value>(values: &[T], before: f64, after: f64) -> usize {
     let middle = f64::midpoint(before, after);
     let (mut right, mut most, mut place) = (0_i64, i64::MIN, 1);
@@ -308,8 +309,8 @@ fn best_parting<T: Value>(values: &[T], before: f64, after: f64) -> usize {
     place
 }
 
-/// Change points in one level, or among levels that noise might hide, and how many times as uncertain a
-/// mean of values is as that of independent ones.
+/// Returns the change points in one level, or among levels that noise might hide, and how many times as
+/// uncertain a mean of values is as that of independent ones.
 fn edges_among_noise<T: Value>(values: &[T], tolerance: f64) -> (Vec<usize>, f64) {
     if values.len() < STEADY_STATE_VALUES {
         return (Vec::new(), 1.0);
@@ -330,17 +331,17 @@ fn edges_among_noise<T: Value>(values: &[T], tolerance: f64) -> (Vec<usize>, f64
     (edges, inflation)
 }
 
-/// The price of a change point, in variances of the noise, among `count` bins.
+/// Returns the penalty for a change point, in variances of the noise, among `count` bins.
 ///
-/// Found by simulation, so that flat series of independent values have one in about 1 of 1,000,
-/// whatever their number: see `examples/proof.rs`.
+/// Set by simulation, so that about 1 in 1,000 flat series of independent values has a change
+/// point, whatever their number: see `examples/proof.rs`.
 fn penalty(count: usize) -> f64 {
     7.0 + 2.0 * (count as f64).ln()
 }
 
-/// How many times the price of a change point the gross ones are worth that are set aside before
-/// noise is looked at closer. Simulated: with 1 some of a wander is set aside, with 3 middling steps are
-/// left in and taken for one.
+/// Gross change points are worth this many times the penalty. They are set aside before noise is
+/// estimated more closely. Simulated: with 1 part of a drift is set aside, with 3 medium steps remain
+/// and look like a drift.
 const GROSS: f64 = 1.5;
 
 /// Ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
@@ -348,7 +349,7 @@ fn scores<T: Value>(values: &[T]) -> Vec<f64> {
     standardised(centred_ranks(values))
 }
 
-/// The series, moved and scaled to mean 0 and variance 1.
+/// Returns the series, shifted and scaled to mean 0 and variance 1.
 fn standardised(mut scores: Vec<f64>) -> Vec<f64> {
     let mean = scores.iter().sum::<f64>() / scores.len() as f64;
     scores.iter_mut().for_each(|score| *score -= mean);
@@ -362,18 +363,18 @@ fn standardised(mut scores: Vec<f64>) -> Vec<f64> {
 
 /// Scores, summed in bins.
 struct Bins {
-    /// Where each bin begins, and where the last one ends.
+    /// Start of each bin, and end of the last one.
     starts: Vec<usize>,
     /// Sums of all scores before each of these.
     sums: Vec<f64>,
-    /// Values in each bin but those near the start and at the end, which may be narrower.
+    /// Values in each bin, except those near the start and at the end, which may be narrower.
     width: usize,
 }
 
 impl Bins {
     /// About this many bins of full width, up to twice as many.
     const FULL: usize = 1024;
-    /// A bin is no wider than its distance from the start over this.
+    /// A bin is no wider than its distance from the start divided by this.
     const NARROW: usize = 64;
 
     fn of(scores: &[f64]) -> Self {
@@ -395,19 +396,20 @@ impl Bins {
         self.starts.len() - 1
     }
 
-    /// What a level of its own explains of the squares of the scores in a range of bins.
+    /// Returns the part of the squares of the scores in a range of bins that a separate level
+    /// explains.
     fn explained(&self, start: usize, end: usize) -> f64 {
         let sum = self.sums[end] - self.sums[start];
         sum * sum / (self.starts[end] - self.starts[start]) as f64
     }
 
-    /// Variance of the noise that means of many values have, times their number.
+    /// Returns the variance of the noise of means of many values, times their number.
     ///
-    /// From differences between the means of neighbouring bins and of those one further, as of a
-    /// first-order autoregression: the latter's mean square over the former's is 1 + φ (S. Chakar, E.
-    /// Lebarbier, C. Lévy-Leduc and S. Robin, "A Robust Approach for Estimating Change-Points in the
-    /// Mean of an AR(1) Process", *Bernoulli* 23(2), 2017; they take robust scales, which bounded
-    /// scores do not need).
+    /// Computed from differences between the means of neighbouring bins and of those one further, as
+    /// of a first-order autoregression: the latter's mean square over the former's is 1 + φ (S.
+    /// Chakar, E. Lebarbier, C. Lévy-Leduc and S. Robin, "A Robust Approach for Estimating
+    /// Change-Points in the Mean of an AR(1) Process", *Bernoulli* 23(2), 2017; they take robust
+    /// scales, which bounded scores do not need).
     fn noise(&self) -> f64 {
         /// More is not believed: it would be a random walk, in which everything is a change.
         const MOST: f64 = 0.9;
@@ -429,13 +431,13 @@ impl Bins {
         self.width as f64 * next * (1.0 + coefficient) / (2.0 * rest * rest)
     }
 
-    /// As [`Self::noise`], of noise that lasts longer than a first-order autoregression with the same
-    /// beginning: a slow wander beneath jitter. `gross` are bins before which levels begin that are far
-    /// apart.
+    /// Like [`Self::noise`], for noise that lasts longer than a first-order autoregression with the
+    /// same beginning: a slow drift beneath jitter. `gross` lists the bins before which a very
+    /// different level begins.
     ///
-    /// Variance and autocovariances from differences as well (I. Tecuapetla-Gómez and A. Munk,
-    /// "Autocovariance Estimation in Regression with a Discontinuous Signal and *m*-Dependent Errors",
-    /// *Scandinavian Journal of Statistics* 44(2), 2017), summed as in
+    /// Variance and autocovariances are computed from differences as well (I. Tecuapetla-Gómez and A.
+    /// Munk, "Autocovariance Estimation in Regression with a Discontinuous Signal and *m*-Dependent
+    /// Errors", *Scandinavian Journal of Statistics* 44(2), 2017), summed as in
     /// [`effective_size`](crate::effective_size).
     fn lasting_noise(&self, gross: &[usize]) -> f64 {
         let mut means = Vec::with_capacity(self.count());
@@ -467,7 +469,7 @@ impl Bins {
         self.width as f64 * (2.0 * sum - variance)
     }
 
-    /// The bins before which a new level begins, where each change point costs `penalty`.
+    /// Returns the bins before which a new level begins, if each change point costs `penalty`.
     fn change_points(&self, penalty: f64) -> Vec<usize> {
         // The best value of the first bins, and where their last segment begins.
         let mut best = vec![(penalty, 0)];
@@ -497,7 +499,7 @@ impl Bins {
     }
 }
 
-/// Variance of the scores within the segments between `edges`.
+/// Returns the variance of the scores within the segments between `edges`.
 fn unexplained(scores: &[f64], edges: &[usize]) -> f64 {
     let explained = ranges(edges, scores.len()).map(|range| {
         let segment = &scores[range];
@@ -507,7 +509,7 @@ fn unexplained(scores: &[f64], edges: &[usize]) -> f64 {
     1.0 - explained.sum::<f64>() / scores.len() as f64
 }
 
-/// Where the segments between `edges` begin and end.
+/// Returns the ranges of the segments between `edges`.
 fn ranges(edges: &[usize], count: usize) -> impl Iterator<Item = Range<usize>> {
     let starts = std::iter::once(0).chain(edges.iter().copied());
     let ends = edges.iter().copied().chain(std::iter::once(count));
@@ -541,7 +543,7 @@ fn remove_insignificant<T: Value>(
     }
 }
 
-/// Moves each edge, by up to two bins, to where the levels on its sides explain most.
+/// Moves each edge, by up to two bins, to the place where the levels on its sides explain most.
 fn refine(scores: &[f64], edges: &mut [usize], width: usize) {
     for index in 0..edges.len() {
         let start = if index == 0 { 0 } else { edges[index - 1] };
@@ -563,9 +565,10 @@ fn refine(scores: &[f64], edges: &mut [usize], width: usize) {
     }
 }
 
-/// Where the first values are so slow, and so few, that ranks cannot weigh them against the rest:
-/// the end of a first run of three or more that are all among the slowest 1 %, or the slowest three,
-/// of the first segment. Of independent values the first three are so in one series of a million.
+/// Finds first values that are so slow, and so few, that ranks cannot weigh them against the rest.
+/// Returns the end of a first run of three or more that are all among the slowest 1 %, or the
+/// slowest three, of the first segment. With independent values this happens in one series of a
+/// million.
 fn cold_start<T: Value>(values: &[T], first_edge: Option<usize>) -> Option<usize> {
     const RUN: usize = 3;
 
@@ -599,7 +602,7 @@ fn join_equivalent<T: Value>(values: &[T], edges: &[usize], tolerance: f64) -> V
     segments
 }
 
-/// The 5th and the 95th percentile.
+/// Returns the 5th and the 95th percentile.
 fn bounds<T: Value>(values: &[T]) -> [f64; 2] {
     let [low, high] = [1, 19]
         .map(|numerator| Quantile::new(numerator, 20).expect("a fraction").rank(values.len()));
@@ -607,7 +610,7 @@ fn bounds<T: Value>(values: &[T]) -> [f64; 2] {
     [bounds[0].to_f64(), bounds[1].to_f64()]
 }
 
-/// Mean of the values from the 5th to the 95th percentile.
+/// Returns mean of the values from the 5th to the 95th percentile.
 fn level<T: Value>(values: &[T]) -> f64 {
     mean_between(values, bounds(values))
 }
@@ -628,9 +631,9 @@ fn block_medians<T: Value>(values: &[T]) -> Vec<f64> {
     (0..BLOCKS).map(block).collect()
 }
 
-/// Whether the level changes by 5 % or more, and the medians of 32 equal blocks go one way by five
-/// standard deviates of Kendall's rank correlation with the time (H. B. Mann, "Nonparametric Tests
-/// Against Trend", *Econometrica* 13(3), 1945).
+/// Returns whether the level changes by 5 % or more, and the medians of 32 equal blocks move in one
+/// direction by five standard deviates of Kendall's rank correlation with the time (H. B. Mann,
+/// "Nonparametric Tests Against Trend", *Econometrica* 13(3), 1945).
 fn is_slope<T: Value>(values: &[T]) -> bool {
     const LEAST: f64 = 0.05;
     const DEVIATES: f64 = 5.0;
@@ -649,17 +652,17 @@ fn is_slope<T: Value>(values: &[T]) -> bool {
     concordance.abs() > DEVIATES * deviation && drift(values).is_ok_and(|part| part.abs() >= LEAST)
 }
 
-/// How much the level changes from the first value to the last, as a part of the median: 0.02 is a rise
-/// by 2 %. NaN is not allowed.
+/// Returns the change of the level from the first value to the last, relative to the median: 0.02 is a
+/// rise by 2 %. NaN is not allowed.
 ///
 /// The slope is the median of those between all pairs of the medians of 32 equal blocks (P. K. Sen,
 /// "Estimates of the Regression Coefficient Based on Kendall's Tau", *Journal of the American
-/// Statistical Association* 63(324), 1968), so that stalls and a short warm-up do not tilt it.
+/// Statistical Association* 63(324), 1968), so stalls and a short warm-up do not tilt it.
 ///
 /// # Errors
 ///
-/// [`Undefined::TooFew`] with fewer than [`STEADY_STATE_VALUES`] values, [`Undefined::NoSpread`] where
-/// the median is 0, of which nothing is a part.
+/// [`Undefined::TooFew`] with fewer than [`STEADY_STATE_VALUES`] values, [`Undefined::NoSpread`] if the
+/// median is 0.
 pub fn drift<T: Value>(values: &[T]) -> Result<f64, Undefined> {
     Undefined::unless_at_least(STEADY_STATE_VALUES, values.len())?;
     let medians = block_medians(values);

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::random::Random;
 
-/// At most `most` values of a series, in their order: one drawn from each of so many parts of equal
-/// length. A series that is no longer than that is given as it is.
+/// Returns at most `most` values of a series, in order: one drawn from each of `most` parts of equal
+/// length. A series that is not longer is returned unchanged.
 ///
-/// Drawn rather than every *k*-th, since what happens every *k*-th time would then be seen always or
-/// never. The seed is fixed: the same series gives the same values.
+/// Values are drawn, because a fixed stride *k* would see an event of period *k* always or never.
+/// The seed is fixed: the same series gives the same values.
 ///
 /// # Panics
 ///

@@ -1,17 +1,17 @@
-//! Why a statistic has no value.
+//! Reasons why a statistic has no value.
 
 use std::fmt;
 
 use crate::quantile::TooFew;
 
-/// A statistic has no value for this sample. That is never a zero and never a guess.
+/// A statistic has no value for this sample. This is never a zero and never a guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undefined {
     /// The sample is too small.
     TooFew(TooFew),
     /// The sample has no spread to measure by: the values, or as many as matter, are equal.
     NoSpread,
-    /// The estimate lies outside of what all resamples gave, so that its bias cannot be corrected.
+    /// The estimate lies outside the values of all resamples, so its bias cannot be corrected.
     OutsideResamples,
     /// The values are too few for their spread: the interval would reach below zero, and no such value can.
     BelowZero,

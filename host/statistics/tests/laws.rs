@@ -1,4 +1,4 @@
-//! What holds for every sample.
+//! Laws that hold for every sample.
 
 use host_statistics::{
     Quantile, estimates, median, median_absolute_deviation, moments, order_statistics,

@@ -89,7 +89,7 @@ fn wilson_intervals() {
     assert_eq!(wilson_interval(3, 2, 0.95), None);
 }
 
-/// What is computed in another way than the reference, to 1e-12 of the value.
+/// Compares a value with its reference, computed in another way, to 1e-12 of the value.
 #[track_caller]
 fn assert_near(found: f64, expected: f64, what: &str) {
     let allowed = 1e-12 * expected.abs();

@@ -32,7 +32,7 @@ pub enum StoreError {
     },
     /// A file of a run folder was written by a newer host.
     #[error(
-        "`{}` has record version {found}, and this host reads versions up to {known}",
+        "`{}` has record version {found}, but this host reads versions up to {known}",
         .path.display()
     )]
     NewerRecord {
@@ -59,7 +59,7 @@ pub enum StoreError {
     },
     /// The name of a folder is not UTF-8.
     #[error(
-        "`{}` is not UTF-8, and results in such a place could not be read by DuckDB",
+        "`{}` is not UTF-8, and DuckDB could not read results there",
         .path.display()
     )]
     NotUnicode {
@@ -130,7 +130,7 @@ pub enum StoreError {
     },
     /// The database has a newer schema than this host knows.
     #[error(
-        "the database `{}` has schema version {found}, and this host knows versions up to {known}",
+        "the database `{}` has schema version {found}, but this host reads versions up to {known}",
         .path.display()
     )]
     NewerDatabase {
@@ -176,19 +176,17 @@ impl StoreError {
             Self::NoSuchRun { newest, .. } if newest.is_empty() => {
                 "no run is recorded there yet; `--results` names another folder".into()
             }
-            Self::NoSuchRun { newest, .. } => format!("the newest are: {}", newest.join(", ")),
+            Self::NoSuchRun { newest, .. } => format!("the newest runs: {}", newest.join(", ")),
             Self::LostFiles { .. } => LostFile::HINT.into(),
             Self::NotUnicode { .. } => "`--results` names another folder".into(),
-            Self::AmbiguousRun { .. } => "give more of the id".into(),
-            Self::RunLocked { .. } => "wait until it has ended, then try again".into(),
-            Self::Busy { .. } => {
-                "the run folders hold everything; when that process has closed the database, \
-                 `host results sync` brings it up to date"
-                    .into()
-            }
-            Self::NoDatabase { .. } => "`host results sync` makes it from the run folders".into(),
+            Self::AmbiguousRun { .. } => "give a longer part of the id".into(),
+            Self::RunLocked { .. } => "wait until that host has finished, then try again".into(),
+            Self::Busy { .. } => "nothing is lost: when that process has closed the database, \
+                 `host results sync` updates it"
+                .into(),
+            Self::NoDatabase { .. } => "`host results sync` creates it from the run folders".into(),
             Self::Unreadable { .. } => {
-                "nothing is lost: `host results sync --rebuild` makes it anew from the run folders"
+                "nothing is lost: `host results sync --rebuild` rebuilds it from the run folders"
                     .into()
             }
             Self::Malformed { .. } => {

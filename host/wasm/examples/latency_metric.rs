@@ -1,11 +1,11 @@
 /*!
-What the sandbox costs: the latency metric over ten million samples, as a guest and natively.
+Overhead of the sandbox: the latency metric over ten million samples, as a guest and natively.
 
     cargo run --release --package host-wasm --example latency_metric -- target/release/plugins/latency.wasm
 
-Both run the very same code. The guest's time includes instantiating it and handing it its columns;
-the native time reads the columns where they lie. They take turns, so that what else the machine is
-doing falls on both, and the medians are printed as one line of JSON.
+Both run the same code. The guest's time includes instantiating it and passing its columns;
+the native time reads the columns in place. They take turns, so that other load on the machine
+affects both, and the medians are printed as one line of JSON.
 */
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Checks on what guests say, before any of it becomes a result.
+//! Checks on guests' answers, before any of them becomes a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ pub(crate) fn description(description: Description) -> Checked<Description> {
     Ok(description)
 }
 
-/// Values for cases of a run: those of the outline, for each finished case once.
+/// Checks values for cases of a run: those of the outline, once for each finished case.
 pub(crate) fn of_run(
     plugin: &str,
     found: Vec<run_metric::exports::tare::plugin::run_metric::CaseMeasurement>,
@@ -84,7 +84,7 @@ pub(crate) fn run_measurements(
     measurements(plugin, values.into_iter().map(same).collect())
 }
 
-/// A world's own type for what is the same interface in another world.
+/// Converts a world's own type to the same interface's type in another world.
 fn same(
     one: run_metric::tare::plugin::types::Measurement,
 ) -> metric::tare::plugin::types::Measurement {
@@ -173,7 +173,8 @@ fn measurement(
     })
 }
 
-/// A metric may say that something was not measured or cannot be; the other kinds are the host's.
+/// Reads the kind of a gap. A metric may say that something was not measured or cannot be; the
+/// other kinds are reserved for the host.
 fn gap_kind(name: &str) -> Checked<GapKind> {
     [GapKind::NotMeasured, GapKind::Unsupported]
         .into_iter()
@@ -269,7 +270,7 @@ fn cases(views: &dyn Views, outcome: Option<&str>) -> Checked<BTreeSet<String>> 
     Ok(ids.collect())
 }
 
-/// Lower-case letters and digits in words joined by single hyphens.
+/// Returns whether the text is lower-case letters and digits in words joined by single hyphens.
 fn is_words(text: &str) -> bool {
     text.split('-').all(|word| {
         !word.is_empty()
@@ -277,7 +278,7 @@ fn is_words(text: &str) -> bool {
     })
 }
 
-/// What a guest says, short enough to be quoted in an error.
+/// Returns a guest's text, short enough to be quoted in an error.
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -302,7 +303,7 @@ mod tests {
         }
     }
 
-    /// What is wrong with a good measurement after a change.
+    /// Returns the fault that is found in a good measurement after a change.
     fn fault(change: impl FnOnce(&mut Measurement)) -> String {
         let mut changed = good();
         change(&mut changed);

@@ -1,14 +1,13 @@
 /*!
 Compiled components on disk.
 
-Compiling a component takes a tenth of a second, loading what was compiled before a millisecond.
-But loading compiled code means running it outside any sandbox, so it has to be known whose it is:
-the folder and each file in it must belong to this user and be writable by nobody else, no link is
-followed, and what was checked is what is read, through the descriptors that were checked. A
-checksum finds what a full disk or a broken one left behind. Whatever does not pass is compiled
-anew; a cache that cannot be used costs time and nothing else.
+Compiling a component takes a tenth of a second, loading compiled code a millisecond. But compiled
+code runs outside any sandbox, so its owner matters: the folder and each file in it must belong to
+this user and be writable by nobody else, no link is followed, and files are read through the
+descriptors that were checked. A checksum detects damage from a full or broken disk. Files that fail
+a check are compiled again; an unusable cache costs only time.
 
-An entry is named by the component's SHA-256 and by everything that the compiled code depends on:
+An entry is named by the component's SHA-256 and all dependencies of the compiled code:
 wasmtime's version, its settings, the processor's features.
 */
 
@@ -22,7 +21,7 @@ use wasmtime::component::Component;
 
 use crate::platform::Folder;
 
-/// What an entry begins with; the payload's SHA-256 and the payload follow.
+/// Start of an entry; the payload's SHA-256 and the payload follow.
 const MAGIC: &[u8] = b"tare compiled component 1\n";
 
 /// Entries that are kept, of about a megabyte each.
@@ -93,7 +92,7 @@ fn payload(entry: &[u8]) -> Option<&[u8]> {
     (Sha256::digest(compiled).as_slice() == checksum).then_some(compiled)
 }
 
-/// Lower-case hexadecimal digits.
+/// Returns lower-case hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

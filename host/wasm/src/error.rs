@@ -1,19 +1,18 @@
-//! What can go wrong with a guest, in words that its user and its author can act on.
+//! Errors with a guest, in words that its user and its author can act on.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A guest could not be loaded, or a call into it failed. It costs what this guest would have
-/// said, and nothing else.
+/// A guest could not be loaded, or a call into it failed. This costs only the guest's answer.
 #[derive(Debug, thiserror::Error)]
 pub struct GuestError {
-    /// The plugin's id, or the name of its file as long as it has not told its id.
+    /// The plugin's id, or the name of its file until its id is known.
     pub plugin: String,
     /// The export that was called, such as `compute`; `None` while loading.
     pub call: Option<&'static str>,
-    /// What went wrong.
+    /// The error.
     #[source]
     pub kind: Box<GuestErrorKind>,
     /// The last of what the guest wrote to its standard error: the message of a panic is here.
@@ -35,7 +34,7 @@ impl fmt::Display for GuestError {
     }
 }
 
-/// What went wrong.
+/// Kinds of errors with a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestErrorKind {
     /// The file cannot be read.
@@ -43,13 +42,13 @@ pub enum GuestErrorKind {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The file is not a WebAssembly component.
     #[error("not a WebAssembly component: {detail}")]
     NotAComponent {
-        /// What it is instead.
+        /// What the file is instead.
         detail: String,
     },
     /// The component has none of the exports that make a plugin, or more than one.
@@ -58,19 +57,19 @@ pub enum GuestErrorKind {
         list(exports)
     )]
     UnknownWorld {
-        /// What it exports.
+        /// Its exports.
         exports: Vec<String>,
     },
     /// Plugin and host speak different versions of `tare:plugin`.
     #[error("version mismatch: {detail}")]
     Version {
-        /// What each side speaks, and which has to move.
+        /// The version of each side, and which has to move.
         detail: String,
     },
     /// The component imports something that this world does not offer.
-    #[error("it imports {}, which a {world} plugin is not offered", list(imports))]
+    #[error("it imports {}, which is not available to a {world} plugin", list(imports))]
     Import {
-        /// What it imports.
+        /// Its imports.
         imports: Vec<String>,
         /// `metric`, `run-metric`, `report` or `recommender`.
         world: &'static str,
@@ -80,7 +79,7 @@ pub enum GuestErrorKind {
     Denied {
         /// The function that was called.
         function: String,
-        /// What plugins have to do without, and what to do instead.
+        /// The missing ability, and what to do instead.
         without: &'static str,
     },
     /// The guest trapped.
@@ -88,23 +87,23 @@ pub enum GuestErrorKind {
     Trap {
         /// Why.
         reason: String,
-        /// Functions on the guest's stack, innermost first, where they have names.
+        /// Functions on the guest's stack, innermost first, if they have names.
         backtrace: Vec<String>,
     },
     /// The guest used up its instructions.
-    #[error("out of fuel: it ran more than the {limit} instructions that a call may take")]
+    #[error("out of fuel: it ran more than {limit} instructions, the limit of a call")]
     OutOfFuel {
         /// The limit.
         limit: u64,
     },
     /// The guest took too long.
-    #[error("it took longer than the {} s that a call may take", limit.as_secs_f64())]
+    #[error("it took longer than {} s, the limit of a call", limit.as_secs_f64())]
     Deadline {
         /// The limit.
         limit: Duration,
     },
     /// The guest wanted more memory than it may have.
-    #[error("out of memory: it asked for {wanted} bytes and may have {limit}")]
+    #[error("out of memory: it asked for {wanted} bytes; the limit is {limit}")]
     Memory {
         /// The memory that it would have had, in bytes.
         wanted: usize,
@@ -112,7 +111,7 @@ pub enum GuestErrorKind {
         limit: usize,
     },
     /// The guest handed over too much at once.
-    #[error("it handed over more than the {limit} bytes that the host takes at once")]
+    #[error("it passed more than {limit} bytes, the limit of a call")]
     Transfer {
         /// The limit in bytes.
         limit: usize,
@@ -124,23 +123,23 @@ pub enum GuestErrorKind {
         message: String,
     },
     /// The options are not what a plugin can take.
-    #[error("options have to be a table, not {found}")]
+    #[error("options must be a table, not {found}")]
     Options {
-        /// What they are.
+        /// Actual type of the options.
         found: String,
     },
     /// The guest's answer cannot be true, or cannot be used.
     #[error("invalid answer: {detail}")]
     InvalidAnswer {
-        /// What is wrong, and what was expected.
+        /// The error, and the expectation.
         detail: String,
     },
     /// A plugin of another kind was needed.
-    #[error("it is a {found} plugin, where a {expected} plugin is needed")]
+    #[error("it is a {found} plugin, but a {expected} plugin is needed")]
     WrongKind {
-        /// What it is.
+        /// Its kind.
         found: &'static str,
-        /// What was needed.
+        /// The required kind.
         expected: &'static str,
     },
     /// A file that the guest wrote cannot be stored.
@@ -148,7 +147,7 @@ pub enum GuestErrorKind {
     Output {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The host itself cannot run guests here.

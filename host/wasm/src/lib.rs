@@ -1,21 +1,20 @@
 /*!
 The sandbox for metrics, reports and recommenders.
 
-These plugins are small programs that strangers may have written, and their answers become
-results. So they run as WebAssembly components, each call in a store of its own, under limits, and
-see nothing but what they are handed: a metric the columns of one case, a report and a recommender
-the host's fixed views. No clock, no random numbers, no files, no network; the module on WASI says
-what a guest's standard library gets instead, and why.
+These plugins are small programs that strangers may have written, and their answers become results.
+So they run as WebAssembly components, each call in a store of its own, under limits, and see only
+their arguments: a metric the columns of one case, a report and a recommender the host's fixed
+views. They have no clock, no random numbers, no files and no network; the module on WASI says what
+a guest's standard library gets instead, and why.
 
-A call can end in four ways that cost the host nothing but the call's answer: the guest returns,
-says that it cannot, traps, or is ended for using more than its [`Limits`]. Both fuel and a
-deadline bound it. Fuel is counted in the guest's code, so that whether an answer comes does not
-depend on what else the machine is doing; the deadline catches what fuel does not count, which is
-time in the host's own functions, and what the user waits. Every one of these is a [`GuestError`]
-that says which plugin, in which call, why, and what the guest last wrote to its standard error,
-where the message of a panic is.
+A call can end in four ways, none of which costs the host more than the call's answer: the guest
+returns, refuses, traps, or exceeds its [`Limits`]. Both fuel and a deadline bound it. Fuel counts
+instructions of the guest, so that the result does not depend on other load on the machine. The
+deadline covers what fuel does not count: time in the host's own functions, and the user's waiting
+time. Each failure is a [`GuestError`] with the plugin, the call, the reason, and the end of the
+guest's standard error, which contains the message of a panic.
 
-An answer is checked before it is believed: names, units, directions, finite values, intervals
+An answer is checked before it is used: names, units, directions, finite values, intervals
 that enclose their value, advice that rests on cases of this run, and files that stay in their
 folder.
 */

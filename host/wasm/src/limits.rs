@@ -1,4 +1,4 @@
-//! What a call may use: instructions, time, memory, output.
+//! Limits of a call: instructions, time, memory, output.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 
-/// What one call into a guest may use.
+/// Limits of one call into a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Instructions, about one for each WebAssembly operator. They bound the work itself, whatever
-    /// else the machine is doing.
+    /// Instructions, about one for each WebAssembly operator. They bound the work itself,
+    /// independent of other load on the machine.
     pub fuel: u64,
     /// Time. It bounds what a user waits, and catches what fuel does not count.
     pub deadline: Duration,
@@ -46,13 +46,13 @@ pub(crate) struct Meter {
 
 /// The guest asked for more memory than it may have.
 #[derive(Debug, thiserror::Error)]
-#[error("{wanted} bytes of memory, where {limit} are allowed")]
+#[error("{wanted} bytes of memory exceed the limit of {limit}")]
 pub(crate) struct MemoryLimit {
     pub(crate) wanted: usize,
     pub(crate) limit: usize,
 }
 
-/// Elements of all tables that a guest may have: as many as there are functions to point to.
+/// Elements of all tables of a guest: enough for a pointer to each of its functions.
 const TABLE_ELEMENTS: usize = 1 << 20;
 
 impl Meter {
@@ -62,8 +62,8 @@ impl Meter {
 }
 
 impl ResourceLimiter for Meter {
-    /// An error here, rather than a refusal that the guest sees, is what tells a guest that is out
-    /// of memory from one that panics over it.
+    /// Returns an error rather than a refusal that the guest sees. This distinguishes a guest that
+    /// is out of memory from one that panics over it.
     fn memory_growing(
         &mut self,
         current: usize,
@@ -107,9 +107,9 @@ pub(crate) struct DeadlinePassed;
 
 /// Ends the guest of one store when its time is up.
 ///
-/// There is a thread for each call, and none in between: a clock that ticks for ever would wake
-/// the processor while something is being measured. All stores of an engine share the epoch, so
-/// each looks at the time when it changes, and goes on if the deadline was another's.
+/// There is a thread for each call, and none between calls: a permanent clock would wake the
+/// processor during a measurement. All stores of an engine share the epoch, so each checks the time
+/// when it changes, and continues if the deadline was another's.
 pub(crate) struct Watchdog {
     /// Dropping it wakes the thread, which then ends.
     _stop: Sender<()>,
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// The stores of one engine share its epoch, and yet have deadlines of their own.
+    /// The stores of one engine share its epoch but have their own deadlines.
     #[test]
     fn another_calls_deadline_does_not_end_this_one() {
         let mut config = Config::new();

@@ -21,14 +21,14 @@ pub(crate) struct Staged {
     file_limit: usize,
 }
 
-/// Why a file is not taken. The guest is told, and usually passes it on.
+/// Reason why a file is refused. The guest gets it, and usually passes it on.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("`{name}` is not a name that a report may write: {reason}")]
+    #[error("`{name}` is not a valid name for a report's file: {reason}")]
     Name { name: String, reason: &'static str },
-    #[error("the report's files would have {bytes} bytes, and may have {limit}")]
+    #[error("the report's files would have {bytes} bytes; the limit is {limit}")]
     TooLarge { bytes: usize, limit: usize },
-    #[error("the report may have {limit} files")]
+    #[error("the report has more than {limit} files")]
     TooMany { limit: usize },
 }
 
@@ -56,8 +56,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes the files into `folder` and gives the paths of those that the report named, which
-    /// have to be among them.
+    /// Writes the files into `folder` and returns the paths of those that the report named, which
+    /// must be among them.
     pub(crate) fn store(
         self,
         folder: &Path,

@@ -1,4 +1,4 @@
-//! A loaded plugin: what a component is, told by its imports and exports before any of it runs.
+//! A loaded plugin: its kind is determined from imports and exports before any of it runs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::wasi;
 /// Version of the package `tare:plugin` that this host speaks.
 pub const INTERFACE_VERSION: Version = Version::new(0, 1, 1);
 
-/// What a plugin does.
+/// Kinds of guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Computes values for cases.
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// What a plugin exports. Metrics are of two: over one case, and over a run.
+/// Exports of a plugin. There are two kinds of metrics: over one case, and over a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Interface {
     Metric,
@@ -77,7 +77,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a plugin says of itself.
+/// A plugin's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// Lower-case words joined by hyphens; metric names begin with it.
@@ -124,7 +124,7 @@ impl fmt::Debug for Plugin {
 }
 
 impl Plugin {
-    /// What it does.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.world {
@@ -134,25 +134,25 @@ impl Plugin {
         }
     }
 
-    /// What it says of itself.
+    /// Returns its description of itself.
     #[must_use]
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// The file that it was loaded from.
+    /// Returns the file that it was loaded from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// SHA-256 of that file, in hexadecimal.
+    /// Returns the SHA-256 of that file, in hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// Whether it is a metric over a run as a whole, which [`Sandbox::compute_run`] computes.
+    /// Returns whether it is a metric over a run as a whole, for [`Sandbox::compute_run`].
     ///
     /// [`Sandbox::compute_run`]: crate::Sandbox::compute_run
     #[must_use]
@@ -226,20 +226,20 @@ fn interface_of(engine: &Engine, component: &Component) -> Result<Interface, Gue
     }
 }
 
-/// Interface and version of `tare:plugin/metric@0.1.0`.
+/// Returns interface and version of `tare:plugin/metric@0.1.0`.
 fn ours(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix("tare:plugin/")?;
     Some(name.split_once('@').unwrap_or((name, "")))
 }
 
-/// Versions fit where the first part that is not zero is the same. A later one of those may
-/// import more than this host offers, which is found when its imports are looked at.
+/// Checks a version: it fits if the first part that is not zero is the same. A later version may
+/// import more than this host offers, which the check of its imports detects.
 fn check_version(text: &str) -> Result<(), GuestErrorKind> {
     let host = INTERFACE_VERSION;
     let Ok(version) = Version::parse(text) else {
         return Err(GuestErrorKind::Version {
             detail: format!(
-                "the plugin names no version of `tare:plugin`, and this host speaks {host}; build the plugin with the SDK"
+                "the plugin names no version of `tare:plugin`; this host has {host}; build the plugin with the SDK"
             ),
         });
     };
@@ -257,7 +257,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
     };
     Err(GuestErrorKind::Version {
         detail: format!(
-            "the plugin speaks `tare:plugin` {version}, and this host {host}; {remedy}"
+            "the plugin needs `tare:plugin` {version}, but this host has {host}; {remedy}"
         ),
     })
 }
@@ -326,15 +326,15 @@ mod tests {
         let refusal = |version| check_version(version).expect_err("another series").to_string();
         insta::assert_snapshot!(
             refusal("0.2.0"),
-            @"version mismatch: the plugin speaks `tare:plugin` 0.2.0, and this host 0.1.1; install a newer host, or a build of the plugin for this one"
+            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.1; install a newer host, or a build of the plugin for this one"
         );
         insta::assert_snapshot!(
             refusal("0.0.9"),
-            @"version mismatch: the plugin speaks `tare:plugin` 0.0.9, and this host 0.1.1; build the plugin again with the SDK of this host"
+            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.1; build the plugin again with the SDK of this host"
         );
         insta::assert_snapshot!(
             refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`, and this host speaks 0.1.1; build the plugin with the SDK"
+            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.1; build the plugin with the SDK"
         );
     }
 

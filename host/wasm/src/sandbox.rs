@@ -25,7 +25,7 @@ use crate::wasi::Denied;
 /// Components larger than this, in bytes, are not read.
 const LARGEST_COMPONENT: u64 = 64 << 20;
 
-/// A case that stands for all of an experiment's when a metric is tried.
+/// A stand-in for an experiment's cases when a metric is tried.
 const REHEARSED_CASE: [(&str, &str); 7] = [
     ("model", "model"),
     ("backend", "backend"),
@@ -36,7 +36,7 @@ const REHEARSED_CASE: [(&str, &str); 7] = [
     ("scenario", "single-stream"),
 ];
 
-/// Views before anything is measured. They only note that someone came to read.
+/// Views before anything is measured. They only record that they were read.
 #[derive(Debug, Default)]
 struct Unread {
     asked: Cell<bool>,
@@ -54,13 +54,13 @@ impl Views for Unread {
     }
 }
 
-/// How a sandbox is set up.
+/// Settings of a sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxOptions {
-    /// Folder for compiled components, which nobody but the host writes to. It is created. `None`
+    /// Folder for compiled components, which only the host writes to. It is created. `None`
     /// compiles every time.
     pub cache: Option<PathBuf>,
-    /// What a call may use.
+    /// Limits of a call.
     pub limits: Limits,
 }
 
@@ -73,12 +73,12 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Sets a sandbox up. A cache folder that cannot be trusted is not used, with a warning in the
+    /// Creates a sandbox. A cache folder that cannot be trusted is not used, with a warning in the
     /// log.
     ///
     /// # Errors
     ///
-    /// Where wasmtime does not run on this processor or system.
+    /// If wasmtime does not run on this processor or system.
     pub fn new(options: SandboxOptions) -> Result<Self, GuestError> {
         let SandboxOptions { cache, limits } = options;
         let mut config = Config::new();
@@ -105,12 +105,12 @@ impl Sandbox {
         Ok(Self { engine, cache, limits })
     }
 
-    /// Loads a plugin: reads it, compiles it or takes what was compiled before, finds its world,
-    /// and asks what it is.
+    /// Loads a plugin: reads it, compiles it or uses the cache, finds its world, and asks for its
+    /// description.
     ///
     /// # Errors
     ///
-    /// Where the file is not a plugin that this host can run, or fails while it tells what it is.
+    /// If the file is not a plugin that this host can run, or fails to describe itself.
     #[tracing::instrument(skip(self), fields(path = %path.display()))]
     pub fn load(&self, path: &Path) -> Result<Plugin, GuestError> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -144,7 +144,7 @@ impl Sandbox {
         Ok(component)
     }
 
-    /// What the plugin says of itself, and the columns that a metric reads.
+    /// Returns the plugin's description of itself, and the columns that a metric reads.
     fn ask(&self, name: &str, world: &World) -> Result<(Description, Vec<String>), GuestError> {
         macro_rules! describe {
             ($pre:expr, $interface:ident) => {
@@ -184,11 +184,11 @@ impl Sandbox {
     }
 
     /// Computes a metric's values for one case. Columns that the metric does not read are not
-    /// handed to it.
+    /// passed to it.
     ///
     /// # Errors
     ///
-    /// Where the plugin is not a metric, fails, or gives an answer that cannot be used.
+    /// If the plugin is not a metric, fails, or gives an answer that cannot be used.
     #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, case = case.case_id))]
     pub fn compute(
         &self,
@@ -235,11 +235,11 @@ impl Sandbox {
     }
 
     /// Computes the values of a metric over a run as a whole, by the ids of its finished cases. Each has
-    /// the values that the plugin outlines for these options, and no others.
+    /// exactly the values that the plugin outlines for these options.
     ///
     /// # Errors
     ///
-    /// Where the plugin is not such a metric, fails, or gives an answer that cannot be used.
+    /// If the plugin is not such a metric, fails, or gives an answer that cannot be used.
     #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
     pub fn compute_run(
         &self,
@@ -272,12 +272,12 @@ impl Sandbox {
         answer.refused()?.checked(|outline| answer::run_measurements(id, outline))
     }
 
-    /// Renders a report into `folder`, and gives the paths of its files, the main one first. The
+    /// Renders a report into `folder`, and returns the paths of its files, the main one first. The
     /// files are written only once the plugin has returned.
     ///
     /// # Errors
     ///
-    /// Where the plugin is not a report, fails, gives an answer that cannot be used, or where a
+    /// If the plugin is not a report, fails, gives an answer that cannot be used, or if a
     /// file cannot be written.
     #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, folder = %folder.display()))]
     pub fn render(
@@ -307,7 +307,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// Where the plugin is not a recommender, fails, or gives an answer that cannot be used.
+    /// If the plugin is not a recommender, fails, or gives an answer that cannot be used.
     #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
     pub fn recommend(
         &self,
@@ -328,17 +328,16 @@ impl Sandbox {
             .checked(|recommendations| answer::recommendations(recommendations, &*views))
     }
 
-    /// Tries a plugin's options before there is anything to work on, and gives what a metric would
-    /// state: its names, units and directions, each with a gap for a value.
+    /// Tries a plugin's options before there is any data, and returns the values that a metric would
+    /// state: names, units and directions, each with a gap for a value.
     ///
-    /// The options are all that a metric's names may depend on, so it is asked to compute from no
-    /// columns; one over a run is asked for its outline. A report or recommender is called as well, and looks at its options before it reads
-    /// a view; one that has begun to read has taken them, and what it does after that says nothing.
-    /// Nothing that a report writes is kept.
+    /// A metric's names may depend only on its options, so it is called without columns; one over a run is asked
+    /// for its outline. A report or recommender is called as well, and checks its options before it reads a view.
+    /// Once it reads, it has accepted its options, and later errors are ignored. Files of a report are discarded.
     ///
     /// # Errors
     ///
-    /// Where the plugin refuses its options, with [`GuestErrorKind::Refused`]; a metric also where
+    /// If the plugin refuses its options, with [`GuestErrorKind::Refused`]; for a metric also if
     /// it fails in any other way.
     #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
     pub fn rehearse(
@@ -385,7 +384,7 @@ impl Sandbox {
         }
     }
 
-    /// Makes a call in a store of its own, under the limits.
+    /// Makes a call in its own store, under the limits.
     fn call<T>(
         &self,
         plugin: &str,
@@ -417,7 +416,7 @@ impl Sandbox {
         }
     }
 
-    /// What ended a call, from wasmtime's error.
+    /// Returns the reason why a call ended, from wasmtime's error.
     fn classify(&self, failure: &wasmtime::Error) -> GuestErrorKind {
         if let Some(MemoryLimit { wanted, limit }) = failure.downcast_ref() {
             return GuestErrorKind::Memory { wanted: *wanted, limit: *limit };
@@ -449,7 +448,7 @@ impl Sandbox {
     }
 }
 
-/// What a call returned, with what is left of its store.
+/// The result of a call, with the rest of its store.
 struct Answer<T> {
     value: T,
     plugin: String,
@@ -524,7 +523,7 @@ fn options_text(options: &serde_json::Value) -> Result<String, GuestErrorKind> {
     Err(GuestErrorKind::Options { found: found.into() })
 }
 
-/// The innermost functions that have names.
+/// Returns the innermost functions that have names.
 fn names(backtrace: &WasmBacktrace) -> Vec<String> {
     backtrace
         .frames()

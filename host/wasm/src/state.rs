@@ -1,4 +1,4 @@
-//! What belongs to one call: its console, its files, its views, and the imports that use them.
+//! State of one call: its console, its files, its views, and the imports that use them.
 
 use std::rc::Rc;
 

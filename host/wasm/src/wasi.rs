@@ -1,20 +1,19 @@
 /*!
-WASI, as little of it as a guest needs to start and to panic.
+The part of WASI that a guest needs to start and to panic.
 
-Guests are built for `wasm32-wasip2`, whose standard library imports WASI whether or not the
-plugin uses any: a metric without a single system call still imports the environment, exit, the
-three standard streams, their terminals, and `wasi:io`. `wasmtime-wasi` offers all that with
-nothing granted, at the price of tokio, cap-std and some eighty crates, of clocks and random
-numbers that it always grants, and of file and network code one mistake away from a guest. What
-is needed is small enough to write:
+Guests are built for `wasm32-wasip2`, whose standard library imports WASI whether or not the plugin
+uses it: a metric without a single system call still imports the environment, exit, the three
+standard streams, their terminals, and `wasi:io`. `wasmtime-wasi` offers all that with nothing
+granted, at the price of tokio, cap-std and some eighty crates, clocks and random numbers that it
+always grants, and file and network code one mistake away from a guest. The necessary part is small:
 
 - the environment and the arguments are empty, and there is no terminal;
-- standard output and standard error go to a buffer, whose end is shown with an error: the
-  message of a panic is there;
-- the seed of hash maps (`insecure-seed`) is a constant, which its specification allows, so that
-  a plugin that iterates over a `HashMap` gives the same answer every time;
-- everything else exists, so that a guest that only imports it starts, and traps with a message
-  that says what plugins do not have and what to do instead.
+- standard output and standard error go to a buffer, whose end is shown with an error, because it
+  contains the message of a panic;
+- the seed of hash maps (`insecure-seed`) is a constant, which its specification allows, so that a
+  plugin that iterates over a `HashMap` gives the same answer every time;
+- everything else exists, so a guest that only imports it can start. Calling it traps with a message
+  that says what plugins lack and what to do instead.
 
 Functions are defined under whichever 0.2.x version the component names, by walking its imports.
 */
@@ -31,7 +30,7 @@ const KEPT: usize = 16 << 10;
 /// Streams and pollables that a guest may ask for. Each costs the host a few bytes.
 const HANDLES: usize = 10_000;
 
-/// What a guest writes to its standard streams.
+/// Output of a guest to its standard streams.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     text: Vec<u8>,
@@ -46,8 +45,8 @@ impl Console {
         self.text.extend_from_slice(bytes);
     }
 
-    /// The end of what was written. Control characters other than line ends would reach a
-    /// terminal and are replaced.
+    /// Returns the end of the output. Control characters except line ends are replaced, because
+    /// they could reach a terminal.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.text);
         text.chars()
@@ -68,7 +67,7 @@ pub(crate) struct Denied {
     pub(crate) without: &'static str,
 }
 
-/// What plugins do without, by the beginning of the interface's name.
+/// Missing abilities of plugins, by the beginning of the interface's name.
 const WITHOUT: &[(&str, &str)] = &[
     ("wasi:clocks/", "no clock; what was measured is in the columns and views"),
     ("wasi:random/", "no random numbers; an answer has to be the same every time"),
@@ -108,7 +107,7 @@ fn resource_type(name: &str) -> ResourceType {
     }
 }
 
-/// `wasi:io/streams.stream-error`. Writing to a buffer does not fail, so none is ever made.
+/// `wasi:io/streams.stream-error`. Writing to a buffer does not fail, so none is ever created.
 #[derive(ComponentType, Lower)]
 #[component(variant)]
 #[expect(dead_code, reason = "the type is needed, its values are not")]

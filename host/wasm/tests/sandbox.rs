@@ -1,7 +1,6 @@
-//! Guests that behave and guests that do not, through the whole sandbox.
+//! Well-behaved and hostile guests, through the whole sandbox.
 //!
-//! The components are built here, by cargo, for `wasm32-wasip2`; where that cannot be done the
-//! tests fail.
+//! Cargo builds the components here, for `wasm32-wasip2`; if it cannot, the tests fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +75,7 @@ fn by_name(values: Vec<MetricValue>) -> BTreeMap<String, MetricValue> {
     values.into_iter().map(|value| (value.metric.clone(), value)).collect()
 }
 
-/// The error of the hostile metric when it is told to do something.
+/// Returns the error of the hostile metric when it is told to do something.
 fn hostile(limits: Limits, act: &str) -> GuestError {
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_metric");
@@ -205,7 +204,7 @@ fn an_endless_loop_runs_out_of_fuel() {
     assert!(matches!(*error.kind, GuestErrorKind::OutOfFuel { limit: 10_000_000 }), "{error}");
     insta::assert_snapshot!(
         error,
-        @"plugin `hostile-metric` in `compute`: out of fuel: it ran more than the 10000000 instructions that a call may take"
+        @"plugin `hostile-metric` in `compute`: out of fuel: it ran more than 10000000 instructions, the limit of a call"
     );
 }
 
@@ -217,7 +216,7 @@ fn an_endless_loop_meets_the_deadline() {
     assert!(matches!(*error.kind, GuestErrorKind::Deadline { .. }), "{error}");
     insta::assert_snapshot!(
         error,
-        @"plugin `hostile-metric` in `compute`: it took longer than the 0.2 s that a call may take"
+        @"plugin `hostile-metric` in `compute`: it took longer than 0.2 s, the limit of a call"
     );
     // Not a timing: without the deadline it would never end.
     assert!(start.elapsed() < Duration::from_secs(60));
@@ -314,7 +313,7 @@ fn floods_are_cut() {
     let error = hostile(limits, "huge");
     insta::assert_snapshot!(
         error,
-        @"plugin `hostile-metric` in `compute`: it handed over more than the 134217728 bytes that the host takes at once"
+        @"plugin `hostile-metric` in `compute`: it passed more than 134217728 bytes, the limit of a call"
     );
 }
 
@@ -361,7 +360,7 @@ fn what_the_guest_says_itself_is_passed_on() {
     );
     insta::assert_snapshot!(
         error(json!([1])),
-        @"plugin `hostile-metric` in `compute`: options have to be a table, not a list"
+        @"plugin `hostile-metric` in `compute`: options must be a table, not a list"
     );
 }
 
@@ -463,7 +462,7 @@ fn a_report_that_fails_or_writes_too_much_leaves_nothing_behind() {
     let (folder, result) = render(Limits { output_bytes: 2 << 20, ..small() }, &options);
     insta::assert_snapshot!(
         result.expect_err("too large"),
-        @"plugin `hostile-report` in `render`: cannot write `c`: the report's files would have 3145728 bytes, and may have 2097152"
+        @"plugin `hostile-report` in `render`: cannot write `c`: the report's files would have 3145728 bytes; the limit is 2097152"
     );
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
 }
@@ -588,11 +587,11 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     };
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.9.0")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.9.0, and this host 0.1.1; install a newer host, or a build of the plugin for this one"
+        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.9.0, but this host has 0.1.1; install a newer host, or a build of the plugin for this one"
     );
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.0.1")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin speaks `tare:plugin` 0.0.1, and this host 0.1.1; build the plugin again with the SDK of this host"
+        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.0.1, but this host has 0.1.1; build the plugin again with the SDK of this host"
     );
     let other_types = refusal(&empty("tare:plugin/metric@0.1.0"));
     assert!(other_types.contains("its metric interface has other types"), "{other_types}");
@@ -632,7 +631,8 @@ mod cache {
             .expect("wasmtime runs here")
     }
 
-    /// The files of a cache folder with their inodes, which tell a new file from an old one.
+    /// Returns the files of a cache folder with their inodes, which distinguish a new file from an
+    /// old one.
     fn entries(cache: &Path) -> Vec<(PathBuf, u64)> {
         let mut entries: Vec<_> = fs::read_dir(cache)
             .expect("a folder")

@@ -1,6 +1,6 @@
-//! What a plugin says of itself.
+//! A plugin's description of itself.
 
-/// What a plugin says of itself. [`describe!`](crate::describe) fills it from the crate's
+/// A plugin's description of itself. [`describe!`](crate::describe) fills it from the crate's
 /// manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Description {

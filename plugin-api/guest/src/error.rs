@@ -1,7 +1,7 @@
-//! What can go wrong in a plugin, in words that the host shows to its user.
+//! Errors of a plugin, in words that the host shows to its user.
 
-/// Why a plugin could not do its work. What a metric cannot compute for want of data is not an
-/// error but a [`Gap`](crate::Gap).
+/// Reasons why a plugin could not do its work. A value that a metric cannot compute for lack of
+/// data is not an error but a [`Gap`](crate::Gap).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The options make no sense.
@@ -12,7 +12,7 @@ pub enum Error {
     View {
         /// The view that was asked for.
         view: String,
-        /// What the host answered.
+        /// The host's error.
         reason: String,
     },
     /// A view lacks a column.
@@ -24,10 +24,10 @@ pub enum Error {
         view: String,
         /// The column that was asked for.
         column: String,
-        /// The columns that there are, joined by commas.
+        /// The available columns, joined by commas.
         known: String,
     },
-    /// A cell holds another type than was asked for.
+    /// A cell holds another type than requested.
     #[error("view `{view}`, row {row}, column `{column}`: expected {expected}, found {found}")]
     CellType {
         /// The view.
@@ -38,7 +38,7 @@ pub enum Error {
         column: String,
         /// The type that was asked for.
         expected: &'static str,
-        /// What is there instead.
+        /// Type of the cell.
         found: String,
     },
     /// A file could not be written.
@@ -46,10 +46,10 @@ pub enum Error {
     Write {
         /// The file.
         name: String,
-        /// What the host answered.
+        /// The host's error.
         reason: String,
     },
-    /// Anything else, in one sentence.
+    /// Any other error, in one sentence.
     #[error("{0}")]
     Other(String),
 }

@@ -1,21 +1,22 @@
 /*!
-When an interval is stated, and when a value stands without one.
+Rules for when an interval is stated.
 
-An interval says how wrong a value can be. Where there is too little to know that by, it is made of its
-formula's assumptions alone, so it is not stated, and the attribute `interval` says why. Two things show that:
+An interval says how wrong a value can be. If there is too little data, an interval only reflects the
+assumptions of its formula, so it is not stated, and the attribute `interval` says why. There are two such
+cases:
 
-- **The values are worth fewer than [`LEAST_EFFECTIVE_SIZE`] independent ones.** Most of the width of an interval
-  by Student's *t* is then the factor for not knowing the spread, 12.7 for two values, 4.3 for three and 2.8 for
-  five, and whether a correlated series is worth two or three is not known from it. From ten on the factor is
-  2.3 and hardly moves. Simulated for lognormal values with a standard deviation of half the mean, independent
-  and correlated, at 95 %: half the width is 1.0 to 2.7 times the mean for an effective size of 2 to 5, 0.8 to
-  0.9 for 5 to 7, 0.5 for 7 to 10, and below 0.4 from 10 on. It is not that such intervals miss more often; they
-  are so wide that least and greatest value say more. Nor do ten values make an interval safe: where
-  latencies are skewed, correlated and few, it misses more often than it says, below ten and above.
-  The rule is for effective sizes. What is counted and independent by its making, as processes are, has an
-  interval from two on, and distribution-free intervals have least sizes of their own.
-- **It reaches below zero, for a quantity that cannot.** The distribution that it assumes then does not describe
-  the quantity. To cut it at zero would hide that, and leave the other bound, which is as wrong.
+- **The effective size is below [`LEAST_EFFECTIVE_SIZE`].** Most of the width of an interval by Student's
+  *t* then comes from the unknown spread (factor 12.7 for two values, 4.3 for three and 2.8 for five), and
+  the data cannot show whether a correlated series is worth two values or three. From ten on the factor is
+  2.3 and hardly changes. Simulated for lognormal values with a standard deviation of half the mean,
+  independent and correlated, at 95 %: half the width is 1.0 to 2.7 times the mean for an effective size of
+  2 to 5, 0.8 to 0.9 for 5 to 7, 0.5 for 7 to 10, and below 0.4 from 10 on. Such intervals do not miss more
+  often, but they are so wide that minimum and maximum say more. Ten values do not make an interval safe
+  either: if latencies are skewed, correlated and few, it misses more often than stated, below ten and
+  above. The rule is for effective sizes. Values that are counted and independent by construction, such as
+  processes, have an interval from two on, and distribution-free intervals have minimum sizes of their own.
+- **It reaches below zero, for a quantity that cannot.** The assumed distribution then does not describe the
+  quantity. Cutting the interval at zero would hide that, and keep the other bound, which is as wrong.
 */
 
 use crate::Measurement;
@@ -24,7 +25,8 @@ use crate::Measurement;
 /// has to be worth.
 pub const LEAST_EFFECTIVE_SIZE: usize = 10;
 
-/// Why a value that cannot be negative has no interval, where the method would have it reach below zero.
+/// Returns the reason why a value that cannot be negative has no interval, if the method's would reach
+/// below zero.
 #[must_use]
 pub fn below_zero(method: &str) -> String {
     format!("the spread is too wide for so few values: by {method} it would reach below zero")
@@ -32,8 +34,8 @@ pub fn below_zero(method: &str) -> String {
 
 impl Measurement {
     /// Adds an interval around a value that cannot be negative, such as a time, a rate, an amount of memory or
-    /// energy, with the confidence and the method that it was found with. Where the interval reaches below
-    /// zero, the value stands without it, and the attribute `interval` says so.
+    /// energy, with its confidence and method. If the interval reaches below zero, it is left out, and the
+    /// attribute `interval` says so.
     #[must_use]
     pub fn with_interval_from_zero(
         self,
@@ -49,7 +51,7 @@ impl Measurement {
             .with_attribute("interval", method)
     }
 
-    /// Says in the attribute `interval` why there is none.
+    /// States in the attribute `interval` why there is none.
     #[must_use]
     pub fn without_interval(mut self, reason: &str) -> Self {
         self.interval = None;

@@ -2,9 +2,9 @@
 Write metric, report and recommender plugins in Rust.
 
 A plugin is a type that implements one of four traits, [`Metric`], [`RunMetric`], [`Report`] or
-[`Recommender`], and is exported with the macro of that name. The traits speak plain Rust types
-and see the host only through their arguments ([`Columns`], [`Views`], [`Output`]), so a plugin's
-logic is tested on any machine with `cargo test`, and only the export needs the sandbox.
+[`Recommender`], and is exported with the macro of that name. The traits use plain Rust types and see
+the host only through their arguments ([`Columns`], [`Views`], [`Output`]), so a plugin's logic is
+tested on any machine with `cargo test`, and only the export needs the sandbox.
 
 ```
 use plugin_guest::{Case, Columns, Description, Direction, Error, Measurement, Metric, NoOptions};
@@ -34,7 +34,7 @@ plugin_guest::export_metric!(Slowest);
 ```
 
 Build with `cargo build --release --target wasm32-wasip2` and `crate-type = ["cdylib", "rlib"]`; the
-`.wasm` file that comes out is the plugin.
+resulting `.wasm` file is the plugin.
 
 A plugin gets no clock, no randomness, no files and no network. Use `BTreeMap` rather than
 `HashMap`: a hash map asks for random numbers, and its order would differ from run to run.

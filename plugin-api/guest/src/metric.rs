@@ -8,24 +8,24 @@ use crate::{Description, Error};
 
 /// Computes values for one case from its columns.
 pub trait Metric {
-    /// What the plugin's options are parsed into. [`NoOptions`](crate::NoOptions) if it has none.
+    /// Type of the plugin's options. [`NoOptions`](crate::NoOptions) if it has none.
     type Options: DeserializeOwned;
 
-    /// What the plugin is.
+    /// Returns the plugin's description.
     fn describe() -> Description;
 
     /// Names of the columns that it reads. It gets those that the case has.
     fn columns() -> &'static [&'static str];
 
-    /// The values for one case. Where a needed column is absent, the value is a [`Gap`].
+    /// Returns the values for one case. If a needed column is absent, the value is a [`Gap`].
     ///
-    /// Which values there are, with their units and directions, depends on the options alone: before
+    /// The set of values, with their units and directions, depends on the options alone: before
     /// anything is measured, the host calls this without columns, to check the options and to learn
     /// the names on which limits can be set.
     ///
     /// # Errors
     ///
-    /// Where the options make no sense.
+    /// If the options are invalid.
     fn compute(
         case: &Case,
         columns: &Columns,
@@ -39,13 +39,13 @@ pub trait Metric {
 pub struct Case {
     /// The case's id.
     pub id: String,
-    /// Its coordinates; as `confidence` the level that the manifest asks for, where it does; and under
-    /// `missing.COLUMN` why it has no such column, where the host knows.
+    /// Its coordinates; under `confidence` the manifest's level, if set; and under
+    /// `missing.COLUMN` why it has no such column, if the host knows.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Case {
-    /// The confidence of intervals, strictly between 0 and 1: what the manifest asks for, or 0.95.
+    /// Returns the confidence of intervals, strictly between 0 and 1: the manifest's, or 0.95.
     #[must_use]
     pub fn confidence(&self) -> f64 {
         const USUAL: f64 = 0.95;
@@ -54,8 +54,9 @@ impl Case {
         asked.filter(|level| *level > 0.0 && *level < 1.0).unwrap_or(USUAL)
     }
 
-    /// The gap for a column that the case lacks, with the reason that the host gives for it. Where it
-    /// gives none, and where the column is there and the gap is for something else, the gap as it is.
+    /// Returns the gap for a column that the case lacks, with the host's reason for it. If the host
+    /// gives none, or if the column exists and the gap is about something else, returns the gap
+    /// unchanged.
     #[must_use]
     pub fn explain(&self, column: &str, gap: Gap) -> Gap {
         match self.attributes.get(&format!("missing.{column}")) {
@@ -94,7 +95,7 @@ impl ColumnData {
 pub struct Column {
     /// Its name, such as `latency`.
     pub name: String,
-    /// Its unit by symbol, such as `ns`.
+    /// Symbol of its unit, such as `ns`.
     pub unit: String,
     /// Values per row; the data holds rows × width values.
     pub width: usize,
@@ -118,7 +119,7 @@ macro_rules! typed_column {
         ///
         /// # Errors
         ///
-        /// A gap where the case lacks the column or it holds another type.
+        /// A gap if the case lacks the column or it holds another type.
         pub fn $name(&self, name: &str) -> Result<&[$type], Gap> {
             match &self.column(name)?.data {
                 ColumnData::$variant(values) => Ok(values),
@@ -133,11 +134,11 @@ macro_rules! typed_column {
 }
 
 impl Columns {
-    /// A column.
+    /// Returns a column.
     ///
     /// # Errors
     ///
-    /// A gap where the case lacks it.
+    /// A gap if the case lacks it.
     pub fn column(&self, name: &str) -> Result<&Column, Gap> {
         self.0
             .iter()
@@ -151,7 +152,7 @@ impl Columns {
     typed_column!(double, Double, f64, "64-bit floats");
 }
 
-/// What kind of thing is missing.
+/// Kinds of gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapKind {
     /// The machine, the backend or the case offers no such measurement.
@@ -171,22 +172,22 @@ impl GapKind {
     }
 }
 
-/// Why there is no value. Never a zero, never a guess.
+/// The reason why there is no value. Never a zero, never a guess.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// What kind of thing is missing.
+    /// Kind of the gap.
     pub kind: GapKind,
-    /// What is missing, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
 }
 
 impl Gap {
-    /// The machine, the backend or the case offers no such measurement.
+    /// Creates a gap: the machine, the backend or the case offers no such measurement.
     pub fn not_measured(reason: impl Into<String>) -> Self {
         Self { kind: GapKind::NotMeasured, reason: reason.into() }
     }
 
-    /// It cannot be computed here.
+    /// Creates a gap: the value cannot be computed here.
     pub fn unsupported(reason: impl Into<String>) -> Self {
         Self { kind: GapKind::Unsupported, reason: reason.into() }
     }
@@ -221,12 +222,12 @@ impl Direction {
     }
 }
 
-/// One value of a metric for one case, or why there is none.
+/// One value of a metric for one case, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
     /// Dotted name, such as `latency.p99`, that begins with the plugin's id.
     pub metric: String,
-    /// The value, or why there is none.
+    /// The value, or the reason why there is none.
     pub value: Result<f64, Gap>,
     /// Bounds of an interval around the value, in the same unit.
     pub interval: Option<(f64, f64)>,
@@ -234,12 +235,12 @@ pub struct Measurement {
     pub unit: String,
     /// Which way is better.
     pub direction: Direction,
-    /// Whatever else there is to say, such as how the value is defined.
+    /// Other facts, such as the definition of the value.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Measurement {
-    /// A value, or why there is none, without interval and attributes.
+    /// Creates a value, or the reason why there is none, without interval and attributes.
     pub fn new(
         metric: impl Into<String>,
         value: Result<f64, Gap>,

@@ -1,16 +1,17 @@
-//! What is known of one process only, where a case was measured in several.
+//! Values that are known of one process only, if a case was measured in several.
 
 use crate::{Columns, Measurement};
 
-/// The column that numbers the process of each query. Only a case of several processes has it.
+/// The column with the process number of each query. Only a case of several processes has it.
 const PROCESS: &str = "process";
 
-/// The first of several processes. Columns of one row are its own, and those of queries are of all.
+/// The first of several processes. Columns of one row are its own; columns of queries contain all
+/// processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstProcess {
-    /// How many of the queries are its own. They come first.
+    /// Number of its own queries. They come first.
     pub queries: usize,
-    /// How many processes there are.
+    /// Number of processes.
     pub processes: usize,
 }
 
@@ -21,7 +22,7 @@ impl FirstProcess {
         measurement.with_attribute("process", format!("first of {}", self.processes))
     }
 
-    /// The part of a column of queries that is the first process's.
+    /// Returns the first process's part of a column of queries.
     #[must_use]
     pub fn part<T>(self, queries: &[T]) -> &[T] {
         &queries[..self.queries.min(queries.len())]
@@ -29,7 +30,8 @@ impl FirstProcess {
 }
 
 impl Columns {
-    /// The first process, where there are several; the plugin must ask for the column `process`.
+    /// Returns the first process, if there are several; the plugin must ask for the column
+    /// `process`.
     #[must_use]
     pub fn first_process(&self) -> Option<FirstProcess> {
         let mut processes = self.unsigned(PROCESS).ok()?.chunk_by(|one, next| one == next);

@@ -1,4 +1,4 @@
-//! Recommenders: advice about the run at hand.
+//! Recommenders: advice about the current run.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use serde::de::DeserializeOwned;
 
 use crate::{Description, Error, Views};
 
-/// Gives advice about the run at hand.
+/// Gives advice about the current run.
 pub trait Recommender {
-    /// What the plugin's options are parsed into. [`NoOptions`](crate::NoOptions) if it has none.
+    /// Type of the plugin's options. [`NoOptions`](crate::NoOptions) if it has none.
     type Options: DeserializeOwned;
 
-    /// What the plugin is.
+    /// Returns the plugin's description.
     fn describe() -> Description;
 
-    /// The advice.
+    /// Returns the advice.
     ///
     /// Check the options before the first view is read: before anything is measured, the host calls
-    /// this with views that cannot be read, and shows an error that comes before as one of the
+    /// this with views that cannot be read, and shows an earlier error as an error in the
     /// manifest.
     ///
     /// # Errors
     ///
-    /// Where the options make no sense or a view cannot be read.
+    /// If the options are invalid or a view cannot be read.
     fn recommend(views: &dyn Views, options: Self::Options) -> Result<Vec<Recommendation>, Error>;
 }
 
@@ -33,8 +33,8 @@ pub struct Recommendation {
     pub title: String,
     /// Why, with the figures.
     pub explanation: String,
-    /// Ids of the cases that it rests on; never empty for advice that states a number.
+    /// Ids of the cases that support it; never empty for advice that states a number.
     pub cases: Vec<String>,
-    /// Whatever else there is to say.
+    /// Other facts.
     pub attributes: BTreeMap<String, String>,
 }

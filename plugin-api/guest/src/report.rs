@@ -1,4 +1,4 @@
-//! Reports: files about the run at hand.
+//! Reports: files about the current run.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use serde::de::DeserializeOwned;
 
 use crate::{Description, Error, Views};
 
-/// Writes files about the run at hand.
+/// Writes files about the current run.
 pub trait Report {
-    /// What the plugin's options are parsed into. [`NoOptions`](crate::NoOptions) if it has none.
+    /// Type of the plugin's options. [`NoOptions`](crate::NoOptions) if it has none.
     type Options: DeserializeOwned;
 
-    /// What the plugin is.
+    /// Returns the plugin's description.
     fn describe() -> Description;
 
-    /// Writes the report and names its files, the main one first.
+    /// Writes the report and returns the names of its files, the main one first.
     ///
     /// Check the options before the first view is read: before anything is measured, the host calls
-    /// this with views that cannot be read, and shows an error that comes before as one of the
+    /// this with views that cannot be read, and shows an earlier error as an error in the
     /// manifest.
     ///
     /// # Errors
     ///
-    /// Where the options make no sense, a view cannot be read or a file cannot be written.
+    /// If the options are invalid, a view cannot be read or a file cannot be written.
     fn render(
         views: &dyn Views,
         output: &mut dyn Output,
@@ -36,7 +36,7 @@ pub trait Output {
     ///
     /// # Errors
     ///
-    /// Where the name is not allowed, or the host cannot write.
+    /// If the name is not allowed, or the host cannot write.
     fn write(&mut self, name: &str, contents: &[u8]) -> Result<(), Error>;
 }
 

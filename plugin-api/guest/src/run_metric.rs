@@ -4,30 +4,31 @@ use serde::de::DeserializeOwned;
 
 use crate::{Description, Error, Measurement, Views};
 
-/// Computes values for the cases of a run from the run as a whole. What can be said of a case by itself
-/// is better a [`Metric`](crate::Metric), which reads columns and is computed when the case has ended.
+/// Computes values for the cases of a run from the run as a whole. A value of a single case is better
+/// a [`Metric`](crate::Metric), which reads columns and is computed when the case has ended.
 pub trait RunMetric {
-    /// What the plugin's options are parsed into. [`NoOptions`](crate::NoOptions) if it has none.
+    /// Type of the plugin's options. [`NoOptions`](crate::NoOptions) if it has none.
     type Options: DeserializeOwned;
 
-    /// What the plugin is.
+    /// Returns the plugin's description.
     fn describe() -> Description;
 
-    /// What is stated of each case: names, units and directions, each with a [`Gap`](crate::Gap) for a
-    /// value. Before anything is measured, the host asks for it to check the options and to learn the
-    /// names on which limits can be set.
+    /// Returns the values of each case: names, units and directions, each with a [`Gap`](crate::Gap)
+    /// for a value. Before anything is measured, the host asks for it to check the options and to
+    /// learn the names on which limits can be set.
     ///
     /// # Errors
     ///
-    /// Where the options make no sense.
+    /// If the options are invalid.
     fn outline(options: &Self::Options) -> Result<Vec<Measurement>, Error>;
 
-    /// Values, each with the id of a finished case of the view `cases`: for every finished case those
-    /// of the outline. Other metrics have been computed, and their values are in the view `results`.
+    /// Returns values, each with the id of a finished case of the view `cases`: for every finished
+    /// case those of the outline. Other metrics have been computed, and their values are in the view
+    /// `results`.
     ///
     /// # Errors
     ///
-    /// Where the options make no sense or a view cannot be read.
+    /// If the options are invalid or a view cannot be read.
     fn compute(
         views: &dyn Views,
         options: &Self::Options,

@@ -1,4 +1,4 @@
-//! Views: tables of the run at hand, read by name, with typed access by column name.
+//! Views: tables of the current run, read by name, with typed access by column name.
 
 use std::collections::BTreeMap;
 
@@ -76,16 +76,17 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// The host's fixed views over the run at hand. A map from name to table is one too, for tests.
+/// The host's fixed views over the current run. For tests, a map from name to table implements it
+/// too.
 pub trait Views {
     /// Names of the views.
     fn names(&self) -> Vec<String>;
 
-    /// A view, whole.
+    /// Returns a whole view.
     ///
     /// # Errors
     ///
-    /// Where there is no such view, or the host cannot read it.
+    /// If there is no such view, or the host cannot read it.
     fn read(&self, name: &str) -> Result<Table, Error>;
 }
 
@@ -115,7 +116,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Where there is no such view, or the host cannot read it.
+    /// If there is no such view, or the host cannot read it.
     pub fn read(views: &dyn Views, name: &str) -> Result<Self, Error> {
         let table = views.read(name)?;
         if let Some(row) = table.rows.iter().find(|row| row.len() != table.columns.len()) {
@@ -128,12 +129,12 @@ impl View {
         Ok(Self { name: name.to_owned(), table, positions })
     }
 
-    /// The rows, in the host's order.
+    /// Returns the rows, in the host's order.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
         (0..self.table.rows.len()).map(|number| Row { view: self, number })
     }
 
-    /// Whether this host offers a column: columns may be added in a minor version.
+    /// Returns whether this host offers a column: columns may be added in a minor version.
     #[must_use]
     pub fn has_column(&self, column: &str) -> bool {
         self.positions.contains_key(column)
@@ -153,7 +154,7 @@ macro_rules! typed_cell {
         ///
         /// # Errors
         ///
-        /// Where there is no such column, or the cell is empty or holds something else.
+        /// If there is no such column, or the cell is empty or holds something else.
         pub fn $name(&self, column: &str) -> Result<$type, Error> {
             self.$optional(column)?.ok_or_else(|| self.mismatch(column, $expected, &Cell::Null))
         }
@@ -162,7 +163,7 @@ macro_rules! typed_cell {
         ///
         /// # Errors
         ///
-        /// Where there is no such column, or the cell holds something else.
+        /// If there is no such column, or the cell holds something else.
         pub fn $optional(&self, column: &str) -> Result<Option<$type>, Error> {
             match self.cell(column)? {
                 Cell::Null => Ok(None),
@@ -174,11 +175,11 @@ macro_rules! typed_cell {
 }
 
 impl<'a> Row<'a> {
-    /// A cell.
+    /// Returns a cell.
     ///
     /// # Errors
     ///
-    /// Where there is no such column.
+    /// If there is no such column.
     pub fn cell(&self, column: &str) -> Result<&'a Cell, Error> {
         let position = self.view.positions.get(column).ok_or_else(|| Error::MissingColumn {
             view: self.view.name.clone(),
@@ -192,20 +193,20 @@ impl<'a> Row<'a> {
     typed_cell!(integer, optional_integer, i64, "an integer", Cell::Integer(value) => *value);
     typed_cell!(boolean, optional_boolean, bool, "a boolean", Cell::Boolean(value) => *value);
 
-    /// A cell that holds a number.
+    /// Returns a cell that holds a number.
     ///
     /// # Errors
     ///
-    /// Where there is no such column, or the cell is empty or holds something else.
+    /// If there is no such column, or the cell is empty or holds something else.
     pub fn real(&self, column: &str) -> Result<f64, Error> {
         self.optional_real(column)?.ok_or_else(|| self.mismatch(column, "a number", &Cell::Null))
     }
 
-    /// A cell that holds a number or nothing.
+    /// Returns a cell that holds a number or nothing.
     ///
     /// # Errors
     ///
-    /// Where there is no such column, or the cell holds something else.
+    /// If there is no such column, or the cell holds something else.
     pub fn optional_real(&self, column: &str) -> Result<Option<f64>, Error> {
         match self.cell(column)? {
             Cell::Null => Ok(None),

@@ -15,7 +15,7 @@ use crate::{Suite, Verdict, platform};
 mod batches;
 mod damage;
 
-/// What a helper of the checks comes to: what was found instead, if anything was.
+/// Result of a helper of the checks: the deviation, if there is one.
 type Outcome = Result<(), String>;
 type Check = fn(&Suite, &Fixture) -> Verdict;
 
@@ -70,7 +70,7 @@ fn says<T>(result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// The error that was due.
+/// Returns the expected error.
 fn refused<T>(result: Result<T, Error>, what: &str) -> Result<Error, String> {
     match result {
         Ok(_) => Err(format!("{what} was accepted")),
@@ -85,7 +85,7 @@ fn refused<T>(result: Result<T, Error>, what: &str) -> Result<Error, String> {
     }
 }
 
-/// The answer of an extension; an error that says something is a gap, and no answer.
+/// Returns the answer of an extension; an error with a message is a gap, not an answer.
 fn told<T>(answer: Option<Result<T, Error>>) -> Result<Option<T>, String> {
     match answer {
         Some(Err(error)) => refused::<()>(Err(error), "what an extension is asked").map(|_| None),
@@ -114,7 +114,7 @@ fn device(backend: &Backend, fixture: &Fixture) -> Result<String, String> {
     .ok_or_else(|| "the backend does not list the fixture's device".into())
 }
 
-/// A load, with some of it replaced.
+/// A load with some arguments replaced.
 struct Loading<'a> {
     path: &'a str,
     device: &'a str,
@@ -151,7 +151,7 @@ fn prepare(model: &Model, fixture: &Fixture) -> Result<Session, String> {
     says(model.prepare(&fixture.precision, &shapes(fixture)))
 }
 
-/// Prepares and runs a model whatever may come of it, and reads all outputs.
+/// Prepares and runs a model whatever the result, and reads all outputs.
 fn attempt(model: &Model, fixture: &Fixture) -> Result<Vec<TensorData>, Error> {
     let session = model.prepare(&fixture.precision, &shapes(fixture))?;
     let tensor = |input: &Values| {
@@ -168,7 +168,7 @@ fn inputs(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
     fixture.inputs.iter().map(|input| says(model.tensor(input.encode()?.view()))).collect()
 }
 
-/// Other inputs of the same shapes: zeros, which are valid for every element type.
+/// Returns other inputs of the same shapes: zeros, which are valid for every element type.
 fn zeros(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
     let zero = |input: &Values| {
         let mut data = input.encode()?;
@@ -565,9 +565,9 @@ fn enqueued_runs_are_done(suite: &Suite, fixture: &Fixture) -> Outcome {
         .map_err(|detail| format!("synchronising with nothing queued: {detail}"))
 }
 
-/// How often the time of a run is taken; the least disturbed one counts.
+/// Number of times that a run is timed; the fastest counts.
 const TIMED_RUNS: usize = 7;
-/// Work that takes less cannot be told from the machine's own unrest.
+/// Shorter work cannot be distinguished from the machine's noise.
 const LEAST_WORK: Duration = Duration::from_millis(1);
 
 fn run_waits_for_the_device(suite: &Suite, fixture: &Fixture) -> Outcome {
@@ -594,8 +594,8 @@ fn run_waits(ready: &mut Ready, fixture: &Fixture) -> Outcome {
     })
 }
 
-/// What a run finds in its outputs are those of other inputs: whoever returns too early leaves them
-/// there. Work that takes a while gives nobody the time to finish it by chance.
+/// Before a run, outputs are those of other inputs: a backend that returns too early leaves them
+/// there. The work is long enough that it cannot finish by chance.
 fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
     let (mut ready, fixture) = batches::long_work(suite, fixture)?;
     for round in 1..=3 {
@@ -618,7 +618,7 @@ fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Ve
     Ok(Verdict::Holds)
 }
 
-/// Of the extensions that Tare defines, those that are offered.
+/// Checks the offered extensions that Tare defines.
 fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     let device = device(&ready.backend, fixture)?;
@@ -640,7 +640,7 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     compare(&outputs(&mut ready.call, fixture)?, fixture)
 }
 
-/// What a device does is asked for on another thread while this one runs.
+/// Another thread asks for the device's state while this one runs.
 fn state_is_told_while_running(ready: &mut Ready, device: &str) -> Outcome {
     const READINGS: usize = 10;
     let Some(reader) = ready.backend.device_state(device) else { return Ok(()) };
@@ -668,8 +668,8 @@ fn stages_can_be_true(ready: &mut Ready) -> Outcome {
     })
 }
 
-/// The device is not busy for longer with a run than the run takes, and no plain run returns in a
-/// fraction of the time that the device needs for it.
+/// The device is not busy for longer than the run takes, and no plain run returns in a
+/// fraction of the time that the device needs.
 fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
     let (mut plain, mut busy) = (Duration::MAX, Duration::MAX);
     for _ in 0..TIMED_RUNS {
@@ -723,7 +723,7 @@ fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
         .map_err(|detail| format!("after another model was unloaded: {detail}"))
 }
 
-/// Each session has another batch than the one before it, where the model allows that.
+/// Each session has another batch than the previous one, if the model allows that.
 fn sessions_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
     let models = [load(&backend, fixture)?, load(&backend, fixture)?];
@@ -790,10 +790,10 @@ fn backend_opens_again(suite: &Suite, fixture: &Fixture) -> Outcome {
     Ok(())
 }
 
-/// How often memory is looked at in each half of what [`does_not_grow`] repeats.
+/// Number of times that memory is sampled in each half of the repetitions of [`does_not_grow`].
 const LOOKS: u64 = 5;
 
-/// Repeats something twice as often as said, and holds what each half leaves behind to a limit for each time.
+/// Repeats something twice as often as given, and limits the memory that each repetition leaves behind.
 fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome) -> Outcome {
     platform::keep_little_free();
     // Allocators and caches settle first.
@@ -815,11 +815,11 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
     })
 }
 
-/// By how much the median of what was held in the second half is more than that of the first. Between the two
-/// lies half of all that was done.
+/// Returns how much the median of memory in the second half is above that of the first. Half of the
+/// repetitions lie between the two.
 ///
-/// What is lost is never given back, so it is in every look. What a driver's threads hold while they are at
-/// work, or give back before they are expected to, is only in some.
+/// Leaked memory is never freed, so it is in every sample. Memory that a driver's threads hold while they
+/// work, or free later, is only in some.
 fn growth(held: &[u64]) -> u64 {
     let (first, second) = held.split_at(held.len() / 2);
     let median = |values: &[u64]| {
@@ -830,16 +830,15 @@ fn growth(held: &[u64]) -> u64 {
     median(second).saturating_sub(median(first))
 }
 
-/// How often a load is repeated; fewer times where a backend compiles for seconds.
+/// Number of times that a load is repeated; fewer if a backend compiles for seconds.
 const CYCLES: f64 = 100.0;
 const FEWEST_CYCLES: f64 = 15.0;
 const LONGEST_CYCLES: Duration = Duration::from_secs(120);
-/// What a load may leave behind. Allocators keep some pages whatever happens; a model that is kept is
-/// larger.
+/// Memory that a load may leave behind. Allocators always keep some pages; a leaked model is larger.
 const CYCLE_LIMIT: u64 = 64 << 10;
 
 /// Loads and unloads a hundred times. After the first fifth, which fills caches, memory must fall back to
-/// what it was. What is free in the C library, and the pages of files, do not count: see [`platform`].
+/// its level. Free memory of the C library and pages of files do not count: see [`platform`].
 fn levels_off(mut cycle: impl FnMut() -> Outcome) -> Result<Verdict, String> {
     platform::keep_little_free();
     // The first is slower than the others.

@@ -13,14 +13,14 @@ const FLAG: &str = "--child";
 /// So many of the last lines that a child wrote are shown when it died.
 const LINES: usize = 5;
 
-/// A check that is made in a process of its own.
+/// A check that runs in a process of its own.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) library: PathBuf,
     pub(crate) fixture: PathBuf,
     /// The check's name.
     pub(crate) check: String,
-    /// Where parent and child leave word for each other. Standard output is the plugin's, too.
+    /// Folder in which parent and child leave messages. The plugin may use standard output.
     pub(crate) folder: PathBuf,
 }
 
@@ -41,7 +41,7 @@ impl Child {
         self.file("standard-error.txt")
     }
 
-    /// What a parent has asked for, if this process is a child.
+    /// Returns the parent's request, if this process is a child.
     pub(crate) fn of_arguments(arguments: &[String]) -> Option<Self> {
         match arguments {
             [flag, library, fixture, check, folder] if flag == FLAG => Some(Self {
@@ -54,7 +54,7 @@ impl Child {
         }
     }
 
-    /// In the child: makes the check.
+    /// In the child: runs the check.
     pub(crate) fn check(&self) -> Result<ExitCode, String> {
         let fixture = Fixture::read(&self.fixture).map_err(|error| error.to_string())?;
         // SAFETY: whoever runs this wants the library's code to run, and nobody else uses it here.
@@ -73,7 +73,7 @@ impl Child {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// In the parent: has the check made, and outlives it.
+    /// In the parent: runs the child, and outlives it.
     pub(crate) fn outlive(&self, program: &Path, limit: Duration) -> Result<Verdict, String> {
         for file in [self.verdict_file(), self.note_file()] {
             // What an earlier child has left.
@@ -111,7 +111,7 @@ impl Child {
         }
     }
 
-    /// What became of a child that has ended.
+    /// Returns the verdict for a child that has ended.
     fn verdict(&self, status: ExitStatus) -> Verdict {
         let left = fs::read(self.verdict_file()).ok();
         let left = left.and_then(|text| serde_json::from_slice(&text).ok());
@@ -130,7 +130,7 @@ impl Child {
         }
     }
 
-    /// What the child was doing, and what it said.
+    /// Returns what the child was doing, and its messages.
     fn circumstances(&self) -> String {
         let doing = fs::read_to_string(self.note_file()).map(|doing| format!(", at {doing}"));
         doing.unwrap_or_default() + &self.last_lines()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, element_count};
 use serde::Deserialize;
 
-/// What a backend is checked with. As a TOML file:
+/// Data for checking a backend. As a TOML file:
 ///
 /// ```toml
 /// model = "three.scale"      # beside this file
@@ -64,7 +64,7 @@ pub struct Fixture {
 pub struct ExternalData {
     /// The model's file.
     pub model: PathBuf,
-    /// Files that the model cannot do without, all of them in its folder.
+    /// Files that the model needs, all of them in its folder.
     pub files: Vec<PathBuf>,
     /// Inputs, in the model's order.
     #[serde(rename = "input", default)]
@@ -95,7 +95,7 @@ pub struct Values {
 pub struct FixtureError {
     /// The fixture's file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The error.
     pub detail: String,
 }
 
@@ -104,7 +104,7 @@ impl Fixture {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, or says something impossible.
+    /// If the file cannot be read, or is invalid.
     pub fn read(path: &Path) -> Result<Self, FixtureError> {
         let wrong = |detail: String| FixtureError { path: path.into(), detail };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -125,12 +125,12 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// A tiny ONNX model that recognises digits, in float32, for backends that read ONNX. Its files are
-    /// written into a folder, and its own is given.
+    /// Writes a tiny ONNX model that recognises digits, in float32, for backends that read ONNX, into a
+    /// folder. Returns the fixture's path.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be written.
+    /// If a file cannot be written.
     pub fn write_digits(folder: &Path) -> std::io::Result<PathBuf> {
         // Laid out as they are in the repository, so that paths in the fixture hold.
         let files: [(&str, &[u8]); 4] = [
@@ -148,7 +148,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The model that keeps data in other files, as a fixture of its own.
+    /// Returns the model that keeps data in other files, as a fixture of its own.
     pub(crate) fn of_external_data(&self) -> Option<(Self, &[PathBuf])> {
         let ExternalData { model, files, inputs, outputs } = self.external_data.as_ref()?;
         let fixture = Self {
@@ -161,8 +161,8 @@ impl Fixture {
         Some((fixture, files))
     }
 
-    /// The same model with everything so many times over along the first axis. It must be the same
-    /// dynamic axis of all inputs and outputs, as the backend describes them; `None` where it is not.
+    /// Returns the same model with everything repeated `times` along the first axis. It must be the
+    /// same dynamic axis of all inputs and outputs, as the backend describes them; otherwise `None`.
     pub(crate) fn repeated(&self, info: &ModelInfo, times: usize) -> Option<Self> {
         let all: Vec<_> = info.inputs.iter().chain(&info.outputs).collect();
         let batch = all.iter().map(|tensor| match tensor.dimensions.as_deref()?.first()? {
@@ -188,7 +188,7 @@ impl Fixture {
 }
 
 impl Values {
-    /// The elements as bytes.
+    /// Returns the elements as bytes.
     pub(crate) fn encode(&self) -> Result<TensorData, String> {
         let Self { dtype, shape, values, .. } = self;
         let known = DataType::from_name(dtype);

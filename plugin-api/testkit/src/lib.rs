@@ -1,11 +1,10 @@
 /*!
 The conformance suite for backends.
 
-Every backend, whoever wrote it and in whatever language, goes through the same checks. A [`Suite`] has the
-backend, a [`Fixture`] a model with inputs and the outputs that are right for them, and
-[`Suite::check`] gives a [`Report`] with one line per check. The checks hold a backend to what
-`plugin_api.h` says: errors where errors are due, the right outputs each time, work that is done when
-`run` returns, and nothing that grows.
+Every backend, in whatever language, has to pass the same checks. A [`Suite`] has the backend, a
+[`Fixture`] a model with inputs and correct outputs, and [`Suite::check`] returns a [`Report`] with one
+line per check. The checks enforce the contract in `plugin_api.h`: errors when required, correct outputs
+each time, work that is done when `run` returns, and no growing memory.
 
 In the tests of a backend in Rust, the entry point is linked in:
 
@@ -20,14 +19,14 @@ let suite = unsafe { Suite::from_entry(tare_backend_v1) };
 suite.check(&fixture).assert();
 ```
 
-For any other backend the same is done from the command line, where each check is made in a process of
-its own, since one that crashes or hangs must cost no more than itself:
+Any other backend is checked from the command line. Each check runs in a process of its own, so a check
+that crashes or hangs affects no other:
 
 ```sh
 cargo run -p plugin-testkit -- path/to/libbackend.so path/to/fixture.toml
 ```
 
-`host plugins test` starts that program for an installed plugin, with the runtime that it uses.
+`host plugins test` starts that program for an installed plugin, with its runtime.
 
 There is nothing about cancelling: the ABI has no way to cancel a run, so the host ends the process.
 */
@@ -53,7 +52,7 @@ pub enum SuiteError {
     Library {
         /// The library.
         path: PathBuf,
-        /// What the loader says.
+        /// The loader's error.
         source: libloading::Error,
     },
     /// The library has no entry point.
@@ -61,7 +60,7 @@ pub enum SuiteError {
     Entry {
         /// The library.
         path: PathBuf,
-        /// What the loader says.
+        /// The loader's error.
         source: libloading::Error,
     },
 }
@@ -72,7 +71,7 @@ pub struct Suite {
     entry: abi::Entry,
     /// Keeps the entry point valid.
     _library: Option<libloading::Library>,
-    /// Where checks leave word of what they are about to do.
+    /// File in which checks note their next step.
     notes: Option<PathBuf>,
 }
 
@@ -81,12 +80,12 @@ impl Suite {
     ///
     /// # Errors
     ///
-    /// Where the library or the entry point is missing.
+    /// If the library or the entry point is missing.
     ///
     /// # Safety
     ///
-    /// The library's code is run. It must be safe to load, and to keep the ABI as far as memory safety
-    /// goes; nobody else uses it in this process meanwhile.
+    /// The library's code is run. It must be safe to load, and keep the ABI as far as memory safety
+    /// is concerned; nobody else uses it in this process meanwhile.
     pub unsafe fn open(path: &Path) -> Result<Self, SuiteError> {
         // SAFETY: the caller vouches for the library.
         let library = unsafe { libloading::Library::new(path) }
@@ -101,13 +100,13 @@ impl Suite {
     ///
     /// # Safety
     ///
-    /// It keeps the ABI as far as memory safety goes, and nobody else uses it meanwhile.
+    /// It keeps the ABI as far as memory safety is concerned, and nobody else uses it meanwhile.
     #[must_use]
     pub unsafe fn from_entry(entry: abi::Entry) -> Self {
         Self { entry, _library: None, notes: None }
     }
 
-    /// Has a file say at any time what a check is doing, for whoever finds the process dead.
+    /// Writes the current step of a check to a file, in case the process dies.
     #[must_use]
     pub fn with_notes(mut self, file: PathBuf) -> Self {
         self.notes = Some(file);
@@ -127,7 +126,7 @@ impl Suite {
         Report { checks: checks.collect() }
     }
 
-    /// Makes one check, in this process. `None` where there is none of this name.
+    /// Runs one check, in this process. `None` if there is none of this name.
     #[must_use]
     pub fn check_one(&self, name: &str, fixture: &Fixture) -> Option<Verdict> {
         let (_, check) = checks::ALL.iter().find(|(known, _)| *known == name)?;
@@ -148,7 +147,7 @@ impl Suite {
     }
 }
 
-/// What a check comes to.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", content = "detail", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -156,7 +155,7 @@ pub enum Verdict {
     Holds,
     /// It does not: what was found instead.
     Fails(String),
-    /// It says nothing of this backend, or of this fixture: why.
+    /// It does not apply to this backend, or this fixture: the reason.
     NotChecked(String),
 }
 
@@ -175,9 +174,9 @@ impl From<Result<Self, String>> for Verdict {
 /// One check, done. As text, a line, and another one for what was found instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was checked, as a statement that should hold.
+    /// The checked statement.
     pub name: &'static str,
-    /// What it came to.
+    /// Result of the check.
     pub verdict: Verdict,
 }
 
@@ -192,7 +191,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// What the suite has found.
+/// Results of the suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// All checks, in order.
@@ -200,12 +199,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// The checks that failed.
+    /// Returns the checks that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| matches!(check.verdict, Verdict::Fails(_)))
     }
 
-    /// How many there are, by what they came to.
+    /// Returns the numbers of checks, by result.
     #[must_use]
     pub fn summary(&self) -> String {
         let count = |wanted: fn(&Verdict) -> bool| {
@@ -224,7 +223,7 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// As said.
+    /// If a check failed.
     pub fn assert(&self) {
         assert!(self.failures().next().is_none(), "the backend does not conform\n{self}");
     }

@@ -2,7 +2,7 @@
 Checks a backend from the command line, each check in a process of its own.
 
 This program never opens the library itself: it calls itself for each check, waits for it no longer than
-the limit, and makes a failed check of whatever else becomes of the child.
+the limit, and reports any other end of the child as a failed check.
 */
 
 mod child;

@@ -1,11 +1,11 @@
-//! What depends on the operating system.
+//! Differences between operating systems.
 //!
-//! What a process holds is asked for to see whether it grows, so only what it keeps may count. The pages of
-//! libraries and other files do not: they come when they are first read, and go as the system likes. Nor
-//! does what the C library holds free for the next allocation. glibc keeps up to 64 MiB of that at the end of
-//! the heap of each thread that ever ran, as soon as one large block was freed, and a driver that compiles
-//! in threads of its own makes it come and go in steps of that size. So it is told to keep little, and to
-//! give the rest back before each look.
+//! Memory of the process is sampled to see whether it grows, so only memory that it keeps may count. The
+//! pages of libraries and other files do not: they appear when they are first read, and the system may drop
+//! them. Free memory that the C library keeps for the next allocation does not count either. glibc keeps up
+//! to 64 MiB of that at the end of the heap of each thread that ever ran, once a large block was freed, and a
+//! driver that compiles in its own threads makes it vary in steps of that size. So it is told to keep little,
+//! and to return the rest before each sample.
 
 /// Has the C library give memory back when it is freed, in all threads, from now on.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -16,12 +16,12 @@ pub(crate) fn keep_little_free() {
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, MOST_BYTES) };
 }
 
-/// Elsewhere the C library does as it does.
+/// Elsewhere the C library's default is kept.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn keep_little_free() {}
 
-/// Memory of this process's own that is resident, in bytes: in no file, and not free. `None` where the
-/// system does not say.
+/// Returns the resident memory of this process, in bytes, that is in no file and not free. `None` if
+/// the system does not report it.
 #[cfg(target_os = "linux")]
 pub(crate) fn own_bytes() -> Option<u64> {
     #[cfg(target_env = "gnu")]
@@ -37,7 +37,7 @@ pub(crate) fn own_bytes() -> Option<u64> {
     Some((kibibytes("RssAnon:")? + kibibytes("RssShmem:")?) * 1024)
 }
 
-/// Memory of this process's own in bytes; `None` where the system does not say.
+/// Returns the private memory of this process in bytes; `None` if the system does not report it.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn own_bytes() -> Option<u64> {
     None

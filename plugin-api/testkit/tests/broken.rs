@@ -8,7 +8,7 @@ use common::build;
 use plugin_api::abi;
 use plugin_api::client::{Backend, DataType, Error, ErrorCode, LoadRequest, OpenError, TensorView};
 
-/// The library of `broken.c`, broken in whichever way is asked for.
+/// The library of `broken.c`, broken in the requested way.
 struct Broken {
     library: libloading::Library,
     _folder: tempfile::TempDir,

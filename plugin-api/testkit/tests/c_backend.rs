@@ -79,7 +79,7 @@ fn an_extension_of_the_example_in_c_is_found_by_its_name() {
     }
 }
 
-/// What the host's side makes of the extensions of a backend in C or C++.
+/// Checks the host's side of the extensions of a backend in C or C++.
 fn extensions_are_told(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build(source, folder.path(), &[]);

@@ -1,4 +1,4 @@
-//! The program makes each check in a process of its own, and each check finds what it is there to find.
+//! The program runs each check in a process of its own, and each check finds its fault.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn testkit(way: &str, arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-/// What a check comes to in a backend that is careless in this way: its verdict and the detail.
+/// Returns the verdict and the detail of a check for a backend that is careless in this way.
 fn verdict(way: &str, check: &str) -> (String, String) {
     let limit = if way.starts_with("hang") { "2" } else { "300" };
     let output = testkit(way, &["--json", "--time-limit", limit, "--only", check]);

@@ -1,12 +1,11 @@
 /*!
-Whether a number is the runtime's own: the same models through this tool, and by the same library in a
-bare loop of ONNX Runtime's C API, or in OpenVINO's `benchmark_app`.
+Comparison with the runtimes' own times: the same models through this tool, and with the same library in
+a bare loop over ONNX Runtime's C API, or in OpenVINO's `benchmark_app`.
 
-The two are measured in turns, since the machine may be shared, with the same threads and settings. What
-counts is the ratio of medians within a round. The noise is the interval that holds the true median of
-those ratios: nothing finer than that can be told on this machine. What other work takes from it only
-ever makes a query slower, so the least latency of each side is set beside, which says more where the
-machine is busy.
+The two are measured in turns, because the machine may be shared, with the same threads and settings.
+The result is the ratio of medians within a round. The noise is the interval of the true median of those
+ratios: no smaller difference can be resolved on this machine. Other load only makes a query slower, so
+the minimum latency of each side is shown too, which says more on a busy machine.
 */
 
 use std::fmt::Write as _;
@@ -20,11 +19,11 @@ use crate::layout::{self, Profile};
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
 
-/// What is compared with, and what makes the models.
+/// Packages of the other side, and of the program that makes the models.
 const PACKAGES: &[&str] =
     &["ml_dtypes", "numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
 
-/// Many short rounds tell more than few long ones: what disturbs here lasts for longer than a round.
+/// Many short rounds are better than few long ones: disturbances here last longer than a round.
 const ROUNDS: u32 = 21;
 /// Of each model at each number of threads in each round, on each side.
 const SECONDS: u32 = 2;
@@ -67,7 +66,7 @@ struct Compared {
     ours: Vec<Seen>,
 }
 
-/// What one side saw in one round, in nanoseconds.
+/// Results of one side in one round, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Seen {
     median: f64,
@@ -86,7 +85,7 @@ impl Seen {
 
 const RUNTIMES: [&str; 2] = ["onnxruntime", "openvino"];
 
-/// What can be chosen: how many rounds, of how many seconds, and through which runtimes.
+/// Options: the number of rounds, their seconds, and the runtimes.
 #[derive(Debug, PartialEq)]
 struct Chosen {
     rounds: u32,
@@ -181,7 +180,7 @@ fn path(models: &Path, model: &Model) -> PathBuf {
     models.join(format!("{}-fp32.onnx", model.name))
 }
 
-/// A Python with the packages in it, made below cargo's folder.
+/// Returns a Python with the packages in it, made below cargo's folder.
 fn python(folder: &Path) -> Result<PathBuf, Failed> {
     let python = folder.join("bin/python");
     let marker = folder.join("packages");
@@ -206,7 +205,7 @@ struct Place {
 }
 
 impl Place {
-    /// The folder of a package among those of the Python.
+    /// Returns the folder of a package among those of the Python.
     fn package(&self, name: &str) -> Result<PathBuf, Failed> {
         let script = format!("import {name}, os; print(os.path.dirname({name}.__file__))");
         let text = command(&self.python)
@@ -216,7 +215,7 @@ impl Place {
         Ok(text.trim().into())
     }
 
-    /// What a backend gets for its runtime: the very library that the other side uses.
+    /// Returns the runtime of a backend: the same library that the other side uses.
     fn runtime(&self, runtime: &str) -> Result<PathBuf, Failed> {
         Ok(match runtime {
             "onnxruntime" => self.package("onnxruntime")?.join("capi/libonnxruntime.so.1.28.0"),
@@ -224,7 +223,7 @@ impl Place {
         })
     }
 
-    /// Without us.
+    /// Measures without us.
     fn theirs(&self, runtime: &str, model: &Model, threads: u32) -> Result<Seen, Failed> {
         let (path, threads) = (path(&self.models, model), threads.to_string());
         if runtime == "onnxruntime" {
@@ -248,7 +247,7 @@ impl Place {
         seen_by_application(&text)
     }
 
-    /// Through `host run`.
+    /// Measures through `host run`.
     fn ours(&self, runtime: &str, model: &Model, threads: u32) -> Result<Seen, Failed> {
         let manifest = self.folder.join("manifest.toml");
         let path = path(&self.models, model);
@@ -291,7 +290,7 @@ impl Place {
     }
 }
 
-/// Of values that are sorted and not none.
+/// Returns the median of sorted values, which must not be empty.
 fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() % 2 {
@@ -307,7 +306,7 @@ fn seen_in_line(line: &str) -> Result<Seen, Failed> {
     Seen::of(latencies.filter_map(Value::as_f64).collect())
 }
 
-/// From lines such as `[ INFO ]    Median:        12.34 ms`.
+/// Parses lines such as `[ INFO ]    Median:        12.34 ms`.
 fn seen_by_application(text: &str) -> Result<Seen, Failed> {
     let said = |name: &str| {
         let found = text.lines().find_map(|line| {
@@ -320,9 +319,9 @@ fn seen_by_application(text: &str) -> Result<Seen, Failed> {
     Ok(Seen { median: said("Median:")?, least: said("Min:")? })
 }
 
-/// How many of so many ratios, on either side, are left out of an interval that holds their true median in
-/// at least 95 % of runs, and the confidence of that interval: the median lies below the k-th least value
-/// where fewer than k of n are below it, of which each is with a probability of one half.
+/// Returns how many ratios, on either side, are outside an interval that covers their true median in at
+/// least 95 % of runs, and the confidence of that interval: the median lies below the k-th smallest value
+/// if fewer than k of n are below it, each with a probability of one half.
 fn left_out(rounds: usize) -> (usize, f64) {
     let (mut below, mut chance) = (0.0, 0.5_f64.powi(rounds as i32));
     let (mut out, mut confidence) = (0, 1.0 - 2.0 * chance);

@@ -1,8 +1,8 @@
-//! The machine on which something was measured, in words. Never its name: that says nothing about it.
+//! The machine of a measurement, in words. Never its name, which says nothing about it.
 
 use std::fs;
 
-/// What is known of the machine now.
+/// Current facts about the machine.
 pub(super) struct Machine {
     processor: String,
     processors: usize,
@@ -20,7 +20,7 @@ impl Machine {
         }
     }
 
-    /// One sentence, with the load before and after.
+    /// Returns one sentence, with the load before and after.
     pub(super) fn sentence(&self, before: Option<f64>, after: Option<f64>) -> String {
         let load = |load: Option<f64>| load.map_or("unknown".into(), |load| format!("{load:.1}"));
         format!(

@@ -1,8 +1,8 @@
 /*!
-What the measuring costs: proof 1.
+Overhead of measuring: proof 1.
 
-Our loops with the null backend and LoadGen with a system that does nothing are measured in turns, since
-the machine may be shared: what slows one slows the other. What counts are ratios within a round and
+Our loops with the null backend and LoadGen with a system that does nothing are measured in turns,
+because the machine may be shared: other load slows both. The results are ratios within a round and
 medians over rounds.
 */
 
@@ -17,14 +17,14 @@ use crate::shell::{Failed, cargo, command, root, say};
 
 /// The Python package, whose figures are compared with.
 const LOADGEN: &str = "mlcommons-loadgen==6.0.17";
-/// What the authors of LoadGen publish for the C++ library, on a Xeon, in nanoseconds.
+/// Overhead that LoadGen's authors publish for the C++ library, on a Xeon, in nanoseconds.
 const PUBLISHED_NS: f64 = 1700.0;
 
 const ROUNDS: usize = 5;
 /// Of each scenario in each round.
 const SECONDS: u32 = 3;
 const RATE: f64 = 150_000.0;
-/// What LoadGen is asked for: one that it takes, that of the target, and ours.
+/// Rates for LoadGen: one that it sustains, that of the target, and ours.
 const LOADGEN_RATES: [f64; 3] = [10_000.0, 50_000.0, RATE];
 
 pub(super) fn prove() -> Result<(), Failed> {
@@ -51,7 +51,7 @@ pub(super) fn prove() -> Result<(), Failed> {
     write("overhead", &document(&ours, &theirs, python.err().as_deref(), &machine)?)
 }
 
-/// A Python with LoadGen in it, made below cargo's folder; or why there is none.
+/// Returns a Python with LoadGen in it, made below cargo's folder; or why there is none.
 fn loadgen(folder: &Path) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let has_it = |python: &Path| {
@@ -82,7 +82,7 @@ fn run_loadgen(python: &Path) -> Result<Value, Failed> {
     serde_json::from_str(&text).map_err(|error| Failed::new(format!("LoadGen: {error}")))
 }
 
-/// The page. `theirs` is empty where LoadGen could not be had, for the reason `gap`.
+/// Writes the page. `theirs` is empty if LoadGen was not available, for the reason `gap`.
 fn document(
     ours: &[Value],
     theirs: &[Value],
@@ -273,7 +273,7 @@ impl Spread {
 }
 
 impl std::fmt::Display for Spread {
-    /// As a ratio, or with a precision as the median alone.
+    /// Writes a ratio; with a precision, the median alone.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match formatter.precision() {
             Some(precision) => write!(formatter, "{:.precision$}", self.median),

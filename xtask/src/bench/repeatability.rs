@@ -1,4 +1,4 @@
-//! Whether two runs of the quickstart agree: proof 4.
+//! Agreement of two runs of the quickstart: proof 4.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -76,12 +76,12 @@ fn measured(answer: &Value) -> Option<Vec<Measured>> {
     rows.iter().map(row).collect()
 }
 
-/// What two runs say of one metric of one case.
+/// Agreement of two runs on one metric of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agreement {
     /// The intervals have values in common, or the values are the same.
     Agree,
-    /// They have none in common.
+    /// The intervals do not overlap.
     Differ,
     /// At least one run states no interval, and the values differ.
     NoInterval,

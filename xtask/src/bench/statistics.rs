@@ -1,4 +1,4 @@
-//! How often the statistics are right: proofs 2 and 3, from fixed seeds.
+//! Correctness of the statistics: proofs 2 and 3, from fixed seeds.
 
 use super::machine::{Machine, load};
 use super::write;

@@ -1,4 +1,4 @@
-//! Intervals hold the truth as often as they say. `examples/proof.rs` counts ten times as often.
+//! Intervals have the stated coverage. `examples/proof.rs` counts ten times as often.
 
 use host_statistics::{
     Quantile, Random, Resampling, bca_interval, correlated_estimates, hierarchical_interval,
@@ -11,7 +11,7 @@ fn mean(values: &[f64]) -> f64 {
     moments(values).expect("values").mean
 }
 
-/// Part of the seeds for which `interval` holds the truth.
+/// Returns the share of seeds for which `interval` covers the truth.
 fn coverage(rounds: u64, truth: f64, interval: impl Fn(&mut Random) -> (f64, f64)) -> f64 {
     let holds = |seed: &u64| {
         let (low, high) = interval(&mut Random::from_seed(*seed));
@@ -24,8 +24,8 @@ fn coverage(rounds: u64, truth: f64, interval: impl Fn(&mut Random) -> (f64, f64
 /// are fixed.
 const ROUNDS: u64 = 400;
 
-/// Part of the seeds for which the intervals of p50, p90 and the mean hold the truth, among those for
-/// which they are stated, and how often they are.
+/// Returns the share of seeds for which the stated intervals of p50, p90 and the mean cover the
+/// truth, and how often they are stated.
 fn coverages(noise: Noise, deviation: f64, count: usize, confidence: f64) -> [(f64, u64); 3] {
     let quantiles = [Quantile::P50, Quantile::P90];
     let mut held = [(0_u64, 0_u64); 3];
@@ -57,7 +57,8 @@ fn quantiles_and_means_of_independent_and_of_correlated_series() {
     }
 }
 
-/// Two hundred values that are worth some twenty, or ten: what is stated holds, and what cannot be is refused.
+/// Two hundred values with an effective size of about twenty, or ten: stated intervals cover the truth, and
+/// the others are refused.
 #[test]
 fn short_series_that_are_strongly_correlated() {
     for (confidence, least) in [(0.95, 0.93), (0.99, 0.975)] {
@@ -108,7 +109,7 @@ fn bootstraps_of_a_skewed_mean() {
     assert!((0.8..0.95).contains(&bca), "{bca}");
 }
 
-/// Why few processes are not resampled.
+/// Reason why few processes are not resampled.
 #[test]
 fn few_processes_are_covered_by_student_and_not_by_the_bootstrap() {
     let processes = |random: &mut Random| -> Vec<Vec<f64>> {

@@ -1,4 +1,4 @@
-//! What holds on samples and series that are made up, most of them at random from a fixed seed.
+//! Tests on made-up samples and series, most of them random from a fixed seed.
 
 mod coverage;
 mod samples;

@@ -1,4 +1,4 @@
-//! What holds for outliers, correlated series, resampling, tests and query counts.
+//! Tests of outliers, correlated series, resampling, tests and query counts.
 
 use host_statistics::{
     MANY_PROCESSES, MannWhitneyMethod, OutlierClass, ProcessMethod, Quantile, Random, Resampling,
@@ -157,7 +157,7 @@ proptest! {
         prop_assert_eq!(found.statistic, larger);
     }
 
-    /// The definition: enough where the chance is small, and one query fewer is not.
+    /// The definition: the chance is small enough, and with one query fewer it is not.
     #[test]
     fn query_counts_are_the_smallest(over in 0_u64..200, percent in 50_u32..100) {
         let quantile = Quantile::new(percent, 100).expect("a fraction");
@@ -228,7 +228,7 @@ fn an_autoregression_is_worth_what_theory_says() {
     }
 }
 
-/// Long series are averaged in bins first, which must not change what they are worth.
+/// Long series are averaged in bins first, which must not change their effective size.
 #[test]
 fn a_long_series_is_worth_what_theory_says() {
     let count = 400_000;

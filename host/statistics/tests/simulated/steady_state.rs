@@ -1,4 +1,5 @@
-//! Steady state: what is planted is found, and nothing else. `examples/proof.rs` counts more series.
+//! Steady state: planted changes are found, and nothing else. `examples/proof.rs` counts more
+//! series.
 
 use host_statistics::{
     ProcessClass, Random, STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, SteadyClass, SteadyState,
@@ -112,8 +113,8 @@ fn a_series_that_never_settles_has_no_steady_state() {
     assert!((drift(&rising).expect("enough") - 1.0 / 1.5).abs() < 0.02);
 }
 
-/// In an open loop a slow query makes those behind it wait, so that a slope comes with noise as long as
-/// itself.
+/// In an open loop a slow query makes those behind it wait, so a slope comes with noise that lasts as
+/// long.
 #[test]
 fn a_noisy_slope_without_a_step_is_not_flat() {
     for seed in 0..20 {
@@ -176,7 +177,7 @@ fn wander(count: usize, coefficient: f64, innovation: f64, random: &mut Random) 
     Noise::Autocorrelated(coefficient).factors(count, deviation, random)
 }
 
-/// In ranks it is no more than a wander that is a thousand times smaller.
+/// In ranks the step looks like a drift that is a thousand times smaller.
 #[test]
 fn an_obvious_step_is_found_whatever_the_autocorrelation() {
     for seed in 0..25 {
@@ -216,8 +217,8 @@ fn a_slow_wander_is_no_obvious_step() {
     }
 }
 
-/// Ranks tell a thousandth where modes are narrow, and levels differ by chance, since how many values are
-/// of which mode does.
+/// Ranks detect a shift of a thousandth if modes are narrow, and levels differ by chance with the number
+/// of values per mode.
 #[test]
 fn modes_that_move_by_less_than_the_tolerance_are_flat() {
     for (share, deviation) in [(0.3, 0.0005), (0.5, 0.001)] {

@@ -10,7 +10,7 @@ pub(crate) fn normal(random: &mut Random) -> f64 {
     (-2.0 * random.uniform().ln()).sqrt() * (std::f64::consts::TAU * random.uniform()).cos()
 }
 
-/// How latencies scatter around a level of 1.
+/// Scatter of latencies around a level of 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Noise {
     /// Independent, lognormal.
@@ -30,7 +30,8 @@ pub(crate) enum Noise {
 const SECOND_MODE: (f64, f64) = (0.2, 1.5);
 
 impl Noise {
-    /// `count` factors of which the logarithm, but for modes and stalls, deviates by `deviation`.
+    /// Returns `count` factors whose logarithm, except for modes and stalls, deviates by
+    /// `deviation`.
     pub(crate) fn factors(self, count: usize, deviation: f64, random: &mut Random) -> Vec<f64> {
         let mut state = normal(random);
         (0..count)
@@ -107,7 +108,7 @@ impl Noise {
     }
 }
 
-/// How the level of a series changes.
+/// Change of the level of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// Not at all.
@@ -140,19 +141,19 @@ pub(crate) const CHANGING: [Pattern; 6] = [
 #[derive(Debug)]
 pub(crate) struct Planted {
     pub(crate) values: Vec<f64>,
-    /// For each change the places at which it may be found.
+    /// For each change, the places at which it may be found.
     pub(crate) changes: Vec<RangeInclusive<usize>>,
-    /// Where the level changes all the time, so that no change point is false.
+    /// Range in which the level changes all the time, so that no change point there is false.
     pub(crate) ramp: Range<usize>,
     pub(crate) class: SteadyClass,
 }
 
-/// A series of `count` values.
+/// Returns a series of `count` values.
 ///
-/// A change is found where it is placed within a fiftieth of the series; the end of an exponential
-/// anywhere between where no more than the smallest step is left of it and where 0.1 % is. Steps are so large that they
-/// can be told from noise at all by so many values: at least 4 standard errors of their mean
-/// logarithm, at least 5 %, and up to three times as large as that.
+/// A change counts as found within a fiftieth of the series. The end of an exponential may be found anywhere
+/// between where no more than the smallest step is left of it and where 0.1 % is. Steps are large enough to be
+/// detectable with so many values: at least 4 standard errors of their mean logarithm, at least 5 %, and up to
+/// three times as large as that.
 pub(crate) fn plant(
     pattern: Pattern,
     noise: Noise,
@@ -220,7 +221,7 @@ pub(crate) fn plant(
     Planted { values, changes, ramp, class }
 }
 
-/// How often what was planted was found.
+/// How often planted changes were found.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Score {
     series: usize,
@@ -272,5 +273,5 @@ pub(crate) const NOISES: [(&str, Noise); 6] = [
     ("periodic stalls", Noise::Stalls),
 ];
 
-/// Deviations of logarithms, which for these sizes are coefficients of variation.
+/// Standard deviations of logarithms, which for these sizes are coefficients of variation.
 pub(crate) const DEVIATIONS: [f64; 5] = [0.01, 0.02, 0.05, 0.1, 0.2];

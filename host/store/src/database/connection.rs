@@ -96,10 +96,10 @@ fn refusal(parsed: &str, sql: &str) -> Option<String> {
         return match statements.map_or(0, Vec::len) {
             1 => None,
             0 => Some("the query is empty".into()),
-            _ => Some("one query at a time, please".into()),
+            _ => Some("only one query at a time".into()),
         };
     }
-    let message = text("error_message").unwrap_or("DuckDB did not say why");
+    let message = text("error_message").unwrap_or("DuckDB gave no reason");
     if text("error_type") == Some("not implemented") {
         return Some(
             "only queries that read are allowed: SELECT, FROM, WITH, VALUES, DESCRIBE, SHOW, \

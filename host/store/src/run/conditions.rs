@@ -10,17 +10,17 @@ fn gap(reason: &str) -> Gap {
 /// The most bytes that the engine's allocator counted on the device.
 pub(super) fn allocator_peak(conditions: &Conditions) -> Result<u64, Gap> {
     let found = conditions.memory.as_ref().and_then(|memory| memory.allocator.as_ref());
-    let found = found.ok_or_else(|| gap("the record is from before allocators were asked"))?;
+    let found = found.ok_or_else(|| gap("the record predates the allocator's figures"))?;
     let found = found.as_ref().map_err(Clone::clone)?;
-    found.peak_bytes.ok_or_else(|| {
-        gap(&format!("the allocator `{}` does not tell the most that it held", found.name))
-    })
+    found
+        .peak_bytes
+        .ok_or_else(|| gap(&format!("the allocator `{}` does not report its peak", found.name)))
 }
 
 /// Joules of what a column of energy is about.
 pub(super) fn energy(conditions: &Conditions, name: &str) -> Result<f64, Gap> {
     let energy = conditions.energy.as_ref();
-    let energy = energy.ok_or_else(|| gap("the record is from before energy was counted"))?;
+    let energy = energy.ok_or_else(|| gap("the record predates energy counting"))?;
     if name == column::DEVICE_ENERGY {
         return energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone);
     }
@@ -30,10 +30,10 @@ pub(super) fn energy(conditions: &Conditions, name: &str) -> Result<f64, Gap> {
         _ => Ok(domains.iter().map(|one| one.joules).sum()),
     };
     if name == column::PACKAGE_ENERGY {
-        sum(energy.packages().collect(), "the processor counts no energy of a package")
+        sum(energy.packages().collect(), "the processor has no package energy counter")
     } else {
         let memory = domains.iter().filter(|one| one.domain.ends_with("/dram")).collect();
-        sum(memory, "the processor does not count the energy of memory apart")
+        sum(memory, "the processor has no separate energy counter for memory")
     }
 }
 
@@ -112,11 +112,11 @@ mod tests {
     fn what_is_missing_says_why() {
         let psys = conditions(Ok(vec![domain("psys", 99.0)]));
         let gap = energy(&psys, column::PACKAGE_ENERGY).expect_err("no package");
-        assert_eq!(gap.reason, "the processor counts no energy of a package");
+        assert_eq!(gap.reason, "the processor has no package energy counter");
         let none = conditions(Err(gap.clone()));
         assert_eq!(energy(&none, column::MEMORY_ENERGY), Err(gap));
         assert_eq!(energy_time(&none), None);
         let old = energy(&Conditions::default(), column::DEVICE_ENERGY).expect_err("an old record");
-        assert_eq!(old.reason, "the record is from before energy was counted");
+        assert_eq!(old.reason, "the record predates energy counting");
     }
 }

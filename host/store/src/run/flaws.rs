@@ -150,7 +150,7 @@ impl Loss {
         match self {
             Self::Missing => write!(formatter, "`{path}` is missing"),
             Self::WrongLength { found, recorded } => {
-                write!(formatter, "`{path}` has {found} bytes, and had {recorded}")
+                write!(formatter, "`{path}` has {found} bytes, expected {recorded}")
             }
             Self::Unreadable { detail } => write!(formatter, "`{path}` is unreadable: {detail}"),
             Self::Refused { detail } => write!(formatter, "`{path}` cannot be read: {detail}"),

@@ -22,7 +22,7 @@ use crate::error::StoreError;
 
 /// A last line that a crash cut short.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a crash had cut line {line} of `{}` short; it is left out", .path.display())]
+#[error("a crash truncated line {line} of `{}`; the line is skipped", .path.display())]
 pub struct TornLine {
     /// The file.
     pub path: PathBuf,

@@ -1,7 +1,7 @@
 //! Folders and files that nobody else can redirect.
 //!
-//! Everything goes through the descriptor of a folder and takes no link on the way, so that what
-//! was checked is what is used.
+//! Everything goes through the descriptor of a folder and follows no links, so the checked file is
+//! the one that is used.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates a folder and those above it where they do not exist, and opens it.
+    /// Creates a folder and its missing parents, and opens it.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let descriptor = rustix::fs::open(path, FOLDER, Mode::empty())?;
@@ -38,8 +38,8 @@ impl Folder {
 
     /// Creates or opens a folder that only this user can write to.
     ///
-    /// Refused if it belongs to someone else, or if others may write to it: then what lies in it
-    /// may be theirs.
+    /// Refused if it belongs to someone else, or if others may write to it: its files may then be
+    /// theirs.
     pub(crate) fn private(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
 
@@ -50,8 +50,8 @@ impl Folder {
         Ok(Self { descriptor, mode: Mode::from_raw_mode(0o600) })
     }
 
-    /// Writes a file beside its place and then moves it there; a link in its place is replaced.
-    /// Folders in `name` are created, and refused where they are links.
+    /// Writes a file under a temporary name and then moves it into place; a link there is replaced.
+    /// Folders in `name` are created, and refused if they are links.
     pub(crate) fn write(&self, name: &str, contents: &[u8]) -> io::Result<()> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
 
@@ -80,8 +80,8 @@ impl Folder {
         })
     }
 
-    /// Reads a file of this folder, which has to be this user's and writable by nobody else.
-    /// `None` where there is none.
+    /// Reads a file of this folder, which must belong to this user and be writable by nobody else.
+    /// `None` if there is none.
     pub(crate) fn read_private(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let descriptor = match rustix::fs::openat(&self.descriptor, name, READ, Mode::empty()) {
             Ok(descriptor) => descriptor,

@@ -1,13 +1,12 @@
 /*!
-Memory for guests that takes large columns fast.
+Memory for guests that makes passing large columns fast.
 
-A metric gets its columns copied into fresh memory, and touching that memory for the first time
-costs more than the copy: a page fault for every four kilobytes, twenty thousand for ten million
-latencies. Linux gives two megabytes at a time where it is asked to, which makes passing that
-column three to four times as fast (measured in `examples/latency_metric.rs`). wasmtime does not
-ask, and says where its memory is only to a creator of memory. So here is one. It lays memory out
-as wasmtime's own does, and asks for large pages where a guest grows by so much at once that it
-can only be for columns.
+A metric's columns are copied into fresh memory, and touching that memory for the first time costs
+more than the copy: a page fault for every four kilobytes, twenty thousand for ten million
+latencies. On request Linux maps two megabytes at a time, which makes passing that column three to
+four times as fast (measured in `examples/latency_metric.rs`). wasmtime does not ask for this, and
+only a custom memory creator knows the address. This one lays memory out as wasmtime's own does, and
+asks for large pages if a guest grows by so much at once that it can only be for columns.
 */
 
 use std::ffi::c_void;
@@ -60,9 +59,8 @@ unsafe impl MemoryCreator for HugePages {
     }
 }
 
-/// A guard, the reservation, and another guard. Nothing is accessible but the first `size` bytes
-/// of the reservation, so that whatever address a guest comes up with, it either lies in its own
-/// memory or traps.
+/// A guard, the reservation, and another guard. Only the first `size` bytes of the reservation are
+/// accessible, so any address that a guest uses either lies in its own memory or traps.
 struct Mapping {
     start: NonNull<c_void>,
     guard: usize,

@@ -1,4 +1,4 @@
-//! What depends on the operating system.
+//! Differences between operating systems.
 
 mod folder;
 mod memory;

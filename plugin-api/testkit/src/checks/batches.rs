@@ -1,4 +1,4 @@
-//! Batches that nobody ordinarily asks for: of none, of very many, and of more than there is memory for.
+//! Unusual batches: of zero, of very many, and of more than fits into memory.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const STEP: usize = 8;
 const LARGEST: usize = 4 << 20;
 /// A step that takes longer is the last one: compilers and simulators take their time.
 const LONGEST: Duration = Duration::from_secs(1);
-/// A run that takes this long can be told from the machine's own unrest.
+/// A run that takes this long can be distinguished from the machine's noise.
 const LONG: Duration = Duration::from_millis(20);
 /// More bytes than a process can have addresses for, and fewer than would overflow.
 const ABSURD: usize = 1 << 48;
@@ -44,7 +44,7 @@ pub(super) fn empty_batches(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
     still_right(&mut ready, fixture, "a batch of none")
 }
 
-/// Larger fixtures, up to what is worth waiting for.
+/// Returns larger fixtures, up to a size that is worth waiting for.
 fn larger(ready: &Ready, fixture: &Fixture) -> Result<Option<Vec<Fixture>>, String> {
     let once = fixture.input_bytes()?;
     let times = std::iter::successors(Some(STEP), |times| times.checked_mul(STEP));
@@ -80,7 +80,7 @@ pub(super) fn large_batches(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
     still_right(&mut ready, fixture, "large batches")
 }
 
-/// A batch that takes the device a while, or the largest that it takes.
+/// Returns a batch that takes the device a while, or the largest that it accepts.
 pub(super) fn long_work(suite: &Suite, fixture: &Fixture) -> Result<(Ready, Fixture), String> {
     let mut ready = ready(suite, fixture)?;
     let mut fixture = fixture.clone();

@@ -1,5 +1,5 @@
-//! Models that are not whole. What is damaged may be found or not, since an engine need not look at all of
-//! a file; but it is an ordinary file of an ordinary user, and must not end the process.
+//! Damaged models. An engine need not detect the damage, because it need not read all of
+//! a file; but users do have such files, and they must not end the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{Loading, attempt, cycle, device, ensure, load_with, names, refused, 
 use crate::fixture::Fixture;
 use crate::{Suite, Verdict};
 
-/// How many bits are flipped, one at a time, in each part of a model.
+/// Number of bits that are flipped, one at a time, in each part of a model.
 const FLIPS: usize = 16;
 /// Most files say at their beginning and end what lies between.
 const EDGE: usize = 1024;
@@ -28,7 +28,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The same name in another folder: engines go by endings.
+/// Returns the same name in another folder: engines use the file's extension.
 fn beside(folder: &TempDir, file: &Path) -> Result<PathBuf, String> {
     Ok(folder.path().join(file.file_name().ok_or("the model has no file name")?))
 }

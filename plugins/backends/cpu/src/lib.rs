@@ -1,9 +1,9 @@
 /*!
 The processor, with two engines.
 
-`rten` is the default: pure Rust and linked in, so that nothing has to be installed. `onnxruntime` is
-ONNX Runtime, whose library is found when it is first asked for; `host runtimes install cpu` installs
-it. The README says what each can do, and which options there are.
+`rten` is the default: pure Rust and built in, so that nothing has to be installed. `onnxruntime` is
+ONNX Runtime, whose library is found at its first use; `host runtimes install cpu` installs
+it. The README lists what each can do, and the options.
 */
 
 mod platform;

@@ -1,22 +1,22 @@
-//! What depends on the operating system and the processor.
+//! Differences between operating systems and processors.
 
 /// Threads that this process may use at once.
 pub(crate) fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
-/// The processor's full name.
+/// Returns the processor's full name.
 pub(crate) fn processor_name() -> String {
     let name = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| name_in(&text));
     name.unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
 }
 
-/// Memory of the machine in bytes.
+/// Returns the machine's memory in bytes.
 pub(crate) fn memory_bytes() -> Option<u64> {
     memory_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// Vector instructions that the engine may choose from.
+/// Returns the vector instructions that the engine may use.
 pub(crate) fn instructions() -> Vec<&'static str> {
     let mut found = Vec::new();
     macro_rules! detect {
@@ -31,7 +31,7 @@ pub(crate) fn instructions() -> Vec<&'static str> {
     found
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -39,8 +39,8 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The processor's name in what `/proc/cpuinfo` says. Arm's processors have no name there, but numbers
-/// for who designed them and what.
+/// Returns the processor's name in the text of `/proc/cpuinfo`. Arm's processors have no name there,
+/// but numbers for designer and part.
 fn name_in(text: &str) -> Option<String> {
     if let Some(name) = field(text, "model name").or_else(|| field(text, "Model")) {
         return Some(name.to_owned());

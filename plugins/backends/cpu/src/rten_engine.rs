@@ -19,7 +19,7 @@ fn load_code(error: &rten::LoadError) -> ErrorCode {
     }
 }
 
-/// A pool that has as many threads as it should.
+/// Returns a pool with the requested number of threads.
 fn thread_pool(threads: u32) -> Result<ThreadPool> {
     // The engine asks for its own pool in each run, whether it needs it or not, and makes it the
     // first time; better here than in the first run.
@@ -147,14 +147,14 @@ impl RtenSession {
     }
 }
 
-/// What carries a tensor of this engine.
+/// A type that carries a tensor of this engine.
 pub(crate) trait Carrier {
     fn carried(&self) -> &RtenTensor;
     fn carried_mut(&mut self) -> &mut RtenTensor;
     fn carry(tensor: RtenTensor) -> Self;
 }
 
-/// What the engine converts of what the model has.
+/// Returns the conversions that the engine makes for this model.
 fn converted(file: &OnnxFile) -> Vec<&'static str> {
     [
         (DataType::I64, "int64 to int32"),

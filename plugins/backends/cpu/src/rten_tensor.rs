@@ -4,7 +4,7 @@ use plugin_api::backend::{DataType, Element, Error, ErrorCode, Result, Tensor, V
 use rten::{Value, ValueOrView, ValueType};
 use rten_tensor::prelude::*;
 
-/// The element type of a value; `None` where it is no tensor.
+/// Returns the element type of a value; `None` if it is not a tensor.
 pub(crate) fn dtype_of(value: ValueType) -> Option<DataType> {
     match value {
         ValueType::Tensor(rten::DataType::Float) => Some(DataType::F32),

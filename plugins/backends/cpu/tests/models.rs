@@ -1,4 +1,4 @@
-//! What the engine cannot do is said, and what it converts is said, too.
+//! Limits and conversions of the engine are reported.
 
 mod onnx;
 

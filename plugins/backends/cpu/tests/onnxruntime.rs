@@ -1,4 +1,4 @@
-//! What ONNX Runtime does that the embedded engine does not, and what it refuses.
+//! Differences between ONNX Runtime and the embedded engine, and its refusals.
 
 mod onnx;
 
@@ -17,7 +17,7 @@ fn load(backend: &Backend, path: &Path, options: &[(&str, &str)]) -> Result<Mode
     backend.load(&LoadRequest { path, device: "cpu:0", threads: Some(1), options: &options })
 }
 
-/// All in one, since only one backend of a library may be alive.
+/// All in one, because only one backend of a library may be alive.
 #[test]
 #[ignore = "needs ONNX Runtime: name its folder in TARE_RUNTIME"]
 fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {

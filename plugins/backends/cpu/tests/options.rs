@@ -1,4 +1,4 @@
-//! Options are looked at before ONNX Runtime is looked for.
+//! Options are checked before ONNX Runtime is searched.
 
 use plugin_api::client::{Backend, ErrorCode, LoadRequest};
 

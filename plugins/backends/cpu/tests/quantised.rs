@@ -10,21 +10,21 @@ use rten_onnx::onnx::{
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/quantised.toml");
 
-/// A step of the numbers, and the integer that stands for zero.
+/// Step of the quantised numbers, and the integer that stands for zero.
 type Scale = (f32, i32);
 const INPUT: Scale = (1.0 / 16.0, 128);
 const WEIGHT: Scale = (1.0 / 32.0, 0);
 const OUTPUT: Scale = (1.0 / 8.0, 10);
 
-/// Four inputs by three outputs, in seven bits: two products with eight bits without a sign fit into
-/// sixteen, which is how processors without VNNI add them up.
+/// Four inputs by three outputs, in seven bits: two products with unsigned eight bits fit into
+/// sixteen, in which processors without VNNI add them.
 const WEIGHTS: [[i8; 3]; 4] = [[50, -25, 63], [10, -63, 3], [-7, 32, 45], [27, -17, 60]];
 
 fn fixture() -> Fixture {
     Fixture::read(FIXTURE.as_ref()).expect("a good fixture")
 }
 
-/// To the next step, the even one from the middle, and no further than eight bits without a sign go.
+/// Rounds to the nearest step, ties to even, and saturates to unsigned eight bits.
 fn quantise(value: f32, (step, zero): Scale) -> i32 {
     ((value / step).round_ties_even() as i32 + zero).clamp(0, 255)
 }
@@ -147,7 +147,7 @@ fn the_fixtures_model_is_the_one_that_is_described_here() {
     assert!(std::fs::read(&path).expect("the model") == model(), "{}", path.display());
 }
 
-/// All in one, since only one backend of a library may be alive.
+/// All in one, because only one backend of a library may be alive.
 #[test]
 #[ignore = "needs ONNX Runtime: name its folder in TARE_RUNTIME"]
 fn onnxruntime_computes_a_quantised_model_in_integers() {

@@ -1,5 +1,5 @@
-//! Nothing of the user's is touched: ONNX Runtime from version 1.29 on keeps a device's id among the
-//! user's files for its telemetry, unless it is told not to before it is loaded.
+//! No user files are touched: ONNX Runtime from version 1.29 on keeps a device id among the
+//! user's files for its telemetry, unless it is switched off before loading.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,8 @@ fn load() {
     std::thread::sleep(Duration::from_secs(2));
 }
 
-/// What a process that loads the library leaves in the user's folders, and the library's version.
+/// Returns the files that a process that loads the library leaves in the user's folders, and the
+/// library's version.
 fn left_behind(telemetry: Option<&str>) -> (Vec<String>, String) {
     let home = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(std::env::current_exe().expect("this program"));

@@ -1,10 +1,10 @@
 /*!
 NVIDIA GPUs, through ONNX Runtime's CUDA and TensorRT providers.
 
-Devices are found through NVML, which comes with the driver, and are called `cuda:N` with NVML's
-numbers. Tensors live on the device, and everything is queued on a stream of ours, so that copying,
-queueing, computing and waiting can be told apart. The README says which options there are, what is
-measured how, and what surprises people.
+Devices are found through NVML, which comes with the driver, and are named `cuda:N` with NVML's
+numbers. Tensors live on the device, and everything is queued on the plugin's stream, so that
+copying, queueing, computing and waiting can be timed separately. The README lists options,
+measurements and traps.
 */
 
 mod memory;

@@ -1,9 +1,9 @@
-//! What this process holds on a GPU, by NVML.
+//! Memory of this process on a GPU, by NVML.
 //!
-//! NVML lists processes by the ids that the machine has for them, which in a container are others than
-//! those that the process sees. So the list is taken before CUDA is first used: the one process that is
-//! new afterwards is this one. There are containers in which the list stays empty; then the difference
-//! in memory on the whole GPU is told, as long as no other process is there, or an error.
+//! NVML lists processes by the machine's ids, which differ from those that a process in a container
+//! sees. So the list is taken before CUDA is first used: the process that is new afterwards is this
+//! one. In some containers the list stays empty; then the difference in memory on the whole GPU is
+//! reported if no other process is there, else an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use plugin_api::backend::{Error, ErrorCode, MemoryUse, Result};
 
 use crate::nvml::Gpu;
 
-/// What was on each GPU before this process used it.
+/// State of each GPU before this process used it.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
     gpus: Mutex<BTreeMap<u32, Before>>,
@@ -36,7 +36,7 @@ impl Baseline {
         });
     }
 
-    /// What this process holds now, and the most that it was ever seen to hold here.
+    /// Returns the current memory of this process, and the most that was seen here.
     pub(crate) fn used(&self, gpu: &Gpu) -> Result<MemoryUse> {
         let mut gpus = self.gpus.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(before) = gpus.get_mut(&gpu.index) else {
@@ -48,7 +48,7 @@ impl Baseline {
     }
 }
 
-/// What belongs to this process of what is on a GPU now.
+/// Returns the part of the GPU's current memory that belongs to this process.
 fn own(before: &Before, now: &[(u32, u64)], bytes: Option<u64>, id: u32) -> Result<u64> {
     if let Some((_, used)) = now.iter().find(|(process, _)| *process == id) {
         return Ok(*used);

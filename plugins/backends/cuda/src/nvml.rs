@@ -1,4 +1,4 @@
-//! What the driver says of its GPUs, through NVML.
+//! Facts about GPUs from the driver, through NVML.
 
 use std::ffi::OsStr;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use plugin_api::backend::{Device, DeviceReading, Error, ErrorCode, Result};
 /// The library comes with the driver.
 const LIBRARY: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 
-/// NVML, which is opened at the first call.
+/// Returns NVML, which is opened at the first call.
 pub(crate) fn nvml() -> Result<&'static Nvml> {
     static OPENED: OnceLock<Nvml> = OnceLock::new();
     if let Some(nvml) = OPENED.get() {
@@ -36,19 +36,19 @@ pub(crate) fn nvml() -> Result<&'static Nvml> {
 /// A GPU as this process sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gpu {
-    /// NVML's number, which counts all of the machine's in the order of their places on the bus.
+    /// NVML's number, which counts all GPUs of the machine in the order of their bus addresses.
     pub(crate) index: u32,
-    /// CUDA's number, which counts those that this process may use.
+    /// CUDA's number, which counts the GPUs that this process may use.
     pub(crate) ordinal: i32,
 }
 
 impl Gpu {
-    /// The device's id.
+    /// Returns the device's id.
     pub(crate) fn id(&self) -> String {
         format!("cuda:{}", self.index)
     }
 
-    /// The GPU of an id.
+    /// Returns the GPU of an id.
     pub(crate) fn find(id: &str) -> Result<Self> {
         let all = Self::all()?;
         let ids = || all.iter().map(Self::id).collect::<Vec<_>>().join(", ");
@@ -58,7 +58,7 @@ impl Gpu {
         })
     }
 
-    /// All GPUs that this process may use.
+    /// Returns all GPUs that this process may use.
     pub(crate) fn all() -> Result<Vec<Self>> {
         let nvml = nvml()?;
         let count = nvml.device_count().map_err(|error| failed("counting GPUs", &error))?;
@@ -73,7 +73,7 @@ impl Gpu {
         nvml()?.device_by_index(self.index).map_err(|error| failed("opening the GPU", &error))
     }
 
-    /// What there is to say of it that does not change from moment to moment.
+    /// Returns its facts that do not change over time.
     pub(crate) fn describe(&self, runtime: &str) -> Result<Device> {
         let (nvml, gpu) = (nvml()?, self.device()?);
         let mut attributes = vec![("onnxruntime".to_owned(), runtime.to_owned())];
@@ -112,7 +112,7 @@ impl Gpu {
         })
     }
 
-    /// What it does at the moment: clocks, temperature, power, and what slows it down.
+    /// Returns its current state: clocks, temperature, power, and throttle reasons.
     pub(crate) fn state(&self) -> Vec<(String, String)> {
         let Ok(gpu) = self.device() else { return Vec::new() };
         let mut state = Vec::new();
@@ -136,14 +136,14 @@ impl Gpu {
         state
     }
 
-    /// Energy since the driver was loaded, in microjoules.
+    /// Returns the energy since the driver was loaded, in microjoules.
     pub(crate) fn microjoules(&self) -> Result<u64> {
         let energy = self.device()?.total_energy_consumption();
         let millijoules = energy.map_err(|error| failed("reading the energy counter", &error))?;
         Ok(millijoules.saturating_mul(1000))
     }
 
-    /// Processes that compute on it, with the memory that each holds.
+    /// Returns the processes that compute on it, with the memory of each.
     pub(crate) fn processes(&self) -> Result<Vec<(u32, u64)>> {
         let processes = self.device()?.running_compute_processes();
         let processes = processes.map_err(|error| failed("listing the GPU's processes", &error))?;
@@ -154,15 +154,15 @@ impl Gpu {
         Ok(known.collect())
     }
 
-    /// Memory that is taken on the whole GPU, by whomever.
+    /// Returns the memory in use on the whole GPU, by all processes.
     pub(crate) fn memory_in_use(&self) -> Result<u64> {
         let memory = self.device()?.memory_info();
         Ok(memory.map_err(|error| failed("reading the GPU's memory", &error))?.used)
     }
 }
 
-/// What a GPU does at the moment. It is asked again and again while queries are timed, so no more is
-/// asked of the driver than has to be.
+/// Returns the current state of a GPU. It is called repeatedly while queries are timed, so it asks
+/// the driver for no more than necessary.
 pub(crate) fn reading(id: &str) -> Result<DeviceReading> {
     let index = id.strip_prefix("cuda:").and_then(|index| index.parse().ok());
     let found = index.map(|index| {
@@ -186,7 +186,7 @@ pub(crate) fn reading(id: &str) -> Result<DeviceReading> {
     })
 }
 
-/// NVML's reasons as those that all devices share.
+/// Converts NVML's throttle reasons to those that all devices share.
 fn slowed_by(reasons: ThrottleReasons) -> u32 {
     let shared = [
         (ThrottleReasons::GPU_IDLE, abi::slowed_by::IDLENESS),
@@ -224,8 +224,8 @@ fn failed(doing: &str, error: &NvmlError) -> Error {
     Error::new(ErrorCode::Device, format!("{doing} failed: {error}"))
 }
 
-/// Which GPUs `CUDA_VISIBLE_DEVICES` leaves, in CUDA's order: a list of numbers or of beginnings of
-/// UUIDs, which ends at the first that is neither.
+/// Returns the GPUs that `CUDA_VISIBLE_DEVICES` leaves, in CUDA's order: a list of numbers or of
+/// prefixes of UUIDs, which ends at the first entry that is neither.
 fn visible_of(visible: Option<&str>, uuids: &[String]) -> Vec<Gpu> {
     let count = uuids.len() as u32;
     let indices: Vec<u32> = match visible {
@@ -248,7 +248,7 @@ fn visible_of(visible: Option<&str>, uuids: &[String]) -> Vec<Gpu> {
     (0..).zip(indices).map(|(ordinal, index)| Gpu { index, ordinal }).collect()
 }
 
-/// What a GPU of a compute capability computes in. Whether a provider does is another matter.
+/// Returns the precisions of a GPU with a compute capability. A provider may support fewer.
 fn precisions(capability: (i32, i32)) -> Vec<String> {
     let mut precisions = vec!["fp32"];
     if capability >= (5, 3) {

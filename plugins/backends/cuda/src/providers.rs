@@ -8,7 +8,7 @@ use engine_onnxruntime::{Accelerator, GpuRuntime, Provider, ProviderOptions, Tak
 
 use crate::nvml::Gpu;
 
-/// What is set here, for either.
+/// Options that this backend sets itself, for either provider.
 pub(crate) const TAKEN: &Taken = &[
     ("device_id", "`device` of the backend"),
     ("enable_cuda_graph", "the option `cuda-graph`"),
@@ -21,11 +21,11 @@ pub(crate) const TAKEN: &Taken = &[
     ("user_compute_stream", "the backend, which computes on a stream of its own"),
 ];
 
-/// What both have.
+/// State that both providers share.
 pub(crate) struct Common {
     pub(crate) gpu: Gpu,
     pub(crate) runtime: Arc<GpuRuntime>,
-    /// The CUDA runtime's, as it counts.
+    /// The CUDA runtime's version, in its own numbering.
     pub(crate) version: i32,
     pub(crate) graph: bool,
     pub(crate) tf32: bool,
@@ -47,7 +47,7 @@ impl Common {
         self.runtime.clone()
     }
 
-    /// The CUDA provider, on our stream.
+    /// Returns the CUDA provider, on the plugin's stream.
     fn cuda(&self, options: &ProviderOptions) -> ep::ExecutionProviderDispatch {
         let cuda = options
             .iter()
@@ -74,7 +74,7 @@ impl Provider for Cuda {
         "CUDAExecutionProvider"
     }
 
-    /// Quantised models are run by widening, which is not int8.
+    /// Quantised models run by widening, which is not int8, so int8 is not offered.
     fn precisions(&self) -> &[&str] {
         &["fp32", "fp16", "bf16"]
     }
@@ -100,7 +100,7 @@ impl Provider for Cuda {
     }
 }
 
-/// Engines that TensorRT builds for the shapes at hand, and CUDA for what it leaves.
+/// Engines that TensorRT builds for the given shapes, and CUDA for the remaining operators.
 pub(crate) struct TensorRt(pub(crate) Common);
 
 impl Provider for TensorRt {
@@ -137,7 +137,7 @@ impl Provider for TensorRt {
         Ok(builder.with_execution_providers([tensorrt, self.0.cuda(&self.0.cuda_options())])?)
     }
 
-    /// It builds engines in half precision from weights in fp32.
+    /// TensorRT builds engines in half precision from weights in fp32.
     fn converts(&self, file: &str, precision: &str) -> bool {
         file == "fp32" && matches!(precision, "fp16" | "bf16")
     }

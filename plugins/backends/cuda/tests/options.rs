@@ -1,4 +1,4 @@
-//! What the backend sets itself cannot be set by ONNX Runtime's name for it, too.
+//! Options that the backend sets itself cannot be set by ONNX Runtime's name.
 
 #[path = "../../../engines/onnxruntime/tests/taken/mod.rs"]
 mod taken;

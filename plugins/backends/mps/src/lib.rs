@@ -1,9 +1,9 @@
 /*!
 Apple's processors, through ONNX Runtime's Core ML provider.
 
-There is one device, `mps:0`, which is the whole of what Core ML may use: GPU and Neural Engine, and the
-processor for what these cannot do. It exists on macOS only. The README says which options there are, and
-what was and was not run.
+There is one device, `mps:0`, which stands for everything that Core ML may use: GPU and Neural Engine,
+and the processor for operators that these lack. It exists on macOS only. The README lists the options,
+and what was tested.
 */
 
 use std::ffi::c_void;
@@ -23,8 +23,8 @@ const DEVICE: &str = "mps:0";
 const COMPUTE_UNITS: [&str; 4] = ["ALL", "CPUAndGPU", "CPUAndNeuralEngine", "CPUOnly"];
 const PRECISIONS: &[&str] = &["fp32", "fp16"];
 
-/// What is set here. The older format, and sums of lower precision, compute in another precision than the
-/// model's.
+/// Options that this backend sets itself. The older format, and sums of lower precision, compute in
+/// another precision than the model's.
 const TAKEN: &Taken = &[
     ("AllowLowPrecisionAccumulationOnGPU", "`precision` of the matrix"),
     ("MLComputeUnits", "the option `compute-units`"),
@@ -82,7 +82,7 @@ impl Backend for MpsBackend {
     }
 }
 
-/// The name of the machine's processor, where Core ML is.
+/// Returns the name of the machine's processor, if Core ML exists.
 fn processor() -> Result<String> {
     if !cfg!(target_os = "macos") {
         let message = format!(
@@ -112,7 +112,7 @@ impl Provider for CoreMl {
         PRECISIONS
     }
 
-    /// It compiles for the shapes at hand, and leaves dynamic ones to the processor.
+    /// It compiles for the given shapes, and leaves dynamic ones to the processor.
     fn specialises(&self) -> bool {
         true
     }

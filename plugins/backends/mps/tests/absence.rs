@@ -1,4 +1,4 @@
-//! Where there is no macOS, there is an answer.
+//! On other systems than macOS there is a clear error.
 #![cfg(not(target_os = "macos"))]
 
 use plugin_api::client::{Backend, ErrorCode};

@@ -1,12 +1,12 @@
-//! What the plugin adds to OpenVINO: a run through the ABI against the same inference by OpenVINO's C
-//! interface, in turns, one by one, so that what disturbs the machine falls on both alike.
+//! Overhead of the plugin over OpenVINO: a run through the ABI against the same inference through
+//! OpenVINO's C interface, in turns, one by one, so that disturbances of the machine affect both alike.
 //!
 //! ```sh
 //! TARE_RUNTIME=FOLDER cargo run --release -p backend-openvino --example bare_loop -- \
 //!     FIRST THREADS PAIRS MODEL.onnx SHAPE…
 //! ```
 //!
-//! FIRST is `abi` or `bare`: which of the two is compiled first, since two copies of a large model in one
+//! FIRST is `abi` or `bare`: the one that is compiled first, because two copies of a large model in one
 //! process are not equally fast. A shape is written as `1,3,224,224`, one for each input; elements are
 //! zeros.
 #![expect(clippy::print_stdout, reason = "this is what it is for")]
@@ -22,7 +22,7 @@ fn ok(status: sys::ov_status_e) {
     assert_eq!(status, sys::ov_status_e::OK);
 }
 
-/// A request of OpenVINO's, for the same model and shapes with the same properties.
+/// Returns an OpenVINO request for the same model and shapes with the same properties.
 fn bare(path: &str, threads: &str, shapes: &[Vec<i64>]) -> *mut sys::ov_infer_request_t {
     let text = |text: &str| CString::new(text).expect("no zero in it");
     let (path, device) = (text(path), text("CPU"));

@@ -1,4 +1,4 @@
-//! The devices that OpenVINO's core sees, and AUTO, which chooses among them.
+//! Devices of OpenVINO's core, and AUTO, which chooses among them.
 
 use plugin_api::backend::{Device, Error, ErrorCode, Result};
 
@@ -7,11 +7,11 @@ use crate::native::{Core, Failure};
 /// The device that chooses one of the others.
 pub(crate) const AUTO: &str = "AUTO";
 
-/// What OpenVINO calls its capabilities, and what they are called here.
+/// OpenVINO's names of capabilities, and our names.
 const PRECISIONS: &[(&str, &str)] =
     &[("FP32", "fp32"), ("FP16", "fp16"), ("BF16", "bf16"), ("INT8", "int8")];
 
-/// Properties that become attributes, where a device has them.
+/// Properties that become attributes, if a device has them.
 const ATTRIBUTES: &[(&str, &str)] = &[
     ("architecture", "DEVICE_ARCHITECTURE"),
     ("capabilities", "OPTIMIZATION_CAPABILITIES"),
@@ -22,18 +22,18 @@ const ATTRIBUTES: &[(&str, &str)] = &[
     ("compiler", "NPU_COMPILER_VERSION"),
 ];
 
-/// Where a device says how much memory it has, in bytes.
+/// Properties with a device's memory, in bytes.
 const MEMORY: &[&str] = &["GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE"];
 
 /// The kinds of hardware that a package of OpenVINO may drive.
 const KINDS: &[&str] = &["CPU", "GPU", "NPU"];
 
-/// What a kind needs of a Linux system: the library through which it is driven, and the folder in which
-/// Intel's driver shows it. OpenVINO does not always say that it is this which it lacks.
+/// Requirements of each kind on Linux: the library that drives it, and the folder in which
+/// Intel's driver shows it. OpenVINO does not always say that one of these is missing.
 const NEEDED: &[(&str, &str, &str)] =
     &[("GPU", "libOpenCL.so.1", "/dev/dri"), ("NPU", "libze_loader.so.1", "/dev/accel")];
 
-/// OpenVINO's names of what is there.
+/// Returns OpenVINO's names of the devices.
 pub(crate) fn names(core: &Core) -> Result<Vec<String>> {
     let mut names = core.devices().map_err(failed)?;
     // It is listed nowhere, and can be asked only where its library is there.
@@ -47,7 +47,7 @@ fn failed(failure: Failure) -> Error {
     Error::new(ErrorCode::Device, format!("OpenVINO cannot list its devices: {failure}"))
 }
 
-/// What is there, described.
+/// Returns the devices, described.
 pub(crate) fn list(core: &Core, runtime: &str) -> Result<Vec<Device>> {
     names(core)?.iter().map(|name| device(core, runtime, name)).collect()
 }
@@ -81,7 +81,7 @@ fn device(core: &Core, runtime: &str, name: &str) -> Result<Device> {
     })
 }
 
-/// What was looked for and not found, with OpenVINO's reason.
+/// Returns the kinds that were not found, with OpenVINO's reason.
 fn absent(core: &Core) -> Result<Vec<(String, String)>> {
     let there = core.devices().map_err(failed)?;
     let missing = KINDS.iter().filter(|kind| !there.iter().any(|name| name.starts_with(**kind)));
@@ -90,7 +90,7 @@ fn absent(core: &Core) -> Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// Why there is no device of a kind: what OpenVINO says, and what it would need of the system.
+/// Returns why there is no device of a kind: OpenVINO's message, and the missing requirements.
 fn reason(core: &Core, kind: &str) -> String {
     let said = match core.property(kind, "FULL_DEVICE_NAME") {
         Ok(_) => "OpenVINO does not list it".into(),
@@ -117,7 +117,7 @@ fn kind(name: &str) -> String {
     id(name).split(':').next().unwrap_or_default().into()
 }
 
-/// In which precisions a device computes.
+/// Returns the precisions in which a device computes.
 pub(crate) fn precisions(core: &Core, name: &str) -> Vec<String> {
     let capabilities = core.property(name, "OPTIMIZATION_CAPABILITIES").unwrap_or_default();
     precisions_in(&capabilities)
@@ -129,11 +129,11 @@ fn precisions_in(capabilities: &str) -> Vec<String> {
     offered.map(|(_, ours)| (*ours).to_owned()).collect()
 }
 
-/// OpenVINO's name of a device.
+/// Returns OpenVINO's name of a device.
 ///
 /// # Errors
 ///
-/// Where it is not there: names what is, and why OpenVINO has no such kind.
+/// If it does not exist: names those that do, and why OpenVINO has no such kind.
 pub(crate) fn find(core: &Core, wanted: &str) -> Result<String> {
     let names = names(core)?;
     if let Some(name) = names.iter().find(|name| id(name) == wanted) {

@@ -1,4 +1,4 @@
-//! What a model's file says of itself that OpenVINO does not tell: names of dynamic axes, and whether the
+//! Facts in a model's file that OpenVINO does not report: names of dynamic axes, and whether the
 //! model is quantised.
 
 use std::path::Path;
@@ -23,7 +23,7 @@ impl ModelFile {
     ///
     /// # Errors
     ///
-    /// Where it is not there, or is certainly no model. Messages name the file.
+    /// If it does not exist, or is certainly not a model. Messages name the file.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("onnx") => OnnxFile::read(path).map(Self::Onnx),
@@ -40,7 +40,7 @@ impl ModelFile {
         }
     }
 
-    /// Whether the model computes with 8-bit integers.
+    /// Returns whether the model computes with 8-bit integers.
     pub(crate) fn is_quantised(&self) -> bool {
         match self {
             Self::Onnx(file) => file.precision() == Some("int8"),
@@ -48,7 +48,7 @@ impl ModelFile {
         }
     }
 
-    /// Whether the model has weights or values of a type.
+    /// Returns whether the model has weights or values of a type.
     pub(crate) fn has(&self, dtype: DataType) -> bool {
         match self {
             Self::Onnx(file) => file.has(dtype),
@@ -56,7 +56,7 @@ impl ModelFile {
         }
     }
 
-    /// The name of an axis that differs from call to call; empty where it has none.
+    /// Returns the name of a dynamic axis; empty if it has none.
     pub(crate) fn axis_name(&self, tensor: &str, axis: usize) -> String {
         let Self::Onnx(file) = self else { return String::new() };
         let info = file.info();
@@ -117,7 +117,7 @@ fn representation(path: &Path) -> Result<ModelFile> {
     })
 }
 
-/// How long the file of the weights must be: each constant says where it begins and how long it is.
+/// Returns the required length of the weights' file: each constant states its offset and length.
 fn weights_needed(text: &str) -> Option<u64> {
     let number = |tag: &str, name: &str| -> Option<u64> {
         let rest = &tag[tag.find(&format!(" {name}=\""))? + name.len() + 3..];

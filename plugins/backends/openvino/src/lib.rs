@@ -1,11 +1,10 @@
 /*!
-OpenVINO by its own interface: ONNX models and OpenVINO's IR on processors, Intel's graphics and neural
-units, and AUTO.
+OpenVINO through its own interface: ONNX models and OpenVINO's IR on processors, Intel's graphics and
+neural units, and AUTO.
 
-The library is not part of the plugin. It is looked for in the folder that `TARE_RUNTIME` names, and
-otherwise where the system keeps libraries; what is not found is said by [`devices`](Backend::devices)
-and [`load`](Backend::load). The README beside this crate says what each option means, what is measured
-how, and which traps there are.
+The library is not part of the plugin. It is searched in the folder that `TARE_RUNTIME` names, or else
+where the system keeps libraries. [`devices`](Backend::devices) and [`load`](Backend::load) report a
+missing library. The README beside this crate lists options, measurements and traps.
 */
 
 mod devices;
@@ -39,7 +38,7 @@ pub struct OpenvinoBackend {
 }
 
 impl OpenvinoBackend {
-    /// The runtime with its devices, which takes a moment the first time.
+    /// Returns the runtime with its devices, which takes a moment the first time.
     fn core(&self) -> Result<&Arc<Core>> {
         if let Err(error) = &self.version {
             return Err(error.clone());

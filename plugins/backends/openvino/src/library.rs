@@ -1,7 +1,7 @@
 //! Finds OpenVINO's library and loads it.
 //!
-//! It is the file of the C interface, whose name carries the version: `libopenvino_c.so.2641` is 2026.4.1,
-//! and nothing is called `libopenvino_c.so` in the package. The other libraries are found beside it.
+//! It is the file of the C interface, whose name contains the version: `libopenvino_c.so.2641` is
+//! 2026.4.1; the package has no `libopenvino_c.so`. The other libraries are found beside it.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const RUNTIME: &str = "TARE_RUNTIME";
 /// The first version whose C interface takes properties as a list.
 const FIRST: (u32, u32) = (2026, 4);
 
-/// Every version of the C interface has it.
+/// A function in every version of the C interface.
 const FUNCTION: &[u8] = b"ov_get_openvino_version";
 
 /// Loads the library, and says which version it is.
@@ -75,7 +75,7 @@ fn usual_name() -> String {
     format!("{DLL_PREFIX}openvino_c{DLL_SUFFIX}")
 }
 
-/// The library in a folder, or in `lib` in it; a file is taken for the library.
+/// Returns the library in a folder, or in its `lib`; a file is taken as the library.
 fn find_in(runtime: &Path) -> Result<PathBuf, Error> {
     if runtime.is_file() {
         return Ok(runtime.into());
@@ -93,7 +93,7 @@ fn find_in(runtime: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// The library with the highest version in a folder; one without a version before all others.
+/// Returns the library with the highest version in a folder; one without a version comes first.
 fn newest_in(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     let candidates = entries.filter_map(|entry| {
@@ -104,8 +104,8 @@ fn newest_in(folder: &Path) -> Option<PathBuf> {
     candidates.max().map(|(_, path)| path)
 }
 
-/// The version in a library's name: `libopenvino_c.so.2641`, or `libopenvino_c.2641.dylib`. Without one it
-/// is what the system's administrator points to the version to use, and higher than any.
+/// Returns the version in a library's name: `libopenvino_c.so.2641`, or `libopenvino_c.2641.dylib`. A name
+/// without a version is the administrator's choice, and counts as higher than any.
 fn version_in(name: &str) -> Option<Vec<u32>> {
     if name == usual_name() {
         return Some(vec![u32::MAX]);
@@ -118,7 +118,7 @@ fn version_in(name: &str) -> Option<Vec<u32>> {
     version.split('.').map(|part| part.parse().ok()).collect()
 }
 
-/// Whether a version such as `2026.4.1-22982-…` is recent enough.
+/// Returns whether a version such as `2026.4.1-22982-…` is recent enough.
 fn is_recent(version: &str) -> bool {
     let mut parts = version.split(['.', '-']).map(str::parse);
     let (Some(Ok(year)), Some(Ok(release))) = (parts.next(), parts.next()) else { return false };

@@ -17,7 +17,7 @@ use crate::session::{OpenvinoSession, OpenvinoTensor};
 /// Precisions as OpenVINO calls them.
 const PRECISIONS: &[(&str, &str)] = &[("fp32", "f32"), ("fp16", "f16"), ("bf16", "bf16")];
 
-/// What a session says of itself, and the property that knows it.
+/// Facts about a session, and the property that has each.
 const USED: &[(&str, &str)] = &[
     ("threads", "INFERENCE_NUM_THREADS"),
     ("streams", "NUM_STREAMS"),
@@ -30,7 +30,7 @@ const USED: &[(&str, &str)] = &[
     ("runtime-requirements", "RUNTIME_REQUIREMENTS"),
 ];
 
-/// What OpenVINO narrows on the processor whatever the precision.
+/// Types that OpenVINO narrows on the processor whatever the precision.
 const CONVERTED: &[(DataType, &str)] = &[
     (DataType::I64, "int64 to int32"),
     (DataType::U64, "uint64 to int32"),
@@ -44,7 +44,7 @@ pub struct OpenvinoModel {
     loaded: Arc<Loaded>,
     info: ModelInfo,
     inputs: Vec<Expected>,
-    /// What was compiled and is still in use: several sessions of one kind share it, as OpenVINO wants.
+    /// Compiled models in use: several sessions of one kind share one, as OpenVINO recommends.
     compiled: Mutex<BTreeMap<Key, Weak<Ready>>>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Expected {
     pub(crate) dtype: Option<DataType>,
 }
 
-/// What it takes to compile.
+/// Everything that compiling needs.
 #[derive(Debug)]
 struct Loaded {
     core: Arc<Core>,
@@ -69,7 +69,7 @@ struct Loaded {
     candidates: Vec<Candidate>,
     precisions: Vec<String>,
     quantised: bool,
-    /// Element types of the model that the processor has nothing for, as `int64 to int32`.
+    /// Element types of the model that the processor lacks, as `int64 to int32`.
     converted: Vec<&'static str>,
     threads: Option<u32>,
     settings: Vec<Setting>,
@@ -89,13 +89,13 @@ impl Candidate {
     }
 }
 
-/// A compiled model, and what came of it.
+/// A compiled model, and its properties.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) compiled: Compiled,
     pub(crate) outputs: Vec<PortInfo>,
     pub(crate) used: Vec<(String, String)>,
-    /// How many requests OpenVINO wants in flight.
+    /// Number of requests that OpenVINO wants in flight.
     pub(crate) requests: usize,
     /// To compile it once more, for a profile.
     again: Again,
@@ -109,14 +109,14 @@ struct Again {
 }
 
 impl Ready {
-    /// The same, compiled so that it counts what operators take.
+    /// Returns the same model, compiled with counters for operators.
     pub(crate) fn profiled(&self) -> Result<Compiled> {
         let Again { loaded, hint, shapes } = &self.again;
         let shapes: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
         loaded.compile(hint, &shapes, true)
     }
 
-    /// Where it runs, by OpenVINO's name.
+    /// Returns the device that it runs on, by OpenVINO's name.
     pub(crate) fn device(&self) -> &str {
         let provider = self.used.iter().find(|(key, _)| key == "provider");
         provider.map_or("", |(_, device)| device)
@@ -183,7 +183,7 @@ impl OpenvinoModel {
     }
 }
 
-/// A port that has a name in any case.
+/// Returns a port that always has a name.
 fn described(port: PortInfo, word: &str, at: usize) -> PortInfo {
     PortInfo { name: Some(port.name.unwrap_or_else(|| format!("{word}{at}"))), ..port }
 }
@@ -206,7 +206,7 @@ fn supported(core: &Core, device: &str) -> Vec<String> {
     text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether everything that is asked for means something to a device.
+/// Checks whether every requested setting applies to a device.
 fn check_settings(
     settings: &[Setting],
     own: &[String],
@@ -234,7 +234,7 @@ fn device_error(device: &str, failure: &Failure) -> Error {
     Error::new(ErrorCode::Device, format!("{device}: {failure}"))
 }
 
-/// What a failure is about if it is about memory, whatever was being done.
+/// Returns the out-of-memory code if a failure is about memory, else `otherwise`.
 pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
     const MEMORY: &[&str] = &[
         "bad_alloc",
@@ -265,7 +265,7 @@ fn unreadable(path: &str, failure: &Failure) -> Error {
     Error::new(code_or(failure, code), format!("{path}: {failure}"))
 }
 
-/// What a run says when it fails.
+/// Returns the error of a failed run.
 pub(crate) fn run_error(failure: &Failure) -> Error {
     Error::new(code_or(failure, ErrorCode::Device), failure.message.clone())
 }
@@ -275,11 +275,11 @@ impl Loaded {
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The precision as OpenVINO's hint has it.
+    /// Returns OpenVINO's hint for the precision.
     ///
     /// # Errors
     ///
-    /// Where the device does not offer it, or the model's file decides otherwise.
+    /// If the device does not offer it, or the model's file determines another.
     fn hint(&self, precision: &str) -> Result<&'static str> {
         let unsupported = |message| Err(Error::new(ErrorCode::Unsupported, message));
         if !self.precisions.iter().any(|offered| offered == precision) {
@@ -376,7 +376,7 @@ impl Loaded {
         })
     }
 
-    /// A property of what was compiled; of AUTO's, that of the device that it chose.
+    /// Returns a property of the compiled model; for AUTO, that of the chosen device.
     fn property(&self, compiled: &Compiled, device: &str, key: &str) -> Option<String> {
         if self.device != AUTO {
             return compiled.property(key).ok();
@@ -442,7 +442,7 @@ impl Loaded {
     }
 }
 
-/// The value of a device's property in a text such as `{CPU:{NUM_STREAMS:1,…},GPU:{…}}`.
+/// Returns the value of a device's property in a text such as `{CPU:{NUM_STREAMS:1,…},GPU:{…}}`.
 fn value_in<'a>(text: &'a str, device: &str, key: &str) -> Option<&'a str> {
     let own = &text[text.find(&format!("{device}:{{"))?..];
     let start = own.find(&format!("{{{key}:")).or_else(|| own.find(&format!(",{key}:")))?;

@@ -2,8 +2,8 @@
 //!
 //! The crate `openvino` is built on the same bindings, and offers less than a benchmark needs: it cannot
 //! pass properties when a model is compiled, only set them for all models of a core; it has no profile;
-//! and it frees neither the ports nor the texts that it is given, which the conformance suite finds. So
-//! this module wraps the few calls that are needed, each handle in a type that frees it.
+//! and it frees neither ports nor texts, which the conformance suite detects. So this module wraps the
+//! few calls that are needed, with a type that frees each handle.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use openvino_sys as sys;
 use plugin_api::backend::{DataType, element_count};
 
-/// What OpenVINO says when it fails.
+/// An error of OpenVINO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) message: String,
@@ -27,8 +27,8 @@ impl fmt::Display for Failure {
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The last error's message belongs to the process, not to the thread: two that fail at once may be told
-/// the same.
+/// Returns the failure. The last error's message is global to the process: two threads that fail at once
+/// may get the same one.
 #[cold]
 fn failure(status: sys::ov_status_e) -> Failure {
     // SAFETY: the library is loaded, since it has just returned a status.
@@ -44,19 +44,20 @@ fn check(status: sys::ov_status_e) -> Result<()> {
     if status == sys::ov_status_e::OK { Ok(()) } else { Err(failure(status)) }
 }
 
-/// A message of OpenVINO's exceptions on one line, without the places in its source that it begins with.
+/// Returns a message of OpenVINO's exceptions on one line, without its leading source locations.
 fn readable(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> = lines.clone().filter(|line| !is_place(line)).collect();
     if said.is_empty() { lines.collect::<Vec<_>>().join(" ") } else { said.join(" ") }
 }
 
-/// Such as `Exception from src/core/src/runtime/tensor.cpp:95:` and `Check 'status' failed at …:88:`.
+/// Recognises lines such as `Exception from src/core/src/runtime/tensor.cpp:95:` and `Check 'status'
+/// failed at …:88:`.
 fn is_place(line: &str) -> bool {
     (line.starts_with("Exception from ") || line.starts_with("Check '")) && line.ends_with(':')
 }
 
-/// A text that the library gave away.
+/// Takes ownership of a text from the library.
 ///
 /// # Safety
 ///
@@ -102,7 +103,7 @@ macro_rules! handles {
 handles! {
     /// The runtime with its devices.
     Core(ov_core_t) by ov_core_free;
-    /// A model as it was read.
+    /// A model as read.
     Model(ov_model_t) by ov_model_free;
     /// A model that was compiled for a device.
     Compiled(ov_compiled_model_t) by ov_compiled_model_free;
@@ -110,7 +111,7 @@ handles! {
     Request(ov_infer_request_t) by ov_infer_request_free;
     /// An input or output of a model.
     Port(ov_output_const_port_t) by ov_output_const_port_free;
-    /// What a tensor is referred to by.
+    /// Handle of a tensor.
     TensorHandle(ov_tensor_t) by ov_tensor_free;
 }
 
@@ -132,7 +133,7 @@ unsafe impl Send for TensorHandle {}
 // SAFETY: the handle is read only; what it refers to, `Tensor` looks after.
 unsafe impl Sync for TensorHandle {}
 
-/// The version of the library that is loaded, such as `2026.4.1-22982-…`.
+/// Returns the version of the loaded library, such as `2026.4.1-22982-…`.
 pub(crate) fn version() -> Result<String> {
     let mut raw = sys::ov_version_t { buildNumber: ptr::null(), description: ptr::null() };
     // SAFETY: the struct is writable, and freed after its text was copied.
@@ -161,7 +162,7 @@ impl Core {
         made(|raw| unsafe { sys::ov_core_create(raw) }).map(Self)
     }
 
-    /// Names of the devices that are there, such as `CPU` or `GPU.1`.
+    /// Returns the names of the available devices, such as `CPU` or `GPU.1`.
     pub(crate) fn devices(&self) -> Result<Vec<String>> {
         let mut raw = sys::ov_available_devices_t { devices: ptr::null_mut(), size: 0 };
         // SAFETY: the list is as long as it says, and freed after its texts were copied.
@@ -173,7 +174,7 @@ impl Core {
         }
     }
 
-    /// Version of the plugin that drives a device.
+    /// Returns the version of the plugin that drives a device.
     pub(crate) fn device_version(&self, device: &str) -> Result<String> {
         let device = c_text(device)?;
         let mut raw = sys::ov_core_version_list_t { versions: ptr::null_mut(), size: 0 };
@@ -256,7 +257,7 @@ unsafe fn list<'a, T>(raw: *const T, count: usize) -> &'a [T] {
 /// An axis: its size, or `None` if that differs from call to call.
 pub(crate) type Axis = Option<u64>;
 
-/// What is known of an input or output.
+/// Facts about an input or output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortInfo {
     pub(crate) name: Option<String>,
@@ -265,7 +266,7 @@ pub(crate) struct PortInfo {
 }
 
 impl PortInfo {
-    /// The shape, where it is always the same.
+    /// Returns the shape, if it is static.
     pub(crate) fn shape(&self) -> Option<Vec<i64>> {
         self.axes.as_ref()?.iter().map(|axis| axis.map(|size| size as i64)).collect()
     }
@@ -434,7 +435,7 @@ impl Request {
         check(unsafe { sys::ov_infer_request_set_output_tensor_by_index(request, index, tensor) })
     }
 
-    /// A copy of an output that the request has in memory of its own.
+    /// Returns a copy of an output that the request has in its own memory.
     pub(crate) fn copy_output(&self, index: usize) -> Result<Tensor> {
         let request = self.0.as_ptr();
         // SAFETY: the pointer is writable.
@@ -465,7 +466,7 @@ impl Request {
         check(unsafe { sys::ov_infer_request_wait(self.0.as_ptr()) })
     }
 
-    /// What the operators of the last inference took, in the order of their execution.
+    /// Returns the times of the operators of the last inference, in the order of execution.
     pub(crate) fn profile(&self) -> Result<Vec<Operator>> {
         let mut raw = sys::ov_profiling_info_list_t { profiling_infos: ptr::null_mut(), size: 0 };
         // SAFETY: the list is as long as it says, and freed after it was copied.
@@ -512,7 +513,7 @@ unsafe impl Send for Tensor {}
 unsafe impl Sync for Tensor {}
 
 impl Tensor {
-    /// A tensor of zeros.
+    /// Creates a tensor of zeros.
     pub(crate) fn new(dtype: DataType, shape: &[i64]) -> Result<Self> {
         let element = element(dtype).ok_or_else(|| Failure {
             message: format!("OpenVINO has no elements of type {dtype}"),
@@ -577,7 +578,7 @@ impl Tensor {
         unsafe { std::slice::from_raw_parts_mut(self.data, self.length) }
     }
 
-    /// What was never written must not be read.
+    /// Clears memory, because uninitialised memory must not be read.
     fn zero(&mut self) {
         if self.length > 0 {
             // SAFETY: there are so many bytes, which are ours alone.

@@ -33,11 +33,11 @@ const TAKEN: &[(&str, &str)] = &[
 pub(crate) struct Setting {
     pub(crate) property: String,
     pub(crate) value: String,
-    /// The option that asks for it; without one it is a default, which a device may not have.
+    /// The option that asks for it; without one it is a default, which a device may lack.
     pub(crate) option: Option<String>,
 }
 
-/// What the options ask for, and the defaults of what they leave out.
+/// Returns the settings of the options, and the defaults of the others.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ fn setting(option: &str, property: &str, value: Option<impl Into<String>>) -> Op
     Some(Setting { property: property.into(), value, option: Some(option.into()) })
 }
 
-/// The value for one of several words.
+/// Returns the value for one of several words.
 fn choice(
     options: &Options<'_>,
     key: &str,

@@ -1,4 +1,4 @@
-//! Runs: requests that read their inputs and write their outputs where these lie.
+//! Runs: requests that read their inputs and write their outputs in place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ impl OpenvinoTensor {
     }
 }
 
-/// OpenVINO computes with 32-bit integers where the model has wider ones, and cuts off what does not fit.
+/// Checks the range: OpenVINO computes with 32-bit integers if the model has wider ones, and truncates.
 fn check_range(dtype: DataType, bytes: &[u8]) -> Result<()> {
     let too_wide = match dtype {
         DataType::I64 => {
@@ -87,13 +87,13 @@ impl Tensor for OpenvinoTensor {
     }
 }
 
-/// An output of every run: type and shape, where the model fixes them.
+/// An output of every run: type and shape, if the model fixes them.
 type Output = Option<(DataType, Vec<i64>)>;
 
 /// A model that is ready to run.
 #[derive(Debug)]
 pub struct OpenvinoSession {
-    /// Declared before what they were made of, so that they go first.
+    /// Declared before its parts, so that it is dropped first.
     run: Bound,
     /// Requests that are computing, the oldest first.
     started: Vec<Bound>,
@@ -123,7 +123,7 @@ impl Bound {
         self.request.wait().map_err(|failure| run_error(&failure))
     }
 
-    /// Whether a run with other tensors must wait for this one.
+    /// Returns whether a run with other tensors must wait for this one.
     fn blocks(&self, inputs: &[&OpenvinoTensor], outputs: &[Option<Box<OpenvinoTensor>>]) -> bool {
         let writes = |id: u64| self.outputs.contains(&Some(id));
         let reads = |id: u64| self.inputs.contains(&Some(id));
@@ -145,7 +145,7 @@ impl OpenvinoSession {
     }
 }
 
-/// Hands a request the tensors of a run, where it has others.
+/// Sets the tensors of a run in a request, if they have changed.
 fn bind(
     bound: &mut Bound,
     expected: (&[Expected], &[Vec<i64>]),
@@ -189,7 +189,7 @@ fn check(expected: &Expected, shape: &[i64], input: &OpenvinoTensor) -> Result<(
 }
 
 impl OpenvinoSession {
-    /// Makes the outputs that an earlier run has not left; those of a changing shape are made later.
+    /// Makes outputs that no earlier run has left; those of a changing shape are made later.
     fn make_outputs(&self, outputs: &mut [Option<Box<OpenvinoTensor>>]) -> Result<()> {
         for (output, fixed) in outputs.iter_mut().zip(&self.outputs) {
             if let (None, Some((dtype, shape))) = (&output, fixed) {
@@ -216,7 +216,7 @@ impl OpenvinoSession {
         Ok(())
     }
 
-    /// Waits for the requests that a condition holds for, and keeps the first error.
+    /// Waits for the requests that meet a condition, and keeps the first error.
     fn wait_for(&mut self, mut condition: impl FnMut(&Bound) -> bool) -> Result<()> {
         let mut result = Ok(());
         let mut at = 0;
@@ -232,7 +232,7 @@ impl OpenvinoSession {
         result
     }
 
-    /// A request that is free.
+    /// Returns a free request.
     fn free(&mut self) -> Result<Bound> {
         if let Some(bound) = self.idle.pop() {
             return Ok(bound);
@@ -310,8 +310,8 @@ impl Session for OpenvinoSession {
 }
 
 impl Profile for OpenvinoSession {
-    /// OpenVINO tells how long each operator took, to a microsecond and in the order of execution, and
-    /// not when it began: it is taken to begin when the one before it has ended.
+    /// OpenVINO reports how long each operator took, to a microsecond and in the order of execution,
+    /// without start times: an operator is assumed to start when the previous one ends.
     fn profile(&mut self, inputs: &[&OpenvinoTensor]) -> Result<Vec<ProfiledOperator>> {
         self.synchronise()?;
         let compiled = self.ready.profiled()?;

@@ -1,4 +1,4 @@
-//! What OpenVINO is asked to do, it does, and says so; what it cannot is an error.
+//! OpenVINO follows its settings and reports them; a setting that it cannot follow is an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -98,7 +98,7 @@ fn scalar(name: &str, element: OnnxType, value: TensorProto) -> TensorProto {
     TensorProto { name: Some(name.into()), data_type: Some(element), dims: vec![1], ..value }
 }
 
-/// One operator on `x` and a constant of two elements that lies in a file of its own.
+/// Writes one operator on `x` and a constant of two elements in a file of its own.
 fn with_external_data(folder: &Path) -> PathBuf {
     let bytes: Vec<u8> = [10.0_f32, 20.0].into_iter().flat_map(f32::to_le_bytes).collect();
     std::fs::write(folder.join("weights.bin"), bytes).expect("the folder is writable");

@@ -1,10 +1,10 @@
 /*!
-Qualcomm's neural processors, through ONNX Runtime's QNN provider, which is a library of its own that is
-registered when it is first needed.
+Qualcomm's neural processors, through ONNX Runtime's QNN provider, a library of its own that is
+registered at its first use.
 
-On x86-64 the same libraries simulate the HTP. A simulator computes what the hardware would, and takes
-incomparably longer: such a device says what it is, and every session on it is marked as simulated. The
-README says which options there are, and which traps.
+On x86-64 the same libraries simulate the HTP. A simulator computes the hardware's outputs, but takes
+incomparably longer: such a device is marked, and every session on it is marked as simulated. The
+README lists options and traps.
 */
 
 use std::ffi::c_void;
@@ -29,8 +29,8 @@ const DEVICE: &str = "qnn:htp";
 /// Whether the HTP is simulated: Qualcomm makes no x86-64 processors.
 const SIMULATED: bool = cfg!(target_arch = "x86_64");
 
-/// What the simulator simulates unless it is told: it cannot look at the machine, and computes in fp16 for
-/// a numbered system on a chip only. With these, models as large as BERT are known to run.
+/// Default of the simulator: it cannot detect a machine, and computes in fp16 only for a numbered system
+/// on a chip. Models as large as BERT are known to run with these.
 const SIMULATED_SOC: u32 = 60;
 const SIMULATED_HTP_ARCH: u32 = 75;
 
@@ -104,7 +104,8 @@ impl Backend for QnnBackend {
     }
 }
 
-/// What is set here. `backend_path` is, too, to what the manifest says, once it was looked at.
+/// Options that this backend sets itself. `backend_path` is set too, to the manifest's value after
+/// a check.
 const TAKEN: &Taken = &[
     ("enable_htp_fp16_precision", "`precision` of the matrix"),
     ("htp_arch", "the option `htp-arch`"),
@@ -133,12 +134,12 @@ fn register(library: &'static Library) -> Result<()> {
     Ok(())
 }
 
-/// What the provider computes on, by ONNX Runtime.
+/// Returns the provider's devices, by ONNX Runtime.
 fn devices_of(library: &'static Library) -> impl Iterator<Item = ort::device::Device<'static>> {
     library.environment().devices().filter(|device| device.ep().is_ok_and(|name| name == PROVIDER))
 }
 
-/// A library of the runtime.
+/// Returns a library of the runtime.
 fn find(name: &str) -> Result<PathBuf> {
     let file = format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let path = runtime_folder().map(|folder| folder.join(&file));
@@ -154,7 +155,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The refusal of the Saver, which an option asks for.
+/// Returns the refusal of the Saver, which an option asks for.
 fn saver(option: &str) -> Error {
     let message = format!(
         "provider.{option}: QNN's Saver writes down what it is asked to compute, and its outputs are \
@@ -163,8 +164,8 @@ fn saver(option: &str) -> Error {
     Error::new(ErrorCode::InvalidArgument, message)
 }
 
-/// The library that computes: the HTP's, or another that is named. The provider logs an error where it
-/// cannot open it, and lets the processor compute instead, so it is opened here first.
+/// Returns the library that computes: the HTP's, or another that is named. If the provider cannot open
+/// it, it only logs an error and lets the processor compute, so it is opened here first.
 fn back_end(named: Option<&str>) -> Result<PathBuf> {
     let path = match named {
         None => find("QnnHtp")?,
@@ -197,7 +198,7 @@ fn back_end(named: Option<&str>) -> Result<PathBuf> {
 struct Qnn {
     library: &'static Library,
     back_end: PathBuf,
-    /// What it compiles for, where that is known.
+    /// The target of compilation, if known.
     target: ProviderOptions,
 }
 
@@ -210,18 +211,18 @@ impl Provider for Qnn {
         PRECISIONS
     }
 
-    /// Weights in fp32 are rounded to fp16, which is asked for.
+    /// Weights in fp32 are rounded to fp16, on request.
     fn converts(&self, file: &str, precision: &str) -> bool {
         (file, precision) == ("fp32", "fp16")
     }
 
-    /// It takes no dynamic shapes.
+    /// It supports no dynamic shapes.
     fn specialises(&self) -> bool {
         true
     }
 
-    /// Its own are 32 bits wide, and what does not fit ends the process. So does an axis of none where a
-    /// model is quantised, by a division.
+    /// Its axes are 32 bits wide, and larger ones end the process. So does an axis of zero with a
+    /// quantised model, by a division.
     fn axes(&self) -> RangeInclusive<i64> {
         1..=u32::MAX.into()
     }

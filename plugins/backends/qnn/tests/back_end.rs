@@ -1,4 +1,4 @@
-//! A back end that is none, or cannot compute, is an error: ONNX Runtime would log one, and let the
+//! An invalid or unusable back end is an error: ONNX Runtime would only log one, and let the
 //! processor compute instead.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// All in one, since only one backend of a library may be alive.
+/// All in one, because only one backend of a library may be alive.
 #[test]
 #[ignore = "needs the runtime's folder in TARE_RUNTIME"]
 fn a_wrong_back_end_is_refused_and_the_processor_never_computes_instead() {

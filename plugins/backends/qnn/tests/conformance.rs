@@ -1,13 +1,13 @@
 //! The QNN backend keeps the ABI's contract, on the simulator or on the hardware.
 //!
-//! Each check is made in a process of its own, as `host plugins test` makes it: what the simulator keeps of
-//! each load (see README.md) would otherwise be laid on the checks that come later.
+//! Each check runs in a process of its own, as with `host plugins test`: otherwise the simulator's leak at
+//! each load (see README.md) would affect later checks.
 
 use std::process::Command;
 
 use plugin_testkit::{Fixture, Suite, Verdict};
 
-/// The check that this process is to make, and how.
+/// The check for this process, and its settings.
 const CHECK: &str = "TARE_TEST_CHECK";
 const FIXTURE: &str = "TARE_TEST_FIXTURE";
 const PLACEMENT: &str = "TARE_TEST_PLACEMENT";

@@ -3,7 +3,7 @@
 use plugin_api::client::{Backend, ErrorCode, LoadRequest};
 use plugin_testkit::{Fixture, Suite, Verdict};
 
-/// All in one, since only one backend of a library may be alive.
+/// All in one, because only one backend of a library may be alive.
 #[test]
 #[ignore = "needs the runtime's folder in TARE_RUNTIME"]
 fn the_htp_computes_a_quantised_model_in_integers() {

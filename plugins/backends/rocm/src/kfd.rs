@@ -6,12 +6,12 @@ use std::path::Path;
 use engine_onnxruntime::loader_says;
 use plugin_api::backend::{Error, ErrorCode, Result};
 
-/// Where the driver takes orders.
+/// Device file of the driver.
 const DRIVER: &str = "/dev/kfd";
-/// Where it shows what there is: a folder for each processor.
+/// Topology in the driver's files: a folder for each processor.
 const TOPOLOGY: &str = "/sys/class/kfd/kfd/topology/nodes";
 
-/// Libraries that the providers need, beside ONNX Runtime's own.
+/// Libraries that the providers need, in addition to ONNX Runtime's own.
 const HIP: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6"];
 const MIGRAPHX: &[&str] = &["libmigraphx_c.so.3"];
 
@@ -27,7 +27,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// All that there are, or what was looked for and not found.
+    /// Returns all GPUs, or what was searched and not found.
     pub(crate) fn all(needs_migraphx: bool) -> Result<Vec<Self>> {
         let mut missing = Vec::new();
         if !Path::new(DRIVER).exists() {
@@ -51,7 +51,8 @@ impl Gpu {
     }
 }
 
-/// Whether one of the libraries can be opened; else what the loader says of the first.
+/// Checks whether one of the libraries can be opened; else returns the loader's error for the
+/// first.
 fn open_any(names: &[&str]) -> Result<(), String> {
     let mut first = None;
     for name in names {
@@ -67,7 +68,7 @@ fn open_any(names: &[&str]) -> Result<(), String> {
     Err(first.unwrap_or_default())
 }
 
-/// The GPUs among the nodes; the others are processors.
+/// Returns the GPUs among the nodes; the others are processors.
 fn in_topology(nodes: &Path) -> Vec<Gpu> {
     let numbered = |entry: std::fs::DirEntry| {
         Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path()))
@@ -98,7 +99,7 @@ fn in_topology(nodes: &Path) -> Vec<Gpu> {
         .collect()
 }
 
-/// A file of names and numbers.
+/// Reads a file of names and numbers.
 fn properties(file: &Path) -> BTreeMap<String, u64> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let line = |line: &str| {
@@ -108,13 +109,13 @@ fn properties(file: &Path) -> BTreeMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
-/// 90402 is gfx942: the last two parts are hexadecimal digits.
+/// Returns the architecture: 90402 is gfx942; the last two parts are hexadecimal digits.
 fn architecture(target: u64) -> String {
     let (major, minor, stepping) = (target / 10_000, target / 100 % 100, target % 100);
     format!("gfx{major}{minor:x}{stepping:x}")
 }
 
-/// What the memory of a GPU's own amounts to.
+/// Returns the size of a GPU's own memory.
 fn memory(banks: &Path) -> Option<u64> {
     /// The numbers of the driver for memory of the GPU's own that is visible to the host, or is not.
     const OWN: [u64; 2] = [1, 2];

@@ -1,10 +1,10 @@
 /*!
-AMD GPUs, through ONNX Runtime's MIGraphX provider, or the ROCm provider that it had before.
+AMD GPUs, through ONNX Runtime's MIGraphX provider, or the ROCm provider of earlier versions.
 
-Devices are found in what the Linux driver shows, and are called `rocm:N` with HIP's numbers. With the
+Devices are found in files of the Linux driver, and are named `rocm:N` with HIP's numbers. With the
 ROCm provider, tensors live on the device, as on NVIDIA's: HIP's functions for memory and time are CUDA's
-by other names. With MIGraphX they live in the host's memory, and each run copies them. The
-README says which options there are, and what was and was not run.
+with other names. With MIGraphX they live in the host's memory, and each run copies them. The
+README lists the options, and what was tested.
 */
 
 mod kfd;
@@ -117,7 +117,8 @@ impl Backend for RocmBackend {
 
 const PRECISIONS: &[&str] = &["fp32", "fp16"];
 
-/// What is set here, for either provider, and what would compute in another precision.
+/// Options that this backend sets itself, for either provider, and those that would change the
+/// precision.
 const TAKEN: &Taken = &[
     ("device_id", "`device` of the backend"),
     ("has_user_compute_stream", "the backend"),
@@ -131,8 +132,9 @@ const TAKEN: &Taken = &[
 /// One of the two execution providers.
 struct Hip {
     gpu: Gpu,
-    /// Of the ROCm provider, which computes on a stream of ours. MIGraphX has one of its own, on which
-    /// nobody else can wait, so its runs copy in and out by themselves and end when they return.
+    /// Runtime of the ROCm provider, which computes on the plugin's stream. MIGraphX has its own
+    /// stream, on which the plugin cannot wait, so its runs copy in and out themselves and are done
+    /// when they return.
     runtime: Option<Arc<GpuRuntime>>,
 }
 
@@ -151,7 +153,7 @@ impl Provider for Hip {
         PRECISIONS
     }
 
-    /// MIGraphX compiles for the shapes at hand, and makes fp16 of fp32 where it is asked to.
+    /// MIGraphX compiles for the given shapes, and converts fp32 to fp16 on request.
     fn converts(&self, file: &str, precision: &str) -> bool {
         self.is_migraphx() && (file, precision) == ("fp32", "fp16")
     }

@@ -1,4 +1,4 @@
-//! Where there is no AMD GPU, the answer says what was looked for.
+//! Without an AMD GPU, the error says what was searched.
 
 use plugin_api::client::{Backend, ErrorCode};
 

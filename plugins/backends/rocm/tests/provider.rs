@@ -1,4 +1,4 @@
-//! The provider's library loads, and says what it lacks where there is no ROCm.
+//! The provider's library loads, and reports what it lacks without ROCm.
 
 use engine_onnxruntime::ort::session::Session;
 use engine_onnxruntime::{Library, ProviderOptions, append_by_name};

@@ -1,10 +1,9 @@
 /*!
 GPUs through Vulkan, with ONNX Runtime's WebGPU provider.
 
-There is one device, `webgpu:0`: the one that the provider takes, since it cannot be told which. A
-device that is a program on the processor, such as SwiftShader, computes as the others do and says what
-it is, and its sessions are marked as simulated. The README says which options there are, and which
-traps.
+There is one device, `webgpu:0`: the one that the provider chooses, which cannot be influenced. A
+software device, such as SwiftShader, computes like the others and is marked as such, and its sessions
+are marked as simulated. The README lists options and traps.
 */
 
 mod vulkan;
@@ -26,7 +25,7 @@ use vulkan::Gpu;
 
 const DEVICE: &str = "webgpu:0";
 
-/// What is set here.
+/// Options that this backend sets itself.
 const TAKEN: &Taken = &[("dawnBackendType", "`device` of the backend, which is Vulkan's")];
 
 /// The plugin.

@@ -1,7 +1,7 @@
-//! The GPU that ONNX Runtime's WebGPU provider will take, looked for through Vulkan.
+//! The GPU that ONNX Runtime's WebGPU provider will choose, found through Vulkan.
 //!
-//! The provider ends the process where there is no Vulkan driver that it likes. So a driver is looked for
-//! first: the loader, the files that name drivers, and the devices that these offer.
+//! The provider ends the process if no Vulkan driver suits it. So the plugin first looks for a driver:
+//! the loader, the files that name drivers, and their devices.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ pub(crate) struct Gpu {
     pub(crate) driver: String,
     pub(crate) vulkan: String,
     pub(crate) memory_bytes: u64,
-    /// Whether shaders have 16-bit floats, and buffers can hold them.
+    /// Whether shaders and buffers support 16-bit floats.
     pub(crate) half: bool,
 }
 
 impl Gpu {
-    /// Whether it is a program on the processor.
+    /// Returns whether it is a software device.
     pub(crate) fn is_software(&self) -> bool {
         self.kind == vk::PhysicalDeviceType::CPU
     }
 
-    /// The one that the provider takes: it asks for high performance.
+    /// Returns the device that the provider chooses: it asks for high performance.
     pub(crate) fn find() -> Result<Self> {
         let drivers = drivers();
         // SAFETY: the loader is a library of the system, and loading it runs its own start-up.
@@ -59,7 +59,7 @@ fn not_found(what: &str) -> Error {
     Error::new(ErrorCode::NotFound, format!("there is no GPU for WebGPU: {what}"))
 }
 
-/// The order in which the provider prefers them.
+/// Returns the provider's order of preference.
 fn rank(kind: vk::PhysicalDeviceType) -> u32 {
     match kind {
         vk::PhysicalDeviceType::DISCRETE_GPU => 0,
@@ -70,7 +70,7 @@ fn rank(kind: vk::PhysicalDeviceType) -> u32 {
     }
 }
 
-/// All devices of all drivers.
+/// Returns all devices of all drivers.
 fn all(entry: &Entry) -> Result<Vec<Gpu>, vk::Result> {
     let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_1);
     let wanted = vk::InstanceCreateInfo::default().application_info(&application);
@@ -125,7 +125,7 @@ unsafe fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Gpu 
     }
 }
 
-/// The files that name drivers, where the loader looks for them, or why there is none.
+/// Returns the files that name drivers, from the loader's search path, or why there is none.
 fn drivers() -> Result<Vec<PathBuf>, String> {
     for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         if let Some(list) = std::env::var_os(variable) {
@@ -163,7 +163,7 @@ fn drivers() -> Result<Vec<PathBuf>, String> {
     Ok(drivers)
 }
 
-/// Those of a variable's list that are there.
+/// Returns the existing files of a variable's list.
 fn named_drivers(variable: &str, list: &OsStr) -> Result<Vec<PathBuf>, String> {
     let drivers: Vec<_> = std::env::split_paths(list).filter(|file| file.is_file()).collect();
     if drivers.is_empty() {

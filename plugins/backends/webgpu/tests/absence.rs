@@ -1,4 +1,4 @@
-//! Without a driver there is an answer, and no end of the process.
+//! Without a driver there is an error, and the process does not end.
 
 use plugin_api::client::{Backend, ErrorCode};
 

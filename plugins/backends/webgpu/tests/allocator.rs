@@ -1,4 +1,4 @@
-//! What the provider's allocator does not count is not told as zero.
+//! A value that the provider's allocator does not count is not reported as zero.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The WebGPU backend keeps the ABI's contract, where there is a Vulkan device.
+//! The WebGPU backend keeps the ABI's contract, if there is a Vulkan device.
 
 use plugin_testkit::{Fixture, Suite};
 

@@ -1,12 +1,12 @@
 /*!
-What an ONNX file says of itself, as opposed to what an engine makes of it: inputs and outputs, the
+Contents of an ONNX file, as opposed to what an engine makes of it: inputs and outputs, the
 element types of everything, the precision of its weights, and the files that hold them.
 
-Engines convert on loading and keep no record of it, and some read a damaged file without a word. So the
+Engines convert on loading without a record, and some read a damaged file silently. So the
 file is read once more, for its structure alone. ONNX files are Protocol Buffers: a message is a list
-of numbered fields, each a number or a stretch of bytes with a length, which may be a message again.
-Whatever says nothing here is skipped, weights above all. Since no stretch may reach beyond the one
-around it, a damaged file is found here, before the engine sees it.
+of numbered fields, each a number or a byte string with a length, which may be a message again.
+Irrelevant fields are skipped, weights above all. No byte string may reach beyond the one
+around it, so a damaged file is found here, before the engine sees it.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub struct OnnxFile {
     /// Elements of weights, by type.
     weights: BTreeMap<u64, u64>,
     quantised: bool,
-    /// Files that hold weights, relative to the model's folder, with the size that they must have.
+    /// Files that hold weights, relative to the model's folder, with their required size.
     external: BTreeMap<String, u64>,
 }
 
@@ -69,12 +69,12 @@ struct Value {
 }
 
 impl OnnxFile {
-    /// Reads a file, and looks for the files that it keeps weights in.
+    /// Reads a file, and looks for its files of weights.
     ///
     /// # Errors
     ///
-    /// Not found where the file or one of its weights' is not there; an invalid model where it is
-    /// damaged, cut off, or none. Messages name the file.
+    /// Not found if the file or one of its weights' files is missing; an invalid model if it is
+    /// damaged, truncated, or not a model. Messages name the file.
     pub fn read(path: &Path) -> Result<Self, Error> {
         Self::scan(path).map_err(|error| {
             let code = match error.kind() {
@@ -112,7 +112,7 @@ impl OnnxFile {
         Ok(scan.found)
     }
 
-    /// Whether the files that hold weights are there, and as long as they must be.
+    /// Checks whether the files of weights exist and are long enough.
     fn check_external(&self, folder: &Path) -> io::Result<()> {
         for (location, needed) in &self.external {
             let path = folder.join(location);
@@ -133,7 +133,7 @@ impl OnnxFile {
         Ok(())
     }
 
-    /// What the model takes and gives, in its own types.
+    /// Returns the model's inputs and outputs, in its own types.
     #[must_use]
     pub fn info(&self) -> ModelInfo {
         let info = |value: &Value| TensorInfo {
@@ -148,20 +148,20 @@ impl OnnxFile {
         }
     }
 
-    /// The element type that the model wants for an input.
+    /// Returns the element type of an input.
     #[must_use]
     pub fn dtype_of_input(&self, name: &str) -> Option<DataType> {
         dtype(self.inputs.iter().find(|input| input.name == name)?.element)
     }
 
-    /// Whether the model has weights or values of a type.
+    /// Returns whether the model has weights or values of a type.
     #[must_use]
     pub fn has(&self, wanted: DataType) -> bool {
         self.all.iter().any(|element| dtype(*element) == Some(wanted))
     }
 
-    /// The precision in which an engine computes that keeps to the model's own types: `int8` for a
-    /// quantised model, else that of most of its floating-point weights, or of its values where it
+    /// Returns the precision of an engine that uses the model's own types: `int8` for a
+    /// quantised model, else that of most of its floating-point weights, or of its values if it
     /// has no such weights. A model without floating-point numbers has none.
     #[must_use]
     pub fn precision(&self) -> Option<&'static str> {
@@ -241,7 +241,7 @@ enum Message {
 }
 
 impl Message {
-    /// The message in a field, where it says something.
+    /// Returns the message in a field, if it is not empty.
     fn child(self, field: u64) -> Option<Self> {
         Some(match (self, field) {
             (Self::Model, 7) | (Self::Attribute, 6 | 11) => Self::Graph,
@@ -262,7 +262,7 @@ impl Message {
         })
     }
 
-    /// Whether a field holds a name or another short text.
+    /// Returns whether a field holds a name or another short text.
     fn has_text_in(self, field: u64) -> bool {
         matches!(
             (self, field),
@@ -282,7 +282,7 @@ impl Message {
 /// Messages within messages; subgraphs of real models are nested a few levels deep.
 const DEEPEST: u32 = 200;
 
-/// How deep the fields of the model's own graph lie.
+/// Depth of the fields of the model's own graph.
 const OWN_GRAPH: u32 = 2;
 
 /// Weights, as far as they are read.
@@ -442,7 +442,7 @@ impl Scan {
         }
     }
 
-    /// A number of variable length: seven bits a byte, the lowest first.
+    /// Reads a number of variable length: seven bits a byte, the lowest first.
     fn number(&mut self, end: u64) -> io::Result<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -510,17 +510,17 @@ mod tests {
         bytes
     }
 
-    /// A field that is a stretch of bytes.
+    /// Returns a field that is a byte string.
     fn stretch(field: u64, inner: &[u8]) -> Vec<u8> {
         [varint(field << 3 | 2), varint(inner.len() as u64), inner.to_vec()].concat()
     }
 
-    /// A field that is a number.
+    /// Returns a field that is a number.
     fn number(field: u64, number: u64) -> Vec<u8> {
         [varint(field << 3), varint(number)].concat()
     }
 
-    /// A model whose graph has these fields.
+    /// Returns a model whose graph has these fields.
     fn model(fields: &[Vec<u8>]) -> Vec<u8> {
         stretch(7, &fields.concat())
     }

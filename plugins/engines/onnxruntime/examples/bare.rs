@@ -1,11 +1,11 @@
-//! A bare loop over ONNX Runtime's C API, to be compared with: what a case measures with this engine
-//! should be what the runtime takes when nothing of ours is around it.
+//! A bare loop over ONNX Runtime's C API, for comparison: a case with this engine should measure the
+//! runtime's own time.
 //!
 //!     bare LIBRARY MODEL THREADS SECONDS INPUT …
 //!
 //! An input is `name:f32:1x3x224x224` or `name:i64:1x128`; it is filled with numbers from a fixed seed.
-//! Settings are those of the engine by default: all optimisations, no spinning. One output, `logits`, is
-//! made in the first run and written again in the others. Prints one line of JSON with the latencies.
+//! Settings are the engine's defaults: all optimisations, no spinning. One output, `logits`, is
+//! made in the first run and reused by the others. Prints one line of JSON with the latencies.
 
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -31,7 +31,7 @@ enum Data {
 }
 
 impl Input {
-    /// From `name:f32:1x3x224x224`.
+    /// Parses `name:f32:1x3x224x224`.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let (name, dtype, shape) = (parts.next()?, parts.next()?, parts.next()?);
@@ -51,7 +51,7 @@ impl Input {
         Some(Self { name: CString::new(name).ok()?, shape, data })
     }
 
-    /// A value that borrows the data.
+    /// Returns a value that borrows the data.
     fn value(&mut self, memory: *const OrtMemoryInfo) -> *mut OrtValue {
         let (data, bytes, dtype): (*mut c_void, usize, _) = match &mut self.data {
             Data::Floats(values) => (

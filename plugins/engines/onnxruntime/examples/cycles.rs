@@ -1,14 +1,14 @@
-//! Loads, runs and unloads a model over and over through ONNX Runtime's C API, with nothing of ours around
-//! it, and says what memory the process holds after each time. What grows here grows without this engine.
+//! Loads, runs and unloads a model repeatedly through ONNX Runtime's C API, without our code, and prints the
+//! memory of the process after each cycle. Growth here is not caused by this engine.
 //!
 //!     cycles LIBRARY MODEL PROVIDER CYCLES INPUT OUTPUT SHAPE [KEY=VALUE …]
 //!
-//! The provider is `CPU`, `CUDA`, a name that ONNX Runtime's function for appending providers takes, such as
-//! `WebGPU`, or a library of its own, as in `QNNExecutionProvider=libonnxruntime_providers_qnn.so`. Keys and
-//! values are its options, but `axis:batch=2` is the size of an axis that has a name. The input is of zeros in float32, and its shape is written
-//! like `2x1x8x8`. Prints a line for each cycle: resident memory, and how much of it is the process's own
-//! and no file's; what the C library's allocator has handed out, and what it holds free; then, after it
-//! was told to give back what is free, resident memory and the process's own again. All in KiB.
+//! The provider is `CPU`, `CUDA`, a name for ONNX Runtime's function that appends providers, such as `WebGPU`,
+//! or a separate library, as in `QNNExecutionProvider=libonnxruntime_providers_qnn.so`. Keys and values are its
+//! options, but `axis:batch=2` is the size of a named axis. The input is zeros in float32, and its shape is
+//! written like `2x1x8x8`. Prints a line for each cycle: resident memory, and the part of it that is in no
+//! file; the C library's allocated and free memory; then, after freed memory was returned to the system,
+//! resident memory and its private part again. All in KiB.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn main() {
@@ -50,7 +50,7 @@ mod linux {
         safe fn malloc_trim(pad: usize) -> c_int;
     }
 
-    /// All that is resident, and what of it is in no file.
+    /// Returns all resident memory, and the part of it that is in no file.
     fn resident_kibibytes() -> (u64, u64) {
         let status = std::fs::read_to_string("/proc/self/status").expect("the process's status");
         let number = |key: &str| -> u64 {

@@ -1,4 +1,4 @@
-//! Memory and queue of a device that has its own, and the runtimes of GPUs, which offer both.
+//! Memory and queue of a device with its own memory, and the runtimes of GPUs, which offer both.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
@@ -12,17 +12,17 @@ use crate::library::loader_says;
 
 /// A device with memory of its own, and a queue on which a model's sessions compute.
 pub trait Accelerator: Send + Sync + 'static {
-    /// ONNX Runtime's name for the memory, such as `Cuda`, and the device's number.
+    /// Returns ONNX Runtime's name for the memory, such as `Cuda`, and the device's number.
     fn memory(&self) -> (&'static CStr, i32);
 
-    /// Memory on the device: at least as many bytes as asked for.
+    /// Allocates memory on the device: at least as many bytes as requested.
     ///
     /// # Errors
     ///
-    /// Out of memory, or whatever the device says.
+    /// Out of memory, or the device's error.
     fn allocate(&self, bytes: usize) -> Result<*mut c_void>;
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Safety
     ///
@@ -74,11 +74,10 @@ pub trait Accelerator: Send + Sync + 'static {
     fn end_timing(&self) -> Result<u64>;
 }
 
-/// How a GPU runtime's functions and memory are called. CUDA's and HIP's differ in nothing else as
-/// far as they are used here.
+/// Names of a GPU runtime's functions and memory. For our uses CUDA and HIP differ in nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeNames {
-    /// What every function begins with: `cuda`, `hip`.
+    /// Prefix of every function: `cuda`, `hip`.
     pub prefix: &'static str,
     /// ONNX Runtime's name for the memory: `Cuda`, `Hip`.
     pub memory: &'static CStr,
@@ -114,7 +113,7 @@ const NON_BLOCKING: c_uint = 1;
 /// Both runtimes' number for want of memory.
 const OUT_OF_MEMORY: Status = 2;
 
-/// A queue and two marks on one GPU, over the CUDA or HIP runtime as it is found at run time.
+/// A queue and two events on one GPU, through the CUDA or HIP runtime found at run time.
 pub struct GpuRuntime {
     names: RuntimeNames,
     device: i32,
@@ -131,11 +130,11 @@ unsafe impl Send for GpuRuntime {}
 unsafe impl Sync for GpuRuntime {}
 
 impl GpuRuntime {
-    /// Opens the runtime in `folder`, or where the system finds it, and makes a queue on a device.
+    /// Opens the runtime in `folder`, or the system's, and makes a queue on a device.
     ///
     /// # Errors
     ///
-    /// Not found, with what was looked for; or what the runtime says of the device.
+    /// Not found, with what was searched; or the runtime's error about the device.
     pub fn open(names: RuntimeNames, folder: Option<PathBuf>, device: i32) -> Result<Self> {
         let library = Self::library(names, folder)?;
         let functions = Functions::of(&library, names.prefix)?;
@@ -175,17 +174,17 @@ impl GpuRuntime {
         Err(Error::new(ErrorCode::NotFound, message))
     }
 
-    /// The queue, which ONNX Runtime is to compute on.
+    /// Returns the queue on which ONNX Runtime must compute.
     #[must_use]
     pub fn stream(&self) -> *mut c_void {
         self.stream
     }
 
-    /// The runtime's version, as it counts: 13020 is 13.2.
+    /// Returns the runtime's version, in its own numbering: 13020 is 13.2.
     ///
     /// # Errors
     ///
-    /// What the runtime says.
+    /// The runtime's error.
     pub fn version(&self) -> Result<i32> {
         let mut version = 0;
         // SAFETY: the function fills in a number.
@@ -209,7 +208,7 @@ impl GpuRuntime {
 
 impl Functions {
     fn of(library: &Library, prefix: &str) -> Result<Self> {
-        /// A function, whose type the field that it goes into says.
+        /// Returns a function, with the type of the field that it is assigned to.
         fn find<T: Copy>(library: &Library, prefix: &str, name: &str) -> Result<T> {
             let name = format!("{prefix}{name}");
             // SAFETY: the functions have had these types in every version of both runtimes.

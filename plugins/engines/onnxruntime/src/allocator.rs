@@ -1,11 +1,11 @@
-//! What a session's allocator has handed out, by ONNX Runtime's own account.
+//! Memory that a session's allocator has given out, by ONNX Runtime's own count.
 //!
-//! A provider takes memory from the device in large pieces, its arena, and hands out parts of them. The
-//! device's driver sees the pieces, and so counts more than is in use, and also what others take. What
-//! was in use at most is known to the arena alone.
+//! A provider takes memory from the device in large pieces, its arena, and gives out parts of them. The
+//! device's driver sees the pieces, so it counts more than is in use, and also other processes. Only
+//! the arena knows the peak in use.
 //!
-//! The functions that tell came with version 1.23 of ONNX Runtime, and the engine speaks to 1.22 and
-//! later. So they are asked for here, beyond the crate's own table: tables of functions only ever grow
+//! The functions for this came with version 1.23 of ONNX Runtime, and the engine supports 1.22 and
+//! later. So they are looked up here, beyond the crate's own table: tables of functions only grow
 //! at their ends.
 
 use std::ffi::{CStr, c_char};
@@ -33,8 +33,8 @@ struct Table {
         unsafe extern "system" fn(*const OrtAllocator, *mut *mut OrtKeyValuePairs) -> OrtStatusPtr,
 }
 
-/// The places of functions in the table never change: the last of version 22 is at 317, and the one that
-/// is used here at 319. A crate that is built for another version fails here.
+/// The places of functions in the table never change: the last of version 22 is at 317, and the one
+/// used here at 319. A crate that is built for another version fails here.
 const _: () = {
     let function = size_of::<usize>();
     assert!(ort::sys::ORT_API_VERSION == 22);
@@ -43,8 +43,8 @@ const _: () = {
     assert!(offset_of!(Table, allocator_get_stats) == 319 * function);
 };
 
-/// What an allocator has handed out, from what `told` says by ONNX Runtime's names: now, the most at once
-/// since the session was made, and what it holds of the device's memory to hand out.
+/// Reads the allocator's figures from `told`, by ONNX Runtime's names: memory in use now, the peak since
+/// the session was made, and the device's memory that it holds.
 fn read(name: String, told: impl Fn(&CStr) -> Option<String>) -> Result<AllocatorUse> {
     let number = |key: &CStr| -> Result<i64> {
         let text = told(key).ok_or_else(|| {
@@ -75,7 +75,7 @@ fn wrong(name: &str, key: &CStr, value: &str) -> Error {
     Error::new(ErrorCode::Internal, message)
 }
 
-/// What the session's allocator of a memory has handed out.
+/// Returns the figures of the session's allocator of a memory.
 pub(crate) fn used(
     library: &Library,
     session: &Session,
@@ -111,7 +111,7 @@ unsafe fn text(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// A handle of a session's allocator, which is ours to release.
+/// A handle of a session's allocator, which we must release.
 struct Allocator(NonNull<OrtAllocator>);
 
 impl Allocator {
@@ -172,7 +172,7 @@ mod tests {
         ("NumAllocs", "3"),
     ];
 
-    /// An arena that says something else of one thing.
+    /// Returns the figures of an arena with one value changed.
     fn but(key: &str, value: &str) -> Result<AllocatorUse> {
         let other = ARENA.map(|(known, told)| (known, if known == key { value } else { told }));
         said(&other)

@@ -3,7 +3,7 @@
 use ort::ErrorCode as Code;
 use plugin_api::backend::{Error, ErrorCode};
 
-/// What was being done.
+/// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// Making a session of a model's file.
@@ -12,7 +12,7 @@ pub enum Doing {
     Running,
 }
 
-/// An error of ONNX Runtime, with what it logged on the way.
+/// Converts an error of ONNX Runtime, with its log.
 #[must_use]
 pub fn convert<R>(error: &ort::Error<R>, doing: Doing) -> Error {
     let message = error.message().trim();
@@ -29,7 +29,7 @@ pub fn convert<R>(error: &ort::Error<R>, doing: Doing) -> Error {
     })
 }
 
-/// What an assertion of ONNX Runtime means that fails where a node was given to no provider: "Provider type
+/// Explains a failed assertion of ONNX Runtime for a node without a provider: "Provider type
 /// for MaxPool node with name 'maxpool_2' is not set."
 fn without_kernel(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("Provider type for ")?;
@@ -53,10 +53,11 @@ const MEMORY: &[&str] = &[
     "QNN_COMMON_ERROR_MEM_ALLOC",
 ];
 
-/// What is said where the processor would have to run something and must not.
+/// Message if an operator would have to fall back to the processor and must not.
 const FELL_BACK: &str = "fallback to CPU EP has been explicitly disabled";
 
-/// Whether an error says that the processor would have to run something and must not.
+/// Returns whether an error says that an operator would have to fall back to the processor and must
+/// not.
 pub(crate) fn fell_back(error: &Error) -> bool {
     error.message.contains(FELL_BACK)
 }

@@ -1,37 +1,36 @@
 /*!
 ONNX Runtime as an engine that backends share.
 
-A plugin over it owns what its hardware is about: which devices there are, which execution provider
-computes on them and with which options, how memory is copied and energy read. It says so in a
-[`Provider`], and in an [`Accelerator`] where tensors live on the device. The rest is here: finding and
-loading the library, sessions, tensors, runs, placement, profiles, and errors in the ABI's terms.
+A plugin over it owns everything about its hardware: devices, the execution provider and its options,
+copying of memory, energy. It describes this in a [`Provider`], and in an [`Accelerator`] if tensors live
+on the device. The rest is here: finding and loading the library, sessions, tensors, runs, placement,
+profiles, and errors in the ABI's terms.
 
-The library is loaded when a device is first asked for, once per process, and stays. A plugin links
-nothing of it, so one that lacks its runtime can still be opened, and say so.
+The library is loaded when a device is first needed, once per process, and stays loaded. A plugin does not
+link it, so a plugin without its runtime can still be opened, and report that.
 
-Nothing is sent: ONNX Runtime's telemetry is switched off before the library is loaded, since from
-version 1.29 on it is on by default, and switching it off later does not stop it.
+ONNX Runtime's telemetry is switched off before the library is loaded: from version 1.29 on it is on by
+default, and switching it off later does not stop it.
 
 # Options
 
-Every backend over this engine takes some in `[backend.options]`; what they mean is said in
-`docs/backends/README.md`. A session records all of them in what it uses. [`check_options`] knows them, and
-refuses names of ONNX Runtime for what is set in another way: two settings that say different things would
-be a number under a wrong name. With `placement = "strict"` in the
-manifest, a model that the provider cannot run as a whole is refused, instead of running partly on the
-processor.
+Every backend over this engine has the options in `docs/backends/README.md`. A session records all of them
+in what it uses. [`check_options`] checks them, and refuses ONNX Runtime's names for settings that have an
+option of their own: two conflicting settings would give a number under a wrong name. With `placement =
+"strict"` in the manifest, a model that the provider cannot run as a whole is refused, instead of running
+partly on the processor.
 
 # Memory
 
-A session tells what ONNX Runtime's allocator of the memory that its provider computes in has handed out
-([`OrtSession::allocator`]): what is in use, what was in use at most, and what the arena holds. That
-takes version 1.23 of the library, and an allocator that counts bytes; WebGPU's does not.
+A session reports the figures of ONNX Runtime's allocator for its provider's memory
+([`OrtSession::allocator`]): memory in use, its peak, and the memory that the arena holds. This needs
+version 1.23 of the library, and an allocator that counts bytes; WebGPU's does not.
 
 # Precision
 
-ONNX Runtime computes in the model's own types. Which these are is read from the file, and another
-precision is refused: a model of each precision is a file of its own. A provider that converts by itself
-says which precisions it makes of which.
+ONNX Runtime computes in the model's own types. These are read from the file, and another
+precision is refused: each precision of a model is a file of its own. A provider that can convert
+lists its conversions.
 */
 
 mod accelerator;
@@ -59,7 +58,7 @@ pub use tensor::{Carrier, OrtTensor};
 
 use plugin_api::backend::Description;
 
-/// What a backend over this engine is, by its own id and version.
+/// Returns the description of a backend over this engine, with its own id and version.
 #[must_use]
 pub fn description(id: &str, version: &str, extensions: &[&str]) -> Description {
     Description {

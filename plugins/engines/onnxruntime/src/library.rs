@@ -15,7 +15,7 @@ use plugin_api::backend::{Error, ErrorCode, Result};
 use crate::error::{Doing, convert};
 use crate::log;
 
-/// Where the host says that a plugin's runtime is: a folder, or the library itself.
+/// Variable with the plugin's runtime: a folder, or the library itself.
 const RUNTIME: &str = "TARE_RUNTIME";
 
 /// The function that names the processor as a provider. It is in no table.
@@ -39,13 +39,13 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library, which is loaded at the first call. `plugin` is the id that `host runtimes install`
-    /// takes.
+    /// Returns the library, which is loaded at the first call. `plugin` is the id for `host runtimes
+    /// install`.
     ///
     /// # Errors
     ///
-    /// Not found, with what was looked for and the command that installs it; or a device error where
-    /// the library is there and cannot be used.
+    /// Not found, with what was searched and the command that installs it; or a device error if
+    /// the library exists but cannot be used.
     pub fn get(plugin: &str) -> Result<&'static Self> {
         static LOADED: OnceLock<Library> = OnceLock::new();
         static LOADING: Mutex<()> = Mutex::new(());
@@ -83,21 +83,21 @@ impl Library {
         Ok(Self { environment, base, append_processor, version, path, plugin: plugin.to_owned() })
     }
 
-    /// The environment in which sessions are made.
+    /// Returns the environment in which sessions are made.
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
     }
 
-    /// The library's version, such as `1.28.0`.
+    /// Returns the library's version, such as `1.28.0`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Makes the processor the provider, and no other. Where none is named, the crate lets ONNX Runtime
-    /// choose what it finds most efficient: on some systems that is another device, and 1.22 ends the
-    /// process where it finds none.
+    /// Makes the processor the only provider. If none is named, the crate lets ONNX Runtime
+    /// choose the most efficient: on some systems that is another device, and 1.22 ends the
+    /// process if it finds none.
     pub(crate) fn append_processor(
         &self,
         mut builder: SessionBuilder,
@@ -110,8 +110,8 @@ impl Library {
         Ok(builder)
     }
 
-    /// The library's table of functions of a later version than the crate's, where it has one. ONNX
-    /// Runtime 1.N has those up to N.
+    /// Returns the library's table of functions of a later version than the crate's, if it has one.
+    /// ONNX Runtime 1.N has those up to N.
     pub(crate) fn table(&self, version: u32) -> Option<NonNull<OrtApi>> {
         // A library complains on standard error if it is asked for a table that it lacks.
         if !is_at_least(&self.version, version) {
@@ -121,19 +121,19 @@ impl Library {
         NonNull::new(unsafe { (self.base.GetApi)(version) }.cast_mut())
     }
 
-    /// The plugin that it was loaded for.
+    /// Returns the plugin that it was loaded for.
     pub(crate) fn plugin(&self) -> &str {
         &self.plugin
     }
 
-    /// The library's file, or the name under which the system found it.
+    /// Returns the library's file, or the name under which the system found it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The folder that holds the libraries of the plugin's runtime, where the host names one.
+/// Returns the folder with the libraries of the plugin's runtime, if the host names one.
 #[must_use]
 pub fn runtime_folder() -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os(RUNTIME)?);
@@ -162,7 +162,7 @@ const SYSTEM_NAMES: &[&str] = if cfg!(target_os = "windows") {
     &["libonnxruntime.so.1", "libonnxruntime.so"]
 };
 
-/// Opens the library where `runtime` says, or where the system finds it.
+/// Opens the library at `runtime`, or the system's.
 fn open(runtime: Option<OsString>, plugin: &str) -> Result<(PathBuf, libloading::Library)> {
     if std::env::var_os(NO_TELEMETRY).is_none() {
         // SAFETY: a worker has no threads of its own yet when it asks for devices, and none of ours
@@ -196,7 +196,7 @@ fn open(runtime: Option<OsString>, plugin: &str) -> Result<(PathBuf, libloading:
     Err(missing(&failures.join("; "), plugin))
 }
 
-/// What the system's loader says of a library that cannot be opened.
+/// Returns the loader's error for a library that cannot be opened.
 #[must_use]
 pub fn loader_says(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
@@ -208,7 +208,7 @@ fn missing(what: &str, plugin: &str) -> Error {
     Error::new(ErrorCode::NotFound, message)
 }
 
-/// The library's file: the path itself, or the newest in its folder `lib`, or in itself.
+/// Returns the library's file: the path itself, or the newest in its folder `lib`, or in itself.
 fn find_in(path: &Path) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path.to_path_buf());
@@ -226,7 +226,7 @@ fn find_in(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The library's first table, and the version that it says it has.
+/// Returns the library's first table, and its version.
 fn base(library: &libloading::Library) -> Option<(&'static OrtApiBase, String)> {
     type Base = unsafe extern "C" fn() -> *const OrtApiBase;
     // SAFETY: a symbol of this name has this type in every version of the library.
@@ -239,8 +239,8 @@ fn base(library: &libloading::Library) -> Option<(&'static OrtApiBase, String)> 
     Some((base, version.to_str().ok()?.to_owned()))
 }
 
-/// Whether a version of ONNX Runtime, such as `1.28.0`, is 1.`minor` or later. One that is written in
-/// another way counts as later: the library itself will say what it lacks.
+/// Returns whether a version of ONNX Runtime, such as `1.28.0`, is 1.`minor` or later. A version in
+/// another format counts as later: the library itself will report what it lacks.
 pub(crate) fn is_at_least(version: &str, minor: u32) -> bool {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {

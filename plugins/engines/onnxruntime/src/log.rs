@@ -1,4 +1,4 @@
-//! What ONNX Runtime logs, kept for errors: it explains there what its messages leave out.
+//! ONNX Runtime's log, kept for errors: it has details that messages leave out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ const MOST_LINES: usize = 40;
 
 static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// What keeps warnings and errors. ONNX Runtime would print them otherwise.
+/// Returns a logger that keeps warnings and errors. ONNX Runtime would print them otherwise.
 pub(crate) fn keeper() -> LoggerFunction {
     Arc::new(|level: LogLevel, _: &str, _: &str, _: &str, message: &str| {
         if level < LogLevel::Warning {

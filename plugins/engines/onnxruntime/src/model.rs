@@ -1,4 +1,4 @@
-//! A model's file, and the sessions that are made of it.
+//! A model's file, and its sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
 /// A loaded model.
 pub struct OrtModel {
     source: Arc<Source>,
-    /// The session that all share, where the provider makes none for particular shapes.
+    /// The session that all share, if the provider makes none for particular shapes.
     session: Option<Arc<Made>>,
 }
 
-/// What sessions are made of.
+/// Everything that sessions are made from.
 pub(crate) struct Source {
     pub(crate) library: &'static Library,
     path: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Made {
     pub(crate) provider_options: ProviderOptions,
 }
 
-/// What a session is made for.
+/// Purpose of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Purpose {
     pub(crate) precision: String,
@@ -51,11 +51,11 @@ pub(crate) struct Purpose {
 }
 
 impl OrtModel {
-    /// Loads a model for a provider's device. `threads` are used where the request names none.
+    /// Loads a model for a provider's device. `threads` is the default if the request names none.
     ///
     /// # Errors
     ///
-    /// Where the file is missing, damaged or no model, an option is wrong, or the provider cannot run
+    /// If the file is missing, damaged or not a model, an option is wrong, or the provider cannot run
     /// the model.
     pub fn load(
         library: &'static Library,
@@ -174,7 +174,7 @@ impl Source {
         sizes
     }
 
-    /// Makes a session, which writes a profile where `profile` says.
+    /// Makes a session, which writes a profile to `profile` if that is given.
     pub(crate) fn make(
         self: &Arc<Self>,
         purpose: &Purpose,
@@ -241,7 +241,7 @@ impl Source {
         self.provider.append(builder, provider_options)?.commit_from_file(&self.path)
     }
 
-    /// What a session uses.
+    /// Returns the settings that a session uses.
     pub(crate) fn used(
         &self,
         purpose: &Purpose,

@@ -18,7 +18,7 @@ pub const PROVIDER_OPTIONS: &str = "provider.*";
 const PROVIDER: &str = "provider.";
 const SESSION: &str = "session.";
 
-/// Names of ONNX Runtime that the manifest cannot give a value, each with what of it gives them one.
+/// ONNX Runtime's names that the manifest cannot set, each with the setting that determines it.
 pub type Taken = [(&'static str, &'static str)];
 
 /// Session configuration entries that the engine makes.
@@ -27,12 +27,12 @@ const TAKEN: &Taken = &[
     ("session.intra_op.allow_spinning", "the option `allow-spinning`"),
 ];
 
-/// Checks the options of a backend that has those of the engine and `own`, before anything is looked for.
+/// Checks the options of a backend, which are the engine's and `own`, before anything is searched.
 /// `taken` are options of its provider that it sets itself.
 ///
 /// # Errors
 ///
-/// Names an option that is unknown, has an impossible value, or would set what is set in another way.
+/// Names an option that is unknown, has an impossible value, or is set in another way.
 pub fn check_options(options: &Options<'_>, own: &[&str], taken: &Taken) -> Result<()> {
     options.only(&[OPTIONS, own].concat())?;
     let common = Common::read(options)?;
@@ -47,7 +47,7 @@ fn is_taken(option: &str, by: &str) -> Error {
     Error::new(ErrorCode::InvalidArgument, format!("`{option}` is set by {by}"))
 }
 
-/// ONNX Runtime takes an entry that it does not know without a word, and so one with `session.` too many.
+/// Checks an entry: ONNX Runtime silently accepts unknown ones, such as one with `session.` twice.
 fn session_entry(key: &str) -> Result<String> {
     let option = format!("{SESSION}{key}");
     let entry = format!("{SESSION}{}", key.trim_start_matches(SESSION));
@@ -71,7 +71,7 @@ pub(crate) struct Common {
     pub(crate) session: BTreeMap<String, String>,
 }
 
-/// How far ONNX Runtime changes the graph.
+/// Levels of ONNX Runtime's graph optimisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Optimisation {
     Disable,
@@ -140,11 +140,11 @@ impl Common {
         })
     }
 
-    /// The provider's options: those of the manifest, and those that the backend sets.
+    /// Returns the provider's options: those of the manifest, and those that the backend sets.
     ///
     /// # Errors
     ///
-    /// Where the two say different things, and the backend has not said what sets an option instead.
+    /// If the two conflict, and the backend has not named the setting that determines an option.
     pub(crate) fn provider_options(&self, set: ProviderOptions) -> Result<ProviderOptions> {
         let differs = |(key, value): &(&String, &String)| {
             self.provider.get(*key).is_some_and(|other| other != *value)

@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::tensor::{check, host_allocator};
 
-/// Where a profile is to be written; ONNX Runtime adds the time and an ending.
+/// Returns the path for a profile; ONNX Runtime adds the time and an extension.
 pub(crate) fn path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("tare-profile-{}-{next}", std::process::id()))
 }
 
-/// Ends profiling, and says where the profile is.
+/// Ends profiling, and returns the profile's path.
 pub(crate) fn end(session: &Session) -> Result<PathBuf> {
     let allocator = host_allocator()?;
     let mut name = ptr::null_mut();
@@ -34,7 +34,7 @@ pub(crate) fn end(session: &Session) -> Result<PathBuf> {
     }
 }
 
-/// The operators of the last run in a profile, which is removed.
+/// Returns the operators of the last run in a profile, and removes it.
 pub(crate) fn read(path: &Path) -> Result<Vec<ProfiledOperator>> {
     let wrong = |what: String| {
         let message = format!("ONNX Runtime's profile {} cannot be read: {what}", path.display());
@@ -46,8 +46,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ProfiledOperator>> {
     operators(&text).map_err(wrong)
 }
 
-/// The operators of the last run in the text of a profile, in the order in which they began. The
-/// profiler counts microseconds. On a device that works on its own, what it sees of an operator is the
+/// Returns the operators of the last run in the text of a profile, in the order of their start. The
+/// profiler counts microseconds. For a device with a queue, an operator's time is the
 /// time to queue it.
 fn operators(text: &str) -> Result<Vec<ProfiledOperator>, String> {
     let events: Vec<Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What computes: an execution provider, set up by a plugin.
+//! An execution provider, set up by a plugin.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -15,14 +15,14 @@ pub type ProviderOptions = BTreeMap<String, String>;
 
 /// An execution provider on a device.
 pub trait Provider: Send + Sync + 'static {
-    /// ONNX Runtime's name for it, such as `CUDAExecutionProvider`.
+    /// Returns ONNX Runtime's name for it, such as `CUDAExecutionProvider`.
     fn name(&self) -> &str;
 
-    /// The precisions in which it computes without widening or narrowing anything by itself.
+    /// Returns the precisions in which it computes without implicit conversion.
     fn precisions(&self) -> &[&str];
 
-    /// The options that it gets for sessions of a precision. The manifest cannot replace them, and
-    /// adds others.
+    /// Returns the options for sessions of a precision. The manifest can add others, but not
+    /// replace them.
     fn options(&self, precision: &str) -> ProviderOptions {
         let _ = precision;
         ProviderOptions::new()
@@ -32,54 +32,55 @@ pub trait Provider: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Where it is not there, or does not take the options.
+    /// If it does not exist, or refuses the options.
     fn append(
         &self,
         builder: SessionBuilder,
         options: &ProviderOptions,
     ) -> ort::Result<SessionBuilder>;
 
-    /// Whether it computes in `precision` with a model whose file is of another one. ONNX Runtime
-    /// itself never does.
+    /// Returns whether it computes in `precision` with a model whose file has another one. ONNX
+    /// Runtime itself never does.
     fn converts(&self, file: &str, precision: &str) -> bool {
         let _ = (file, precision);
         false
     }
 
-    /// Whether sessions are made for the shapes and the precision that a model is prepared for. Such a
-    /// session is made when it is prepared; one that is not, when the model is loaded, for all to share.
+    /// Returns whether sessions are made for the shapes and the precision that a model is prepared for.
+    /// Such a session is made in `prepare`; any other when the model is loaded, shared by all.
     fn specialises(&self) -> bool {
         false
     }
 
-    /// The sizes that an axis may have. Beyond them a provider may end the process instead of refusing.
+    /// Returns the possible sizes of an axis. Beyond them a provider may end the process instead of
+    /// refusing.
     fn axes(&self) -> RangeInclusive<i64> {
         0..=i64::MAX
     }
 
-    /// The device's memory and queue, where tensors live there. Without it tensors live in the host's
-    /// memory, and ONNX Runtime copies in each run what the provider wants elsewhere.
+    /// Returns the device's memory and queue, if tensors live there. Without it tensors live in the
+    /// host's memory, and ONNX Runtime copies in each run as needed.
     fn accelerator(&self) -> Option<Arc<dyn Accelerator>> {
         None
     }
 
-    /// ONNX Runtime's name for the memory that it computes in, and the device's number, where it has an
-    /// allocator for it.
+    /// Returns ONNX Runtime's name for the memory that it computes in, and the device's number, if it
+    /// has an allocator for it.
     fn memory(&self) -> Option<(&'static CStr, i32)> {
         self.accelerator().map(|accelerator| accelerator.memory())
     }
 
-    /// What else a session uses, for the record.
+    /// Returns other settings that a session uses, for the record.
     fn used(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Looks at what was logged while a session was made, for providers that report there, and
-    /// nowhere else, that they do not work.
+    /// Checks the log of making a session, for providers that report only there that they do not
+    /// work.
     ///
     /// # Errors
     ///
-    /// What does not work, in a sentence.
+    /// The failure, in a sentence.
     fn check_log(&self, log: &str) -> Result<(), String> {
         let _ = log;
         Ok(())
@@ -90,7 +91,7 @@ pub trait Provider: Send + Sync + 'static {
 ///
 /// # Errors
 ///
-/// Where the library has no such provider, or it does not take the options.
+/// If the library has no such provider, or it refuses the options.
 pub fn append_by_name(
     mut builder: SessionBuilder,
     name: &CStr,

@@ -1,9 +1,9 @@
 //! Runs.
 //!
-//! A run is one call of ONNX Runtime's `Run`, on tensors that are there already: inputs where the
-//! provider wants them, and outputs that an earlier run has left, to be written again. Nothing is
+//! A run is one call of ONNX Runtime's `Run`, on existing tensors: inputs where the
+//! provider wants them, and outputs that an earlier run has left, to be reused. Nothing is
 //! allocated on the way. Only an output that is new, or whose shape depends on the data, is made by
-//! ONNX Runtime; on a device that has its own memory a binding then says that it is to be made there.
+//! ONNX Runtime; on a device with its own memory a binding then makes it there.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
@@ -29,9 +29,9 @@ pub struct OrtSession {
     purpose: Purpose,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// The names of inputs and outputs, which point into those.
+    /// Names of inputs and outputs, which point into those.
     names: Names,
-    /// Handed to ONNX Runtime in each run, and kept so that a run allocates nothing.
+    /// Arguments for ONNX Runtime in each run, kept so that a run allocates nothing.
     given: Vec<*const OrtValue>,
     made_values: Vec<*mut OrtValue>,
     /// For runs that do not wait for the device.
@@ -51,7 +51,7 @@ struct Input {
 
 struct Output {
     name: CString,
-    /// The shape that the model promises for the shapes of the inputs, as long as it keeps to it.
+    /// Shape that the model promises for the shapes of the inputs, until it breaks the promise.
     shape: Option<Vec<i64>>,
 }
 
@@ -102,11 +102,11 @@ impl OrtSession {
     }
 
     /// Runs the model on tensors that are carried by others. Returns when the device is done, or, if
-    /// not asked to `wait` and if the provider can queue, when all is queued.
+    /// `wait` is false and the provider can queue, when all is queued.
     ///
     /// # Errors
     ///
-    /// Where an input does not fit or the device fails.
+    /// If an input does not fit or the device fails.
     pub fn run_carried<T: Carrier>(
         &mut self,
         inputs: &[&T],
@@ -160,7 +160,7 @@ impl OrtSession {
         }
     }
 
-    /// Runs on values as they are. What is null among the outputs is made in the host's memory.
+    /// Runs on values as they are. Null outputs are made in the host's memory.
     fn run_plain(&mut self, options: *const OrtRunOptions) -> Result<()> {
         // SAFETY: names and values are as many as said, and valid during the call. Values that are
         // written are held exclusively by our caller.
@@ -179,7 +179,7 @@ impl OrtSession {
         check(status)
     }
 
-    /// Runs with a binding, which makes outputs that are null on the device.
+    /// Runs with a binding, which makes null outputs on the device.
     fn run_bound(&mut self, options: *const OrtRunOptions) -> Result<()> {
         let api = ort::api();
         let session = self.made.session.ptr().cast_mut();
@@ -222,14 +222,14 @@ impl OrtSession {
         }
     }
 
-    /// What ONNX Runtime's allocator of the memory that the provider computes in has handed out, since
-    /// ONNX Runtime's session was made: to all sessions of a model that share it. What a backend
-    /// allocates for tensors by itself is not in it.
+    /// Returns the figures of ONNX Runtime's allocator for the provider's memory, since ONNX Runtime's
+    /// session was made, for all sessions of a model that share it. Memory that a backend allocates
+    /// for tensors itself is not included.
     ///
     /// # Errors
     ///
-    /// Unsupported where the library is older than 1.23, or the allocator does not count, or the
-    /// provider has no allocator that is known.
+    /// Unsupported if the library is older than 1.23, if the allocator does not count, or if the
+    /// provider has no known allocator.
     pub fn allocator(&self) -> Result<AllocatorUse> {
         let source = &self.made.source;
         let memory = source.provider.memory().ok_or_else(|| {
@@ -241,12 +241,12 @@ impl OrtSession {
         allocator::used(source.library, &self.made.session, &MemoryInfo::new(memory)?)
     }
 
-    /// What ran in one run, where, and for how long, as ONNX Runtime's profiler sees it. The profiler
-    /// costs time, so a session is made for it that is used for nothing else.
+    /// Returns the operators of one run, with their place and time, from ONNX Runtime's profiler. The
+    /// profiler costs time, so a separate session is made for it.
     ///
     /// # Errors
     ///
-    /// As for making a session and for a run; and where the profile cannot be read.
+    /// As for making a session and for a run; and if the profile cannot be read.
     pub fn profile_carried<T: Carrier>(&self, inputs: &[&T]) -> Result<Vec<ProfiledOperator>> {
         let source = &self.made.source;
         let made = source.make(&self.purpose, Some(&profile::path()))?;
@@ -262,7 +262,7 @@ impl OrtSession {
     }
 }
 
-/// The shape of an output, where the model says it for every axis.
+/// Returns the shape of an output, if the model states it for every axis.
 fn promised(dimensions: Option<&[Dimension]>, sizes: &[(String, i64)]) -> Option<Vec<i64>> {
     let size = |dimension: &Dimension| match dimension {
         Dimension::Fixed(size) => i64::try_from(*size).ok(),
@@ -357,10 +357,10 @@ impl Drop for RunOptions {
     }
 }
 
-/// Captured graphs, where the provider captures them.
+/// Captured graphs, if the provider captures them.
 ///
 /// A captured graph reads and writes the memory that it was captured with, so each set of tensors has
-/// one of its own, by a number. While an output is new, nothing is captured.
+/// its own graph, by a number. While an output is new, nothing is captured.
 struct Graphs {
     none: RunOptions,
     captured: HashMap<Vec<u64>, RunOptions>,
@@ -376,7 +376,7 @@ impl Graphs {
         Ok(on.then(|| Self { none, captured: HashMap::new(), key: Vec::new() }))
     }
 
-    /// The options of a run on these tensors. Its caller waits for the device itself.
+    /// Returns the options of a run on these tensors. The caller waits for the device itself.
     fn options<T: Carrier>(
         &mut self,
         inputs: &[&T],
@@ -437,7 +437,7 @@ impl Allocator for OrtSession {
 }
 
 impl DeviceTimer for OrtSession {
-    /// From the first piece of work of the run to its last, by the device's own clock.
+    /// Times the run from its first piece of work to its last, by the device's own clock.
     fn run_timed(
         &mut self,
         inputs: &[&OrtTensor],

@@ -37,7 +37,7 @@ fn element_of(dtype: DataType) -> Result<Element> {
     })
 }
 
-/// What a call of ONNX Runtime came to while models run.
+/// Converts the status of a call of ONNX Runtime while models run.
 #[inline]
 pub(crate) fn check(status: OrtStatusPtr) -> Result<()> {
     // SAFETY: a status from ONNX Runtime that nobody else holds.
@@ -45,7 +45,7 @@ pub(crate) fn check(status: OrtStatusPtr) -> Result<()> {
         .map_err(|error| convert(&error, Doing::Running))
 }
 
-/// The allocator of the host's memory, which lives as long as the library.
+/// Returns the allocator of the host's memory, which lives as long as the library.
 pub(crate) fn host_allocator() -> Result<*mut OrtAllocator> {
     let mut allocator = ptr::null_mut();
     // SAFETY: it fills in a pointer.
@@ -82,7 +82,7 @@ impl Value {
         Ok(data)
     }
 
-    /// Element type and shape.
+    /// Returns element type and shape.
     fn describe(&self) -> Result<(DataType, Vec<i64>)> {
         let api = ort::api();
         let mut is_tensor = 0;
@@ -149,19 +149,20 @@ impl Drop for Buffer {
 pub struct OrtTensor {
     /// Dropped before its memory.
     value: Value,
-    /// The memory, where it is not ONNX Runtime's own.
+    /// The memory, if it is not ONNX Runtime's own.
     _buffer: Option<Buffer>,
-    /// Where the elements lie, if not in the host's memory.
+    /// Device of the elements, if they are not in the host's memory.
     device: Option<Arc<dyn Accelerator>>,
-    /// No other tensor of the process has it.
+    /// Number that is unique in the process.
     id: u64,
     dtype: DataType,
     shape: Vec<i64>,
 }
 
-/// What carries a tensor of the engine: itself, or a backend's own type that has several engines.
+/// A type that carries a tensor of the engine: the tensor itself, or the type of a backend with
+/// several engines.
 pub trait Carrier: Tensor {
-    /// The tensor.
+    /// Returns the tensor.
     fn carried(&self) -> &OrtTensor;
 
     /// Carries one.
@@ -185,7 +186,7 @@ fn next_id() -> u64 {
 }
 
 impl OrtTensor {
-    /// Copies what is viewed to the device, or within the host's memory if there is none.
+    /// Copies a view to the device, or within the host's memory if there is none.
     pub(crate) fn new(view: &View<'_>, device: Option<&Arc<dyn Accelerator>>) -> Result<Self> {
         let dtype = view.dtype();
         let element = element_of(dtype)?;
@@ -220,7 +221,7 @@ impl OrtTensor {
     }
 }
 
-/// A tensor in the host's memory, which ONNX Runtime allocates and aligns.
+/// Returns a tensor in the host's memory, which ONNX Runtime allocates and aligns.
 fn host_value(shape: &[i64], element: Element, bytes: &[u8]) -> Result<Value> {
     let allocator = host_allocator()?;
     let mut value = ptr::null_mut();
@@ -266,7 +267,7 @@ fn device_value(
     Ok((value, buffer))
 }
 
-/// Where memory is, in ONNX Runtime's terms.
+/// A place of memory, in ONNX Runtime's terms.
 pub(crate) struct MemoryInfo(pub(crate) NonNull<ort::sys::OrtMemoryInfo>);
 
 impl MemoryInfo {

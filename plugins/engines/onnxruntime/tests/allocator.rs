@@ -1,4 +1,4 @@
-//! What a session says of its allocator is what its runs need.
+//! A session's allocator figures match the needs of its runs.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use plugin_api::backend::{
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
 
-/// What the model's first layer gives for one image: 24 maps of 8 by 8 numbers.
+/// Output of the model's first layer for one image: 24 maps of 8 by 8 numbers.
 const FIRST_LAYER: u64 = 24 * 8 * 8 * 4;
 
 fn load() -> OrtModel {

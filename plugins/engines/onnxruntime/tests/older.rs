@@ -1,4 +1,4 @@
-//! What an older library cannot do is said. Only an older one can show that it cannot.
+//! Limits of an older library are reported. Only an older library can show this.
 
 use std::path::Path;
 

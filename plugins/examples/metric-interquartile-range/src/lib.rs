@@ -1,4 +1,4 @@
-//! How wide the middle half of the latencies is, in nanoseconds and as a part of the median.
+//! Width of the middle half of the latencies, in nanoseconds and relative to the median.
 
 use plugin_guest::{Case, Columns, Description, Direction, Error, Gap, Measurement, Metric};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// The metric.
 pub struct InterquartileRange;
 
-/// What the manifest may set: which two percentiles bound the range.
+/// Options in the manifest: the two percentiles that bound the range.
 #[derive(Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -36,12 +36,12 @@ impl Metric for InterquartileRange {
 
     fn compute(_: &Case, columns: &Columns, options: Options) -> Result<Vec<Measurement>, Error> {
         let Options { low, high } = options;
-        // Options that make no sense are an error: the user has to change the manifest.
+        // Invalid options are an error: the user has to change the manifest.
         if !(0.0 < low && low < high && high <= 100.0) {
             let reason = format!("0 < low < high <= 100 must hold, and low is {low}, high {high}");
             return Err(Error::Options(reason));
         }
-        // What cannot be computed is a gap with a reason, and never a zero.
+        // A value that cannot be computed is a gap with a reason, never a zero.
         let range = columns.unsigned("latency").and_then(|latencies| {
             if latencies.len() < 4 {
                 return Err(Gap::not_measured(format!("needs 4 queries, has {}", latencies.len())));
@@ -70,7 +70,7 @@ impl Metric for InterquartileRange {
 
 plugin_guest::export_metric!(InterquartileRange);
 
-/// The nearest rank: the smallest value that so many percent of all values do not exceed.
+/// Returns the nearest rank: the smallest value that `percent` of all values do not exceed.
 fn percentile(sorted: &[u64], percent: f64) -> f64 {
     let rank = (sorted.len() as f64 * percent / 100.0).ceil().max(1.0) as usize;
     sorted[rank - 1] as f64

@@ -1,10 +1,10 @@
 /*!
 Top-*k* accuracy over the labelled data set.
 
-An example counts as right where its label is among the *k* classes with the largest outputs. Of
-equal outputs the class with the lower index goes first, as NumPy's and ONNX's `argmax` have it.
-An example with NaN among its outputs counts as wrong, and `not-a-number` says how many there
-were. The interval is Wilson's, at 95 % or what the manifest asks for: what other examples of the same kind might have given.
+An example counts as right if its label is among the *k* classes with the largest outputs. Ties go to the
+class with the lower index, as with `argmax` of NumPy and ONNX. An example with NaN among its outputs counts
+as wrong, and `not-a-number` counts these. The interval is Wilson's, at 95 % or the manifest's confidence:
+it covers other examples of the same kind.
 */
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ const LABEL: &str = "label";
 /// The metric.
 pub struct Accuracy;
 
-/// What the metric can be told.
+/// Options of the metric.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -95,7 +95,7 @@ fn measurement(top: usize, standings: Result<&Standings, &Gap>, confidence: f64)
         .with_attribute("not-a-number", not_a_number.to_string())
 }
 
-/// What the model answered, and what it should have.
+/// The model's outputs, and the labels.
 struct Examples<'a> {
     outputs: &'a [f32],
     classes: usize,
@@ -122,7 +122,7 @@ impl<'a> Examples<'a> {
     }
 }
 
-/// For each example the number of classes placed before its label; `None` where an output is NaN.
+/// For each example, the number of classes ranked before its label; `None` if an output is NaN.
 struct Standings {
     better: Vec<Option<usize>>,
 }

@@ -1,17 +1,17 @@
 /*!
-Energy for each sample, and mean power, over the measured part of a case.
+Energy per sample, and mean power, over the measured window of a case.
 
-The processor's packages, its memory where the processor counts that apart, and the device where the
-backend offers its counter. All three count what the whole part took, for this case and for
-whatever else ran; so figures of a busy machine are those of the machine. Energy is counted from
-just before the first measured query to just after the last, with the pauses in which the harness
-sends samples out: power is over that time, and energy for each sample includes it.
+The counters are those of the processor's packages, of its memory if that is counted separately, and of the
+device if the backend offers its counter. All of them count the whole part, for this case and for
+everything else that ran; on a busy machine the figures describe the machine. Energy is counted from
+just before the first measured query to just after the last, including pauses in which the harness
+sends samples: power is over that time, and energy per sample includes it.
 
-Packages hold their cores and their graphics, so nothing is counted twice; memory is beside them on
-servers and within them on some other machines, so the two are not added up.
+Packages include their cores and graphics, so nothing is counted twice. Memory is outside the packages on
+servers and inside on some other machines, so the two are not added up.
 
-With several processes these are the energies of the first one, shared by its samples alone: the host keeps no
-others for a metric to read. The attribute `process` says so.
+With several processes the energies are those of the first one, divided by its samples alone: the host keeps
+no others for a metric to read. The attribute `process` says so.
 */
 
 use plugin_guest::{
@@ -28,7 +28,7 @@ const DOMAINS: [(&str, &str, &str); 3] = [
     ("device", "device-energy", "the whole device, as the backend counts it"),
 ];
 
-/// Counters of processors move about once in a millisecond, which is 1 % of this.
+/// Processors' counters advance about once a millisecond, which is 1 % of this.
 const LEAST_SECONDS: f64 = 0.1;
 
 /// The metric.
@@ -85,7 +85,7 @@ impl Metric for Energy {
 
 plugin_guest::export_metric!(Energy);
 
-/// The one value of a column, which can be none below zero.
+/// Returns the single value of a column, which cannot be negative.
 fn one(case: &Case, columns: &Columns, name: &str) -> Result<Result<f64, Gap>, Error> {
     Ok(match columns.double(name) {
         Ok([value]) if value.is_finite() && *value >= 0.0 => Ok(*value),
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// As the host calls it before anything is measured.
+    /// The host calls it like this before anything is measured.
     #[test]
     fn without_columns_the_names_are_the_same() {
         let nothing = Energy::compute(&Case::default(), &Columns::default(), NoOptions {});

@@ -1,26 +1,24 @@
 /*!
 Latency percentiles, mean and spread.
 
-A percentile is the nearest rank, comes with a distribution-free interval, and is a gap
-where the queries are too few for that interval to exist: `host-statistics` argues both. Queries that
-follow one another are alike, so how wide the interval is goes not by how many there were, but by how
-many independent ones they are worth; for a p99 that is a matter of how the slow queries come. The
-attribute `effective-size` says it. Where they are worth too few, as in a series that drifts, the
-percentile is stated without an interval, and `interval` says why. An interval of one process says
-nothing of what another process would measure.
+A percentile is the nearest rank, has a distribution-free interval, and is a gap if there are too few
+queries for that interval: see `host-statistics`. Consecutive queries are correlated, so the width of the
+interval depends on the effective sample size, not on the number of queries; for a p99 that depends on how
+slow queries cluster. The attribute `effective-size` states it. If it is too small, as in a series that
+drifts, the percentile is stated without an interval, and `interval` says why. An interval of one process
+says nothing about another process.
 
-The mean's interval needs queries that are worth ten independent ones at least, and neither it nor one over
-processes is stated where it would reach below zero, which no latency does: `plugin-guest` argues both.
+The mean's interval needs an effective size of at least ten. Neither it nor one over processes is stated if
+it would reach below zero, which no latency does: see `plugin-guest`.
 
-Where there are several processes, a value is the mean of theirs, and the interval around it is one over
-processes (Student's *t*, and the hierarchical bootstrap from 30 on): what differs from process to process
-is then in it. A percentile needs enough queries in each of them.
+With several processes, a value is the mean of theirs, and its interval is one over processes (Student's
+*t*, and the hierarchical bootstrap from 30 on), so it includes the variance between processes. A
+percentile needs enough queries in each of them.
 
-What a query is depends on the scenario, and every value says it in its `query` attribute. In
-`single-stream` it is one batch. In `offline` it is the whole set of samples, so that its latency
-is the time until the last of them is done: a figure of its own, and not to be compared with the
-latency of a batch. In `server` and `constant-rate` it counts from the scheduled time, so that waiting in
-a queue is part of it.
+The meaning of a query depends on the scenario, and every value states it in its `query` attribute. In
+`single-stream` it is one batch. In `offline` it is the whole set of samples, so its latency is the time
+until the last of them is done, which must not be compared with the latency of a batch. In `server` and
+`constant-rate` it counts from the scheduled time, so it includes waiting in a queue.
 */
 
 use host_statistics::{
@@ -86,7 +84,7 @@ impl Metric for Latency {
 
 plugin_guest::export_metric!(Latency);
 
-/// The latencies of each process.
+/// Returns the latencies of each process.
 fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Error> {
     if latencies.len() != numbers.len() {
         return Err(Error::Other(format!(
@@ -107,10 +105,10 @@ fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Er
 /// The method of an interval over a few processes.
 const STUDENT: &str = "Student's t over processes";
 
-/// What is measured of a process.
+/// Statistic of one process.
 type Statistic = Box<dyn Fn(&[u64]) -> f64>;
 
-/// The same value over processes, where there are several and the value is not an extreme.
+/// Returns the same value over processes, if there are several and the value is not an extreme.
 fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f64) -> Measurement {
     let name = measurement.metric.trim_start_matches("latency.").to_owned();
     let quantile = PERCENTILES.into_iter().find(|quantile| quantile.to_string() == name);
@@ -216,7 +214,7 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measu
     }
 }
 
-/// Says why there is no interval.
+/// States why there is no interval.
 fn without_interval(measurement: Measurement, needs: usize, size: f64) -> Measurement {
     let size = whole(size);
     measurement
@@ -263,7 +261,7 @@ fn percentiles(latencies: Result<&[u64], &Gap>, confidence: f64) -> Vec<Measurem
         .collect()
 }
 
-/// An effective size, without the fraction that nobody can know.
+/// Formats an effective size without its fraction, which is below its precision.
 fn whole(size: f64) -> String {
     format!("{}", size as u64)
 }
@@ -304,7 +302,7 @@ mod tests {
         of[metric].value.clone().map_err(|gap| gap.reason)
     }
 
-    /// 1 to `count`, shuffled (R. Durstenfeld, 1964), so that neighbours are independent.
+    /// Returns 1 to `count`, shuffled (R. Durstenfeld, 1964), so that neighbours are independent.
     fn shuffled(count: u64) -> Vec<u64> {
         let mut values: Vec<u64> = (1..=count).collect();
         let mut random = Random::from_seed(1);
@@ -443,7 +441,7 @@ mod tests {
         assert!(ten["latency.mean"].interval.is_some());
     }
 
-    /// One query in twelve stalls, by so much that the mean is no more than its standard error.
+    /// One query in twelve stalls, by so much that the mean is no larger than its standard error.
     #[test]
     fn the_interval_of_a_mean_does_not_reach_below_zero() {
         let mut latencies = vec![100; 12];
@@ -480,7 +478,7 @@ mod tests {
         assert_eq!(value(&found, "latency.p50"), Err("needs 6 queries, has 1".into()));
     }
 
-    /// Each twenty queries take a microsecond more, as where something fills up.
+    /// Every twenty queries take a microsecond longer, as if something filled up.
     #[test]
     fn queries_that_are_alike_have_values_and_no_intervals() {
         let drifting = (0..2000).map(|query| 1_000_000 + query / 20 * 1000 + query * 7 % 20);

@@ -1,19 +1,17 @@
 /*!
 Resident memory of the worker.
 
-Each case has a process of its own, so its peak is the case's. The baseline is what the process
-held just before the backend's library was opened; the increase is what opening it, loading the
-model and running it added at the most. The average is over the measured part, as the host saw it
-from outside ten times a second; the proportional figure is that of a moment just after it, with
-pages that several processes share divided among them. The inputs that are kept ready, so that no query waits for
-one, are in both: at most 64 batches or 256 MiB of them, so that a larger batch shows a larger peak
-for this alone. Memory of a device other than the processor is in none of these: its peak is a figure
-of its own, where the backend tells it, and so is what its engine's allocator counted there: the
-driver's figure has the engine's code and work space in it, and what an arena holds unused, where the
-allocator's is of what was asked of it.
+Each case has a process of its own, so its peak is the case's. The baseline is the memory of the process
+just before the backend's library was opened; the increase is the most that opening it, loading the
+model and running it added. The average is over the measured window, sampled by the host from outside ten
+times a second. The proportional figure is of a moment just after it, with shared pages divided among
+processes. Prepared inputs are part of both: at most 64 batches or 256 MiB of them, so a larger batch alone
+shows a larger peak. A device's memory is in none of these. Its peak is a separate figure, if the backend
+reports it, and so is the figure of its engine's allocator there. The driver's figure includes the engine's
+code, its workspace and unused memory of an arena; the allocator's figure is requested memory only.
 
-With several processes these are figures of the first one: the host keeps no others for a metric to read. The
-attribute `process` says so.
+With several processes these are figures of the first one: the host keeps no others for a metric to read.
+The attribute `process` says so.
 */
 
 use plugin_guest::{
@@ -113,7 +111,7 @@ mod tests {
         Memory::compute(&Case::default(), &columns.into(), NoOptions {})
     }
 
-    /// Peak, baseline and increase.
+    /// Returns peak, baseline and increase.
     fn values(columns: &[(&str, &[u64])]) -> Vec<(String, Result<f64, String>)> {
         compute(columns)
             .expect("columns that can be")

@@ -1,17 +1,17 @@
 /*!
-How well throughput grows with batch, threads and clients.
+Growth of throughput with batch, threads and clients.
 
-The efficiency of a case is its throughput over what it would be if throughput had grown in proportion
-from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the case with the smallest *n* that is
-otherwise equal, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
-this is strong scaling, over batches what one more sample in a batch is worth.
+The efficiency of a case is its throughput divided by what it would be if throughput had grown in
+proportion from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the otherwise equal case
+with the smallest *n*, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
+this is strong scaling, over batches the benefit of one more sample in a batch.
 
-Otherwise equal are cases that share all other coordinates. Threads belong to a backend, so a manifest
-varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal that share the
-plugin's very build, whatever the backend's name. That their options are alike as well is for the
-manifest to see to, and the attribute `baseline-backend` says which was taken.
+Cases are otherwise equal if they share all other coordinates. Threads belong to a backend, so a manifest
+varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal if they share the
+plugin's very build, whatever the backend's name. The manifest must make sure that their options are equal
+as well; the attribute `baseline-backend` names the chosen one.
 
-In `server` and `constant-rate` the throughput is what was offered, and says nothing of scaling.
+In `server` and `constant-rate` the throughput is the offered rate, which says nothing about scaling.
 */
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const OFFERED: [&str; 2] = ["server", "constant-rate"];
 /// The metric.
 pub struct Scaling;
 
-/// What is varied.
+/// The varied quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Batch,
@@ -85,9 +85,9 @@ struct Case {
     id: String,
     backend: String,
     scenario: String,
-    /// The value of each axis, or nothing where the run does not say.
+    /// The value of each axis, or nothing if the run does not state it.
     axes: [Option<u64>; 3],
-    /// All other coordinates, but for the backend's name.
+    /// All other coordinates except the backend's name.
     others: Vec<String>,
     throughput: Result<Rate, Gap>,
 }

@@ -1,22 +1,22 @@
 /*!
-Whether latencies were steady.
+Steadiness of latencies.
 
-The series is cut at its change points, and classed by its segments as Barrett et al. class it: flat,
-a warm-up, a slow-down, or no steady state; `host-statistics` argues how. A value is a number and a
-class is a word, so the class stands in the attribute `class` of the values that it is made of:
-`stability.changes`, how many change points there are, and `stability.steady-part`, how much of the
-series lies in the steady state that it ends in: all of a flat one, and nothing of one that has none.
+The series is cut at its change points, and classified by its segments after Barrett et al.: flat,
+a warm-up, a slow-down, or no steady state; see `host-statistics`. A value is a number and a
+class is a word, so the class is in the attribute `class` of the values that come with it:
+`stability.changes`, the number of change points, and `stability.steady-part`, the part of the
+series that lies in its final steady state: all of a flat series, and nothing of one without.
 
-The measured queries are classed by themselves. With the option `warm-up = true` the warm-up's are put
-before them, which asks whether warming up was a warm-up, and long enough.
+The measured queries are classified by themselves. With the option `warm-up = true` the warm-up's queries
+are put before them, which shows whether the warm-up was one, and long enough.
 
-Of several processes each is looked at by itself, and a value is the mean of theirs. Where they are not all of one
-class the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so that
-with the option only that one is classed.
+Each of several processes is examined separately, and a value is the mean of theirs. If their classes differ
+the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so
+with the option only that one is classified.
 
-All else is of the measured queries: outliers (counted, never removed), correlation, spread. Each needs as many
-queries as it takes for its finding to be one: of three queries none can lie beyond the quartiles, whatever they
-took, and of four none below, so that no outliers among them would say nothing.
+All other values are of the measured queries: outliers (counted, never removed), correlation, spread. Each
+needs as many queries as its result takes: of three queries none can lie beyond the quartiles, whatever
+their latency, and of four none below, so finding no outliers among them would mean nothing.
 */
 
 use std::borrow::Cow;
@@ -34,10 +34,11 @@ const LATENCY: &str = "latency";
 const WARM_UP_LATENCY: &str = "warm-up-latency";
 const PROCESS: &str = "process";
 
-/// Latencies of a longer series in which change points are looked for.
+/// Number of latencies of a longer series that are searched for change points.
 const MOST: usize = 1 << 18;
 
-/// Queries from which values can lie beyond the quartiles on both sides, which are nearest ranks.
+/// Queries from which values can lie beyond the quartiles on both sides; quartiles are nearest
+/// ranks.
 const LEAST_FOR_QUARTILES: usize = 5;
 
 /// Queries from which one can lie further from the median than the others: of two, both lie alike.
@@ -49,11 +50,11 @@ const LISTED: usize = 20;
 /// The metric.
 pub struct Stability;
 
-/// What the metric can be told.
+/// Options of the metric.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Options {
-    /// Whether the warm-up's queries are classed as well.
+    /// Whether the warm-up's queries are classified as well.
     pub warm_up: bool,
 }
 
@@ -104,7 +105,7 @@ impl Metric for Stability {
     }
 }
 
-/// The mean of what is said of each process, or the first gap; the class, if all have the same.
+/// Returns the mean of the processes' values, or the first gap; the class, if all have the same.
 fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
     let Some(first) = processes.first() else { return Vec::new() };
     let over = |(index, of_first): (usize, &Measurement)| {
@@ -149,7 +150,7 @@ fn series<'a>(
     Ok(Series { latencies: [warm_up, measured].concat().into(), warm_up: warm_up.len() })
 }
 
-/// What is said of the class.
+/// Returns the values about the class.
 fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
     let found = series.as_ref().map_err(Gap::clone).and_then(|series| {
         let thin = thinned(&series.latencies, MOST);
@@ -210,7 +211,7 @@ fn level_change(state: &SteadyState) -> Result<f64, Gap> {
     }
 }
 
-/// What is said of the measured queries.
+/// Returns the values about the measured queries.
 fn described(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
     let latencies = latencies.and_then(|latencies| match latencies {
         [] => Err(Gap::not_measured("no query was measured")),
@@ -344,7 +345,7 @@ mod tests {
             .collect()
     }
 
-    /// `count` latencies around each level, evenly spread over 1 % of it, in random order.
+    /// Returns `count` latencies around each level, evenly spread over 1 % of it, in random order.
     fn around(levels: &[(u64, usize)]) -> Vec<u64> {
         let mut random = Random::from_seed(4);
         levels
@@ -493,7 +494,7 @@ mod tests {
         assert_eq!(reasons(vec![7, 9, 8, 6, 5]), [const { None }; 6]);
     }
 
-    /// The fewest that are let through can show what is looked for.
+    /// The smallest accepted number of queries can show an outlier.
     #[test]
     fn the_fewest_queries_can_have_outliers() {
         let low = compute(Some(vec![1, 1_000, 1_001, 1_002, 1_003]), None, Options::default());

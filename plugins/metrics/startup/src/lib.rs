@@ -1,18 +1,18 @@
 /*!
 Times from opening a plugin to its first answer.
 
-Each stage is timed once, in a process that has run nothing before: the library is opened, the model
-loaded and prepared (optimised, compiled), and one batch run. Reading or making inputs, and starting
-the process, are no part of it. A single timing has no interval.
+Each stage is timed once, in a process that has run nothing before: opening the library, loading and
+preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
+are not included. A single timing has no interval.
 
-With `processes = N` in the manifest these are the times of the first process, since the host keeps no others
-for a metric to read; the attribute `process` says so. How they vary from process to process shows in several
-runs.
+With `processes = N` in the manifest these are the times of the first process, because the host keeps no
+others for a metric to read; the attribute `process` says so. Several runs show how they vary between
+processes.
 
-`startup.first-to-steady` is how many times as long the first inference takes as the median of the
-steady ones: what is left of compiling, allocating and filling caches that the backend puts off until
-it is asked. It is stated where a query is one inference that runs by itself, in `single-stream` and in
-`closed-loop` of one client, and where latencies have become steady. Both are the first process's.
+`startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows
+compiling, allocating and filling caches that the backend postpones until the first run. It is stated if a
+query is one inference that runs alone, in `single-stream` and in `closed-loop` with one client, and if
+latencies have become steady. Both are the first process's.
 */
 
 use host_statistics::{STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, median, steady_state, thinned};
@@ -30,7 +30,7 @@ const STAGES: [(&str, &str); 4] = [
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
 
-/// Latencies of a longer series that are looked at.
+/// Number of latencies of a longer series that are examined.
 const MOST: usize = 1 << 18;
 
 /// The metric.
@@ -85,7 +85,7 @@ fn one(columns: &Columns, name: &str) -> Result<f64, Gap> {
     }
 }
 
-/// The median of the latencies of a series' steady state.
+/// Returns the median of the latencies in a series' steady state.
 fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
     match case.attributes.get("scenario").map(String::as_str) {
         Some("single-stream") => {}
@@ -161,7 +161,7 @@ mod tests {
         Startup::compute(&case, &columns.into(), NoOptions {}).expect("it takes no options")
     }
 
-    /// A warm-up of 100 queries, then 400 around 1 ms.
+    /// Returns a warm-up of 100 queries, then 400 around 1 ms.
     fn latencies() -> Vec<u64> {
         (0..500).map(|query| if query < 100 { 3_000_000 } else { 1_000_000 + query % 7 }).collect()
     }

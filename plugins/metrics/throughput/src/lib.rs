@@ -1,17 +1,17 @@
 /*!
 Samples and queries per second.
 
-Of one client that waits for its queries, over measured time: the sum of the queries' latencies.
-Between blocks of queries the harness pauses to send its samples out; those pauses are its own and
-are left out, so the figure is what the backend does while it is asked to do something.
+For one client that waits for its queries, over measured time: the sum of the queries' latencies.
+Between blocks of queries the harness pauses to send its samples; those pauses are its own and
+are left out, so the figure is what the backend achieves while it is busy.
 
-Of several clients, the sum of what each had by the same reckoning.
+For several clients, the sum of their individual rates.
 
-Of an open loop, where queries arrive by a schedule, what was achieved: *n* - 1 gaps between the ends of
-*n* queries, as the harness counts it, without its pauses. One query has no gap, and so no rate. The attribute `offered-queries` is the rate at which
-queries arrived.
+For an open loop, where queries arrive by a schedule, the achieved rate: *n* - 1 gaps between the ends of
+*n* queries, without the harness's pauses. One query has no gap, and so no rate. The attribute
+`offered-queries` is the rate at which queries arrived.
 
-Of several processes, the mean of theirs, with an interval of what another process may do, where that does not
+For several processes, the mean of theirs, with an interval that covers another process, if that does not
 reach below zero.
 */
 
@@ -84,7 +84,7 @@ struct Sample<'a> {
     /// Queries per second of each process of an open loop, as the harness counts them.
     achieved: Option<&'a [f64]>,
     offered: Option<&'a [f64]>,
-    /// Whether queries came by a schedule, so that latencies say nothing of a rate.
+    /// Whether queries arrived by a schedule, so that latencies do not determine a rate.
     is_open: bool,
 }
 
@@ -161,8 +161,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// The mean of the processes' rates, with its interval by Student's *t*; the first gap, if one of them
-/// has none.
+/// Returns the mean of the processes' rates, with its interval by Student's *t*; the first gap, if one
+/// of them has none.
 fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measurement> {
     let Some(first) = processes.first() else { return Vec::new() };
     let over = |(index, of_first): (usize, &Measurement)| {
@@ -347,13 +347,13 @@ mod tests {
         assert!(found[0].attributes["interval"].starts_with("none: all processes say the same"));
     }
 
-    /// Two queries in each of two processes.
+    /// Returns measurements for two queries in each of two processes.
     fn of_processes(latencies: Vec<u64>) -> Vec<Measurement> {
         let columns = [(LATENCY, latencies), (ITEMS, vec![1; 4]), (PROCESS, vec![0, 0, 1, 1])];
         compute(&columns).unwrap()
     }
 
-    /// 20 ms at 5 a second are no 50 a second.
+    /// 20 ms at 5 per second are not 50 per second.
     #[test]
     fn an_open_loop_without_a_rate_has_none_by_its_latencies() {
         let case = Case {

@@ -1,5 +1,5 @@
-//! What a backend sets itself cannot be set by ONNX Runtime's name for it, too: what the tests of all
-//! backends over this engine share.
+//! Options that a backend sets itself cannot be set by ONNX Runtime's name: shared tests of all
+//! backends over this engine.
 
 use plugin_api::abi;
 use plugin_api::client::{Backend, ErrorCode, LoadRequest};
@@ -12,11 +12,12 @@ const SHARED: [(&str, &str); 4] = [
     ("session.session.disable_cpu_ep_fallback", "`placement` of the backend"),
 ];
 
-/// Sees that names that are set in another way are refused with that way, and that others pass.
+/// Checks that names with another setting are refused with a hint to it, and that others are
+/// accepted.
 ///
 /// # Panics
 ///
-/// Where it is not so.
+/// If this does not hold.
 pub(crate) fn are_refused(entry: abi::Entry, device: &str, own: &[(&str, &str)]) {
     // SAFETY: this is the backend's own entry point, opened once.
     let backend = unsafe { Backend::open(entry) }.expect("a backend");

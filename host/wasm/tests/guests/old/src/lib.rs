@@ -1,4 +1,4 @@
-//! A metric and no more of the SDK than there was in `tare:plugin@0.1.0`: it is built against the WIT
+//! A metric that uses only the SDK of `tare:plugin@0.1.0`: it is built against the WIT
 //! file of that version, which lies beside it and does not change.
 
 wit_bindgen::generate!({ path: "wit", world: "metric-plugin" });
