@@ -56,7 +56,7 @@ static tare_error *describe(tare_describe_args *args) {
     if (way("describe-hang")) for (;;) { }
     if (way("describe-print")) puts("garbage on standard output"), fflush(stdout);
     if (way_begins("error-")) return new_error();
-    if (way("description-small")) description.struct_size = sizeof description - 8;
+    if (way("description-small")) description.struct_size = offsetof(tare_description, modes) - 8;
     if (way("description-huge")) description.struct_size = (size_t)1 << 40;
     if (way("id-not-utf8")) description.id = not_utf8;
     if (way("id-null")) description.id = nowhere;
@@ -117,8 +117,13 @@ static tare_error *load(tare_load_args *args) {
     static tare_tensor_info tensor;
     static const tare_tensor_info *tensors[] = {&tensor};
     static tare_model_info info;
-    tensor = (tare_tensor_info){sizeof tensor, TARE_STRING("x"), {TARE_DTYPE_FLOAT, 32, 1}, 1,
-                                dimensions};
+    tensor = (tare_tensor_info){
+        .struct_size = sizeof tensor,
+        .name = TARE_STRING("x"),
+        .dtype = {TARE_DTYPE_FLOAT, 32, 1},
+        .rank = 1,
+        .dimensions = dimensions,
+    };
     info = (tare_model_info){sizeof info, tensors, 1, tensors, 1};
     if (way("rank-absurd")) tensor.rank = 1000000;
     if (way("axes-null")) tensor.dimensions = NULL;

@@ -6,6 +6,10 @@
 #include "scale.c"
 #undef tare_backend_v1
 #include <math.h>
+#include <stdatomic.h>
+
+/* How often an end was asked for. */
+static atomic_int cancelled;
 
 static tare_error *read_energy(tare_device_energy_args *args) {
     CHECK_SIZE(tare_device_energy_args, args, microjoules);
@@ -19,7 +23,7 @@ static tare_error *read_memory(tare_device_memory_args *args) {
     CHECK_SIZE(tare_device_memory_args, args, peak_bytes);
     if (!is(args->device, DEVICE))
         return fail(TARE_ERROR_NOT_FOUND, "there is no device `%.*s`", TEXT(args->device));
-    args->used_bytes = 1024;
+    args->used_bytes = 1024 + (uint64_t)cancelled;
     args->peak_bytes = 4096;
     return NULL;
 }
@@ -73,6 +77,28 @@ static tare_error *profile(tare_profile_args *args) {
     return NULL;
 }
 
+static tare_error *cancel(tare_cancel_args *args) {
+    CHECK_SIZE(tare_cancel_args, args, backend);
+    cancelled++;
+    return NULL;
+}
+
+static tare_error *phases(tare_phases_args *args) {
+    static const tare_string names[] = {{"look", 4}, {"scale", 5}};
+    CHECK_SIZE(tare_phases_args, args, phase_count);
+    args->phases = names;
+    args->phase_count = 2;
+    return NULL;
+}
+
+static tare_error *run_phase(tare_marked_run_args *args) {
+    CHECK_SIZE(tare_marked_run_args, args, mark);
+    if (args->phase > 1)
+        return fail(TARE_ERROR_INVALID_ARGUMENT, "there is no phase %u", args->phase);
+    args->mark(args->context);
+    return args->phase == 1 ? run(args->run) : NULL;
+}
+
 static const void *get_tare_extension(tare_backend *backend, tare_string name) {
     static const tare_device_energy energy = {sizeof energy, read_energy};
     static const tare_device_memory memory = {sizeof memory, read_memory};
@@ -81,6 +107,10 @@ static const void *get_tare_extension(tare_backend *backend, tare_string name) {
     static const tare_stage_times stages = {sizeof stages, run_in_stages};
     static const tare_device_timer timer = {sizeof timer, run_timed};
     static const tare_profile profiler = {sizeof profiler, profile};
+    static const tare_cancel canceller = {sizeof canceller, cancel};
+    static const tare_marks marks = {sizeof marks, phases, run_phase};
+    if (is(name, TARE_CANCEL)) return &canceller;
+    if (is(name, TARE_MARKS)) return &marks;
     if (is(name, TARE_DEVICE_STATE)) return &state;
     if (is(name, TARE_ALLOCATOR)) return &allocator;
     if (is(name, TARE_DEVICE_TIMER)) return &timer;

@@ -2,6 +2,8 @@
 // Their figures are fixed, so that a test can expect them.
 #include "plugin_api.hpp"
 
+#include <atomic>
+
 #define ScaleBackend PlainBackend
 #define ScaleSession PlainSession
 #undef TARE_EXPORT_BACKEND
@@ -11,6 +13,9 @@
 #undef ScaleSession
 
 namespace {
+
+// How often an end was asked for.
+std::atomic<uint64_t> cancelled{0};
 
 class StagedSession : public PlainSession {
 public:
@@ -22,6 +27,12 @@ public:
     uint64_t run_timed(const tare::Inputs &inputs, const tare::Outputs &outputs) {
         run(inputs, outputs);
         return 4;
+    }
+    std::vector<std::string> phases() { return {"look", "scale"}; }
+    void run_phase(uint32_t phase, const tare::Inputs &inputs, const tare::Outputs &outputs,
+                   const tare::Mark &mark) {
+        mark.now();
+        if (phase == 1) run(inputs, outputs);
     }
     tare::AllocatorUse allocator_use() { return {"Scale", 100, 200, 0}; }
     std::vector<tare::Operator> profile(const tare::Inputs &) {
@@ -56,8 +67,10 @@ public:
 
     tare::DeviceMemory device_memory(const std::string &device) {
         check(device);
-        return {1024, 4096};
+        return {1024 + cancelled, 4096};
     }
+
+    static void cancel() { ++cancelled; }
 
     static void device_state(const std::string &device, tare_device_state_args &state) {
         check(device);
@@ -76,6 +89,8 @@ public:
         if (name == TARE_STAGE_TIMES) return tare::stage_times<StagedSession>();
         if (name == TARE_DEVICE_TIMER) return tare::device_timer<StagedSession>();
         if (name == TARE_PROFILE) return tare::profile<StagedSession>();
+        if (name == TARE_CANCEL) return tare::cancel<TellingBackend>();
+        if (name == TARE_MARKS) return tare::marks<StagedSession>();
         return nullptr;
     }
 

@@ -132,8 +132,16 @@ static tare_error *devices(tare_devices_args *args) {
 /* ---- Models -------------------------------------------------------------------------------- */
 
 static const tare_dimension dimensions[] = {{TARE_DYNAMIC, {"batch", 5}}, {WIDTH, {NULL, 0}}};
-static const tare_tensor_info x = {sizeof x, {"x", 1}, {TARE_DTYPE_FLOAT, 32, 1}, 2, dimensions};
-static const tare_tensor_info y = {sizeof y, {"y", 1}, {TARE_DTYPE_FLOAT, 32, 1}, 2, dimensions};
+static const tare_tensor_info x = {.struct_size = sizeof x,
+                                   .name = {"x", 1},
+                                   .dtype = {TARE_DTYPE_FLOAT, 32, 1},
+                                   .rank = 2,
+                                   .dimensions = dimensions};
+static const tare_tensor_info y = {.struct_size = sizeof y,
+                                   .name = {"y", 1},
+                                   .dtype = {TARE_DTYPE_FLOAT, 32, 1},
+                                   .rank = 2,
+                                   .dimensions = dimensions};
 static const tare_tensor_info *const inputs[] = {&x};
 static const tare_tensor_info *const outputs[] = {&y};
 static const tare_model_info model_info = {sizeof model_info, inputs, 1, outputs, 1};

@@ -7,11 +7,13 @@ use serde_json::Value;
 
 /// Packages of ours that each package may depend on, apart from tests.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("host-hash", &[]),
     ("host-record", &[]),
     ("host-statistics", &[]),
     ("host-machine", &["host-record"]),
     ("host-manifest", &["host-record"]),
     ("host-measure", &["host-record"]),
+<<<<<<< HEAD
     ("host-plan", &["host-manifest", "host-record"]),
     ("host-registry", &["host-record"]),
     ("host-runtime", &["host-record", "host-registry"]),
@@ -26,6 +28,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "host-cli",
         &[
             "host-machine",
+=======
+    ("host-plan", &["host-hash", "host-manifest", "host-record"]),
+    ("host-registry", &["host-hash", "host-record"]),
+    ("host-runtime", &["host-hash", "host-record", "host-registry"]),
+    ("host-worker", &["host-hash", "host-measure", "host-record", "host-statistics", "plugin-api"]),
+    ("host-run", &["host-plan", "host-record"]),
+    ("host-wasm", &["host-hash", "host-record"]),
+    ("host-store", &["host-hash", "host-record", "host-statistics"]),
+    (
+        "host-cli",
+        &[
+            "host-hash",
+>>>>>>> main
             "host-manifest",
             "host-plan",
             "host-record",

@@ -61,7 +61,7 @@ fn everything_that_can_be_known_is_told_at_once_and_underlined() {
     let place = Place::new();
     manifest(&place, WRONG);
     for command in ["validate", "plan", "run"] {
-        let told = place.run(&[command, "early.toml"]).expect(3).stderr;
+        let shown = place.run(&[command, "early.toml"]).expect(3).stderr;
         let mut last = 0;
         for (what, line, help) in [
             ("the backend plugin `cpu` has no option `optimize`", 13, "`optimise`?"),
@@ -78,8 +78,8 @@ fn everything_that_can_be_known_is_told_at_once_and_underlined() {
             ("`throughput.samples` is not a duration, but a value in `1/s`", 48, "plain number"),
             ("there is no `[[metric]]` called `foo`", 49, "this manifest has"),
         ] {
-            let at = told[last..].find(what).unwrap_or_else(|| panic!("{what} in\n{told}"));
-            let rest = &told[last + at..];
+            let at = shown[last..].find(what).unwrap_or_else(|| panic!("{what} in\n{shown}"));
+            let rest = &shown[last + at..];
             let end = rest.find("\n  x ").unwrap_or(rest.len());
             let report = &rest[..end];
             assert!(report.contains(&format!("early.toml:{line}:")), "{line} in\n{report}");
@@ -95,8 +95,8 @@ fn a_plugin_alone_that_is_missing_is_told_as_such() {
     let place = Place::new();
     manifest(&place, "[[backend]]\nid = \"null\"\n[[metric]]\nplugin = \"latensy\"\n");
     for command in ["validate", "plan", "run"] {
-        let told = place.run(&[command, "early.toml"]).expect(4).stderr;
-        assert!(told.contains("early.toml:13:10"), "{told}");
+        let shown = place.run(&[command, "early.toml"]).expect(4).stderr;
+        assert!(shown.contains("early.toml:13:10"), "{shown}");
     }
 }
 
@@ -106,9 +106,9 @@ fn a_matrix_without_cells_is_not_valid() {
     let tables = "[[backend]]\nid = \"null\"\n[matrix]\nexclude = [{ batch = 1 }]\n";
     manifest(&place, tables);
     for command in ["validate", "plan", "run"] {
-        let told = place.run(&[command, "early.toml"]).expect(3).stderr;
-        assert!(told.contains("the matrix is empty"), "{told}");
-        assert!(told.contains("early.toml:13:11"), "{told}");
+        let shown = place.run(&[command, "early.toml"]).expect(3).stderr;
+        assert!(shown.contains("the matrix is empty"), "{shown}");
+        assert!(shown.contains("early.toml:13:11"), "{shown}");
     }
 }
 
@@ -143,28 +143,28 @@ fn a_manifest_in_another_encoding_is_told_where() {
     let place = Place::new();
     let write = |bytes: &[u8]| std::fs::write(place.path().join("other.toml"), bytes);
     write(b"schema = 1\nexperiment = { name = \"gr\xf6sse\" }\n").expect("a file");
-    let told = place.run(&["validate", "other.toml"]).expect(3).stderr;
-    assert!(told.contains("the manifest is not UTF-8 from byte 36 on"), "{told}");
-    assert!(told.contains("other.toml:2:26") && told.contains("byte 0xf6"), "{told}");
+    let shown = place.run(&["validate", "other.toml"]).expect(3).stderr;
+    assert!(shown.contains("the manifest is not UTF-8 from byte 36 on"), "{shown}");
+    assert!(shown.contains("other.toml:2:26") && shown.contains("byte 0xf6"), "{shown}");
     let text = "schema = 1\n";
     let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
     for bytes in [[&[0xff, 0xfe], &*little].concat(), [&[0xfe, 0xff], &*big].concat(), little] {
         write(&bytes).expect("a file");
-        let told = place.run(&["validate", "other.toml"]).expect(3).stderr;
-        assert!(told.contains("looks like UTF-16"), "{told}");
+        let shown = place.run(&["validate", "other.toml"]).expect(3).stderr;
+        assert!(shown.contains("looks like UTF-16"), "{shown}");
     }
 }
 
 #[test]
 fn a_sandboxed_plugin_needs_no_trust() {
     let place = Place::new();
-    let told = place.run(&["plugins", "trust", "latency"]).expect(0).stderr;
-    assert!(told.contains("runs in the sandbox and needs no trust"), "{told}");
-    let told = place.run(&["plugins", "info", "nul"]).expect(4).stderr;
-    assert!(told.contains("did you mean `null`?"), "{told}");
-    let told = place.run(&["plugins", "info", "htm"]).expect(4).stderr;
-    assert!(told.contains("did you mean `html`?"), "{told}");
+    let shown = place.run(&["plugins", "trust", "latency"]).expect(0).stderr;
+    assert!(shown.contains("runs in the sandbox and needs no trust"), "{shown}");
+    let shown = place.run(&["plugins", "info", "nul"]).expect(4).stderr;
+    assert!(shown.contains("did you mean `null`?"), "{shown}");
+    let shown = place.run(&["plugins", "info", "htm"]).expect(4).stderr;
+    assert!(shown.contains("did you mean `html`?"), "{shown}");
 }
 
 #[test]

@@ -91,8 +91,8 @@ fn each_way_to_die_is_a_row_with_its_reason_and_the_others_go_on() {
 fn what_a_plugin_says_does_nothing_to_a_terminal_and_is_kept() {
     let place = Place::new();
     place.write("any.model", "anything");
-    let said = "\u{1b}[2J\u{7}=red\u{1b}[31m\u{0}\r\nlast: \u{9b}1A\u{202e}";
-    let in_toml: String = said.chars().map(|one| format!("\\U{:08X}", u32::from(one))).collect();
+    let printed = "\u{1b}[2J\u{7}=red\u{1b}[31m\u{0}\r\nlast: \u{9b}1A\u{202e}";
+    let in_toml: String = printed.chars().map(|one| format!("\\U{:08X}", u32::from(one))).collect();
     let error = |id: &str, message: &str| {
         format!(
             "[[backend]]\nid = \"{id}\"\nplugin = \"fault\"\n\
@@ -118,7 +118,7 @@ fn what_a_plugin_says_does_nothing_to_a_terminal_and_is_kept() {
         if color == "never" {
             let folder = place.run_folder();
             let journal = place.lines("journal.jsonl");
-            assert_eq!(journal[0]["outcome"]["failure"]["message"], format!("run: {said}"));
+            assert_eq!(journal[0]["outcome"]["failure"]["message"], format!("run: {printed}"));
             let message = journal[1]["outcome"]["failure"]["message"].as_str().expect("a message");
             assert!(message.ends_with(" … 95904 bytes left out"), "{message}");
             for report in ["report.html", "results.csv", "report.md"] {
@@ -131,7 +131,7 @@ fn what_a_plugin_says_does_nothing_to_a_terminal_and_is_kept() {
             let shown = place.run(&["results", "show", "--format", "json"]).expect(0);
             assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}', '\u{7}']), "{}", shown.stdout);
             let reason = &shown.json()["cases"][0]["failure"]["message"];
-            assert_eq!(*reason, format!("run: {said}"), "machines are told the truth");
+            assert_eq!(*reason, format!("run: {printed}"), "machines are told the truth");
         }
     }
 }
@@ -190,7 +190,7 @@ fn a_library_or_model_that_is_swapped_during_a_run_is_not_measured() {
     let failure = |index: usize| journal[index]["outcome"]["failure"].clone();
     assert_eq!(journal[0]["outcome"]["outcome"], "finished");
     assert_eq!(failure(2)["kind"], "input", "{}", failure(2));
-    assert!(failure(2)["detail"].as_str().is_some_and(|said| said.contains("has changed")));
+    assert!(failure(2)["detail"].as_str().is_some_and(|printed| printed.contains("has changed")));
     assert_eq!(failure(3)["kind"], "plugin-changed", "{}", failure(3));
 }
 
@@ -297,9 +297,9 @@ fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
     rustix::process::kill_process(process, rustix::process::Signal::INT)
         .expect("interrupting host");
     let output = child.wait_with_output().expect("waiting for host");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{:?}\n{said}", output.status.signal());
-    assert!(said.contains("--resume"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{:?}\n{printed}", output.status.signal());
+    assert!(printed.contains("--resume"), "{printed}");
     let listed = place.run(&["--format", "json", "results", "list"]).expect(0).json();
     assert_eq!((&listed[0]["cases"], &listed[0]["finished"]), (&3.into(), &1.into()), "{listed}");
     assert_eq!(place.lines("journal.jsonl").len(), 1);

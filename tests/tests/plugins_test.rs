@@ -211,14 +211,14 @@ fn a_library_that_cannot_be_opened_is_said_to_be_so() {
     let mut foreign = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0".to_vec();
     foreign.extend(if cfg!(target_arch = "x86_64") { [0xb7, 0] } else { [0x3e, 0] });
     foreign.resize(64, 0);
-    for (name, library, said) in [
+    for (name, library, message) in [
         ("foreign", foreign, "could not be checked: wrong architecture: the plugin is for "),
         ("text", b"hello".to_vec(), "could not be checked: not a plugin: "),
     ] {
         let folder = plugin(&place, name, &library, "");
         let ended = place.run(&["plugins", "test", folder.to_str().expect("UTF-8")]).expect(4);
         let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(shown.contains(&format!("`{name}` {said}")), "{shown}");
+        assert!(shown.contains(&format!("`{name}` {message}")), "{shown}");
         assert_eq!(ended.stdout, "", "nothing was checked");
     }
 }
@@ -240,9 +240,9 @@ fn a_plugin_whose_runtime_is_missing_names_the_command_that_installs_it() {
     let folder = folder.to_str().expect("UTF-8");
     let ended = place.run(&["plugins", "test", folder]).expect(4);
     assert_eq!(ended.stdout, "", "nothing was checked");
-    let said = "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it";
+    let message = "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it";
     let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains(said), "{shown}");
+    assert!(shown.contains(message), "{shown}");
     // With one that is named, it is checked.
     let named = place.write("libdemo.so", "\x7fELF, theirs");
     let named = format!("demo={}", named.display());

@@ -159,9 +159,9 @@ fn a_run_installs_when_it_is_told_to_and_records_what_it_used() {
         .env("PIP_FIND_LINKS", place.path().join("index"))
         .output()
         .expect("starting host");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("demo 1.0 for `null`"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.contains("demo 1.0 for `null`"), "{printed}");
     let runtime = recorded(&place);
     assert_eq!((&runtime["name"], &runtime["version"]), (&"demo".into(), &"1.0".into()));
     assert_eq!(runtime["origin"], "installed");

@@ -70,10 +70,10 @@ fn every_worker_is_told_before_any_library_is_loaded() {
     assert!(status.success(), "{status}");
     assert!(!seen.is_empty(), "no worker was seen");
     for (worker, environment) in seen {
-        let told: Vec<_> = environment
+        let variables: Vec<_> = environment
             .iter()
             .filter(|entry| entry.starts_with("ORT_DISABLE_TELEMETRY="))
             .collect();
-        assert_eq!(told, ["ORT_DISABLE_TELEMETRY=1"], "worker {worker}");
+        assert_eq!(variables, ["ORT_DISABLE_TELEMETRY=1"], "worker {worker}");
     }
 }

@@ -214,10 +214,10 @@ impl Runtimes<'_> {
         let output = { install }.stdin(Stdio::null()).output();
         let output =
             output.map_err(|error| Failed::new(format!("host could not be started: {error}")))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        say(said.trim_end());
+        let printed = String::from_utf8_lossy(&output.stderr);
+        say(printed.trim_end());
         if !output.status.success() {
-            let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
             let out_of_reach = OUT_OF_REACH.iter().any(|it| words.contains(it));
             if out_of_reach && !in_ci() {
                 return Ok(None);
@@ -338,12 +338,12 @@ mod tests {
         assert!(compare(&known()).is_ok());
         let mut more = known();
         more.insert(("backends/new", "conformance"));
-        let said = compare(&more).expect_err("it is in no row").to_string();
-        assert!(said.starts_with("`conformance` of plugins/backends/new has"), "{said}");
+        let printed = compare(&more).expect_err("it is in no row").to_string();
+        assert!(printed.starts_with("`conformance` of plugins/backends/new has"), "{printed}");
         let mut fewer = known();
         fewer.remove(&("backends/cpu", "telemetry"));
-        let said = compare(&fewer).expect_err("its row is too many").to_string();
-        assert!(said.starts_with("plugins/backends/cpu/tests/telemetry.rs has no"), "{said}");
+        let printed = compare(&fewer).expect_err("its row is too many").to_string();
+        assert!(printed.starts_with("plugins/backends/cpu/tests/telemetry.rs has no"), "{printed}");
     }
 
     #[test]

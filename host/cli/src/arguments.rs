@@ -1,4 +1,4 @@
-//! The command line as it is typed. [`crate::settings`] turns it into what the commands work with.
+//! The command line as typed. [`crate::settings`] resolves it for the commands.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ const STYLES: Styles = Styles::styled()
 /// Measures machine-learning models on hardware.
 ///
 /// A manifest says which models to run on which backends, at which batch sizes and precisions, and
-/// what to report. Each case is measured in a process of its own; what cannot be measured is a gap
-/// with its reason, never a guess. Start with `host init`, or with `host run
+/// what to report. Each case is measured in a process of its own. A value that cannot be measured is
+/// a gap with a reason, never a guess. Start with `host init`, or with `host run
 /// manifests/quickstart.toml`.
 #[derive(Debug, Parser)]
 #[command(
@@ -32,10 +32,10 @@ const STYLES: Styles = Styles::styled()
     arg_required_else_help = true
 )]
 pub struct Arguments {
-    /// What holds for every command.
+    /// Options of every command.
     #[command(flatten)]
     pub global: GlobalArguments,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -48,37 +48,37 @@ fn exit_codes() -> String {
     text
 }
 
-/// What holds for every command.
+/// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArguments {
-    /// How to write data to standard output; everything else goes to standard error.
+    /// Format of data on standard output; everything else goes to standard error.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Format,
     /// When to use colours. NO_COLOR turns them off as well.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
-    /// Say more of what is being done; twice for every detail.
+    /// Print more about progress; twice for every detail.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Say nothing but data, warnings and errors.
+    /// Print only data, warnings and errors.
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Folder for results: run folders and the database. Without it, what the manifest says, or
-    /// `results` in the current folder.
+    /// Folder for results: run folders and the database. By default the manifest's, or `results` in
+    /// the current folder.
     #[arg(long, global = true, env = "TARE_RESULTS", value_name = "FOLDER", value_hint = ValueHint::DirPath, hide_env_values = true)]
     pub results: Option<PathBuf>,
-    /// Folder to look for plugins in, before all others. Can be given more than once; TARE_PLUGINS
-    /// lists further ones.
+    /// Folder to search for plugins, before all others. Can be given more than once; TARE_PLUGINS
+    /// lists more folders.
     #[arg(long, global = true, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub plugins: Vec<PathBuf>,
-    /// Runtime that a plugin is to use: its folder, or the library itself. Can be given more than
-    /// once. TARE_RUNTIME_ID, with the plugin's id in capitals, says the same.
+    /// Runtime for a plugin: its folder, or the library itself. Can be given more than once. The
+    /// variable TARE_RUNTIME_ID, with the plugin's id in capitals, does the same.
     #[arg(long = "runtime", global = true, value_name = "ID=PATH", value_parser = named_runtime)]
     pub runtimes: Vec<(String, PathBuf)>,
 }
 
-/// A plugin's id, and the path of its runtime.
+/// Parses a plugin's id, and the path of its runtime.
 fn named_runtime(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((id, path)) if !id.is_empty() && !path.is_empty() => Ok((id.into(), path.into())),
@@ -86,7 +86,7 @@ fn named_runtime(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// How data is written.
+/// Format of data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Tables for people; their layout may change.
@@ -102,10 +102,10 @@ pub enum Format {
     Markdown,
 }
 
-/// When colours are used.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
-    /// Where the output is a terminal that shows them.
+    /// If the output is a terminal with colours.
     #[default]
     Auto,
     /// Always.
@@ -125,25 +125,25 @@ pub enum Command {
     Plan(ManifestArgument),
     /// Write a commented manifest to start from.
     Init(InitArguments),
-    /// List plugins, look into one, or trust one.
+    /// List plugins, show one, trust one, or test one.
     #[command(subcommand)]
     Plugins(PluginsCommand),
-    /// List, install, remove or verify the vendors' runtimes that plugins run on.
+    /// List, install, remove or verify the vendors' runtimes that plugins use.
     #[command(subcommand)]
     Runtimes(RuntimesCommand),
     /// List the devices that every installed backend sees.
     Devices,
-    /// List, show, query, export and index what was measured.
+    /// List, show, compare, query, export and index results.
     #[command(subcommand)]
     Results(ResultsCommand),
-    /// Say what on this machine will disturb a measurement, and what to do about it.
+    /// List what will disturb a measurement on this machine, and how to avoid it.
     Doctor,
     /// Write a completion script for a shell to standard output.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Write what is generated from the code: used when the tool is built.
+    /// Write files that are generated from the code: used when the tool is built.
     #[command(subcommand, hide = true)]
     Generate(GenerateCommand),
 }
@@ -158,8 +158,8 @@ pub struct ManifestArgument {
 
 /// Arguments of `run`.
 ///
-/// A manifest that names no metrics gets latency, throughput, memory, startup and stability, and
-/// accuracy where a model has labels; one that names no reports gets html and markdown.
+/// A manifest without metrics gets latency, throughput, memory, startup and stability, and
+/// accuracy if a model has labels; one without reports gets html and markdown.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_HELP)]
 pub struct RunArguments {
@@ -170,28 +170,28 @@ pub struct RunArguments {
         required_unless_present = "resume"
     )]
     pub manifest: Option<PathBuf>,
-    /// Do the rest of an interrupted run: its id, a part of it, its folder, or `latest`. What is
-    /// finished is kept. It uses the manifest as it was when the run began.
+    /// Continue an interrupted run: its id, a part of it, its folder, or `latest`. Finished cases are
+    /// kept. It uses the manifest as it was when the run began.
     #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
     pub resume: Option<String>,
     /// Write reports to this folder instead of into the run folder.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
-    /// Install the runtimes that the manifest's backends need and that are missing, before anything
-    /// is measured; an optional one only where a backend's options ask for it. Without this nothing
-    /// is ever downloaded.
+    /// Install missing runtimes of the manifest's backends before anything is measured; an optional
+    /// runtime only if a backend's options ask for it. Without this nothing is ever downloaded.
     #[arg(long)]
     pub install: bool,
 }
 
 const RUN_HELP: &str = "\
 A manifest without [[metric]] gets latency, throughput, memory, startup and stability, and accuracy
-where a model has labels. One without [[report]] gets html and markdown. One without [[recommend]] gets no advice.
+if a model has labels. One without [[report]] gets html and markdown. One without [[recommend]] gets
+no advice.
 
-All plugins that the manifest names, their options and the limits are checked before anything is
-measured. A metric, report or recommender that fails afterwards costs its own output: the run is kept,
-and the exit code is 4, or 6 where a case failed as well. Ctrl-C ends the run and keeps what is
-finished; a second Ctrl-C ends it at once.";
+The manifest's plugins, their options and the limits are checked before anything is measured. A
+metric, report or recommender that fails afterwards costs only its own output: the run is kept, and
+the exit code is 4, or 6 if a case failed as well. Ctrl-C ends the run and keeps finished cases; a
+second Ctrl-C ends it immediately.";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -207,9 +207,9 @@ pub struct InitArguments {
 /// Commands on plugins.
 #[derive(Debug, Subcommand)]
 pub enum PluginsCommand {
-    /// List what is found and what is broken. No native plugin is loaded.
+    /// List found and broken plugins. No native plugin is loaded.
     List,
-    /// Everything about one plugin: its options, or its devices.
+    /// Show everything about one plugin: its options, or its devices.
     Info {
         /// The plugin's id.
         id: String,
@@ -220,42 +220,41 @@ pub enum PluginsCommand {
         /// The plugin's id.
         id: String,
     },
-    /// Check whether a backend keeps the native ABI's contract.
+    /// Check that a backend keeps the native ABI's contract.
     #[command(after_long_help = TEST_HELP)]
     Test {
         /// The plugin's folder, with a separator in it, such as ./scale; or the id of an installed one.
         #[arg(value_name = "DIR|ID", value_hint = ValueHint::DirPath)]
         plugin: String,
-        /// A model, inputs and the outputs that are right, as a TOML file; where none is given, the
-        /// `fixture.toml` of the plugin's folder, or else a tiny ONNX model in float32.
+        /// A model, inputs and correct outputs, as a TOML file; by default the `fixture.toml` of the
+        /// plugin's folder, or else a tiny ONNX model in float32.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         fixture: Option<PathBuf>,
-        /// Make only the checks whose name has this in it, such as `shapes`.
+        /// Run only the checks with this text in their name, such as `shapes`.
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
 }
 
 const TEST_HELP: &str = "\
-The checks are made by the program plugin-testkit, which lies beside host. Each is made in a process
-of its own, with the runtime that the plugin would be measured with, and a crash or a hang is a
-failed check. One that does not apply, such as of an extension that is not offered, is listed with
-the reason. The exit code is 0 where no check fails, and 4 where one does or nothing could be
-checked.";
+The program plugin-testkit, which lies beside host, runs the checks. Each runs in a process of its
+own, with the runtime that measurements would use; a crash or a hang is a failed check. A check that
+does not apply, for instance to an extension that is not offered, is listed with the reason. The
+exit code is 0 if all checks pass, and 4 if one fails or nothing could be checked.";
 
 const TRUST_HELP: &str = "\
-A native plugin can do whatever you can do. One that you put into your plugin folder, or name with
---plugins or TARE_PLUGINS, is used, and the SHA-256 of its library is recorded in plugins.lock. A
-library that has changed since is refused until you trust it. One that only a manifest names is
-refused from the start; to trust it, name its folder with --plugins. Plugins beside the executable
-are as trusted as the executable. WASM plugins run in a sandbox and need no trust.";
+A native plugin can do everything that you can do. If you put it into your plugin folder, or name it
+with --plugins or TARE_PLUGINS, it is used, and the SHA-256 of its library is recorded in
+plugins.lock. A library that has changed since is refused until you trust it. A plugin that only a
+manifest names is refused; to trust it, name its folder with --plugins. Plugins beside the
+executable are trusted like the executable. WASM plugins run in a sandbox and need no trust.";
 
 /// Commands on runtimes.
 #[derive(Debug, Subcommand)]
 pub enum RuntimesCommand {
-    /// List the runtimes that plugins use, and what else is installed.
+    /// List the runtimes that plugins use, and other installed ones.
     List,
-    /// Install the runtimes of plugins, or put right what is damaged.
+    /// Install the runtimes of plugins, or repair damaged ones.
     #[command(after_long_help = INSTALL_HELP)]
     Install {
         /// The plugins' ids.
@@ -268,23 +267,23 @@ pub enum RuntimesCommand {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Read every file of installed runtimes again and compare it with what was installed.
+    /// Read every file of installed runtimes and compare it with the installation's record.
     Verify {
-        /// Plugins' ids, or names as `list` shows them; all that are installed where none is given.
+        /// Plugins' ids, or names as `list` shows them; by default all that are installed.
         #[arg(value_name = "ID")]
         ids: Vec<String>,
     },
 }
 
 const INSTALL_HELP: &str = "\
-A plugin's runtime.lock names the packages that its runtime consists of, with their hashes. They
-are fetched with your own pip (python3 -m pip), so that its settings for index, proxy, certificates
-and cache hold, and unpacked into runtimes/ of your data folder. Nothing of them is run, and no
-Python environment is changed. What has arrived whole is kept when the rest fails; the same command
-then goes on from there.
+A plugin's runtime.lock lists the packages of its runtime, with their hashes. Your own pip
+(python3 -m pip) fetches them, so that its settings for index, proxy, certificates and cache apply.
+They are unpacked into runtimes/ of your data folder. Nothing in them is run, and no Python
+environment is changed. If a package fails, those that were fetched are kept, and the same command
+continues from there.
 
-A runtime that is on this machine already is named instead: with --runtime ID=PATH, with the
-variable TARE_RUNTIME_ID, or with `path` under [runtime] in the plugin's plugin.toml, in this order.";
+If a runtime is on this machine already, name it: with --runtime ID=PATH, with the variable
+TARE_RUNTIME_ID, or with `path` under [runtime] in the plugin's plugin.toml, in this order.";
 
 /// Commands on results.
 #[derive(Debug, Subcommand)]
@@ -297,16 +296,16 @@ pub enum ResultsCommand {
         #[arg(default_value = "latest")]
         run: String,
     },
-    /// Say of each case that two runs have in common whether it got slower.
+    /// Compare the cases that two runs share: did they get slower?
     #[command(after_long_help = COMPARE_HELP)]
     Compare {
-        /// The run to compare with: its id, a part of it, its folder, or `latest`.
+        /// The baseline run: its id, a part of it, its folder, or `latest`.
         first: String,
-        /// The run that is compared.
+        /// The run to compare with it.
         #[arg(default_value = "latest")]
         second: String,
     },
-    /// Ask the database, in SQL. Only reading is allowed.
+    /// Query the database in SQL. Only reading is allowed.
     #[command(after_long_help = QUERY_HELP)]
     Query {
         /// One SELECT statement.
@@ -317,70 +316,69 @@ pub enum ResultsCommand {
         /// The run: its id, a part of it, its folder, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
-        /// The file. Its ending says the format: .csv, .parquet, or .jsonl.
+        /// The file. Its extension sets the format: .csv, .parquet, or .jsonl.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         to: PathBuf,
-        /// What to export; docs/reference/views.md lists the columns.
+        /// The view to export; docs/reference/views.md lists the columns.
         #[arg(long, default_value = "results", value_name = "VIEW", value_parser = PossibleValuesParser::new(host_store::exported_views()))]
         view: String,
     },
-    /// Compute metrics of a run anew from its recorded samples, with the plugins found now.
+    /// Recompute metrics of a run from its recorded samples, with the current plugins.
     #[command(after_long_help = RECOMPUTE_HELP)]
     Recompute {
         /// The run: its id, a part of it, its folder, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
-        /// The metric plugins, which the run need not have had; all of the run's where none is named.
+        /// Metric plugins, which the run need not have used; by default all of the run's.
         #[arg(long = "metric", value_name = "PLUGIN", num_args = 1..)]
         metrics: Vec<String>,
-        /// Say what would change, and change nothing.
+        /// Print what would change, without changing anything.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Bring the database up to date with the run folders.
+    /// Update the database from the run folders.
     Sync {
-        /// Make the database anew.
+        /// Rebuild the database from scratch.
         #[arg(long)]
         rebuild: bool,
     },
 }
 
 const COMPARE_HELP: &str = "\
-Cases are matched by their id, so that only what is defined alike is compared. Of each the median
-latency of the second run is held against that of the first. It takes several processes of both
-runs to tell, as `processes = 5` under [measure] asks for: processes differ by more than the queries
-of one do. Where their intervals at 95 % are apart, the case is slower or faster. Where they
-overlap, where there is none, where a run has a single process or where a result is invalid, it
-cannot be told, which does not mean that nothing changed. Of a single process the interval within is
-shown, which says nothing of the next process.
+Cases are matched by their id, so only equally defined cases are compared. For each, the median
+latency of the second run is compared with that of the first. A verdict needs several processes in
+both runs (`processes = 5` under [measure]), because processes differ by more than the queries of
+one. If their 95 % intervals do not overlap, the case is slower or faster. If they overlap, if there
+is no interval, if a run has a single process or if a result is invalid, no verdict is possible,
+which does not mean that nothing changed. For a single process the interval within it is shown,
+which says nothing about the next process.
 
-The last column says in how many pairs of a first and a second value the second is the larger. Of
-processes the values are their medians, and p is that of the test of Mann and Whitney: how often
-chance alone would set two runs so far apart. So few values bound it from below: with three
-processes of each run it is 0.10 at the least, with five 0.01. Queries of single processes have no
-p, since they say nothing of what the next process would measure.";
+The last column is the share of pairs of a first and a second value in which the second is larger.
+For several processes the values are their medians, and p is that of the Mann-Whitney test: the
+probability that chance alone separates two runs this far. Few values bound it from below: with
+three processes in each run the smallest possible p is 0.10, with five 0.01. Queries of single
+processes have no p, because they say nothing about the next process.";
 
 const QUERY_HELP: &str = "\
 The tables are benchmark_runs, benchmark_cases, benchmark_results, benchmark_warnings,
 benchmark_plugins, hardware_info, recommendations, raw_benchmark_data, operators, device_states and
 schema_version, with the rows of all runs; docs/reference/tables.md lists their columns. The views
-of one run that reports read, such as results, warnings and latency_quantiles, are no tables here:
-`host results export` writes them. For example:
+of a single run, such as results, warnings and latency_quantiles, cannot be queried here; `host
+results export` writes them. For example:
 
   host results query \"SELECT experiment, count(*) FROM benchmark_runs GROUP BY ALL\"";
 
 const RECOMPUTE_HELP: &str = "\
-A metric of the run is given the options that it was given then, another none. What is new takes
-the place of what was said before, in every command, view and database; what was said before
-stays in the run folder's results.jsonl, each line with the version and hash of its plugin. A
-metric that fails, or whose samples are lost, keeps the values that it had. Reports and advice
-of the run stay as they are. With --dry-run, a metric over the run, such as scaling, reads the
-values that are there.
+A metric of the run gets the options that it had then; any other metric gets none. New values
+replace the earlier ones in every command, view and database. Earlier values stay in the run
+folder's results.jsonl, each line with the version and hash of its plugin. A metric that fails, or
+whose samples are lost, keeps its earlier values. Reports and advice of the run are not changed.
+With --dry-run, a metric over the run, such as scaling, reads the existing values.
 
-Exit code 4 says that a plugin is missing or failed, 7 that values could not be computed because
+Exit code 4 means that a plugin is missing or failed, 7 that values could not be computed because
 files of the run are lost.";
 
-/// What is generated from the code.
+/// Files that are generated from the code.
 #[derive(Debug, Subcommand)]
 pub enum GenerateCommand {
     /// Man pages, into a folder.

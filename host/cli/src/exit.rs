@@ -2,28 +2,28 @@
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// Exit codes of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All was done.
+    /// Success.
     Success,
     /// Something failed that has no code of its own: input or output, or an error of ours.
     Failure,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
-    /// The manifest is wrong, or a file that it names is missing.
+    /// The manifest is invalid, or a file that it names is missing.
     Manifest,
-    /// A plugin is missing, broken, of the wrong version, or not trusted; or the run went to its end,
-    /// and a metric, report or recommender failed, so that its output is missing. Where a case
-    /// failed as well, the code is that of [`Exit::CasesFailed`].
+    /// A plugin is missing, broken, of the wrong version, or untrusted; or the run finished, but a metric,
+    /// report or recommender failed, so that its output is missing. If a case failed as well, the code
+    /// is that of [`Exit::CasesFailed`].
     Plugin,
     /// Nothing could be measured: every case is a gap.
     NothingToRun,
-    /// The run went to its end, and at least one case failed.
+    /// The run finished, but at least one case failed.
     CasesFailed,
-    /// The results cannot be had: no such run, damaged or lost files, a busy database, a wrong query.
+    /// Results are not available: no such run, damaged or lost files, a busy database, an invalid query.
     Results,
-    /// Interrupted by the user; what was finished is kept.
+    /// Interrupted by the user; finished cases are kept.
     Interrupted,
 }
 
@@ -41,7 +41,7 @@ impl Exit {
         Self::Interrupted,
     ];
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -58,23 +58,23 @@ impl Exit {
         }
     }
 
-    /// What it means, for help texts.
+    /// Returns its meaning, for help texts.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "all was done",
+            Self::Success => "success",
             Self::Failure => "input or output failed, or an error of the host itself",
-            Self::Usage => "the command line makes no sense",
-            Self::Manifest => "the manifest is wrong, or a file that it names is missing",
+            Self::Usage => "invalid command line",
+            Self::Manifest => "the manifest is invalid, or a file that it names is missing",
             Self::Plugin => {
-                "a plugin is missing, broken, of the wrong version, not trusted, or failed after measuring"
+                "a plugin is missing, broken, of the wrong version, untrusted, or failed after measuring"
             }
             Self::NothingToRun => "nothing could be measured: every case is a gap",
-            Self::CasesFailed => "the run went to its end, and at least one case failed",
+            Self::CasesFailed => "the run finished, but at least one case failed",
             Self::Results => {
-                "no such run, results that are damaged or lost, a busy database or a wrong query"
+                "no such run, damaged or lost results, a busy database or an invalid query"
             }
-            Self::Interrupted => "interrupted; what was finished is kept",
+            Self::Interrupted => "interrupted; finished cases are kept",
         }
     }
 }

@@ -5,7 +5,11 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+<<<<<<< HEAD
 use host_machine::Machine;
+=======
+use host_hash::sha256_of_file;
+>>>>>>> main
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
@@ -13,7 +17,7 @@ use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
 use host_record::{
     DeviceInfo, Gap, GapKind, Pin, PluginIdentity, RuntimeIdentity, list_of_processors,
 };
-use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError, sha256_of_file};
+use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
 use host_run::{DescribeError, Interrupt, MissingRuntime, Runner};
 use host_runtime::{Runtimes, Standing};
 

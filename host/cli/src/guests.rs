@@ -30,7 +30,7 @@ pub(crate) struct Chosen {
     pub(crate) recommenders: Vec<Guest>,
 }
 
-/// The sandbox, with its cache of compiled plugins in the user's cache folder.
+/// Returns the sandbox, with its cache of compiled plugins in the user's cache folder.
 pub(crate) fn sandbox() -> Result<Sandbox> {
     let options = SandboxOptions {
         cache: platform::cache_folder().map(|folder| folder.join("wasm")),
@@ -41,14 +41,14 @@ pub(crate) fn sandbox() -> Result<Sandbox> {
     })
 }
 
-/// What is found wrong with an experiment's guests.
+/// Errors in an experiment's guests.
 #[derive(Default)]
 pub(crate) struct Findings {
     /// Wrong in the manifest.
     pub(crate) wrong: Vec<ManifestError>,
     /// Named in the manifest, and missing or broken.
     pub(crate) missing: Vec<ManifestError>,
-    /// Missing or broken, and named nowhere in the manifest.
+    /// Missing or broken ones that the manifest does not name.
     pub(crate) others: Vec<Failure>,
 }
 
@@ -74,7 +74,7 @@ impl Findings {
 
 impl Chosen {
     /// Finds and compiles all guests that a manifest mentions, and tries their options and limits.
-    /// Whatever is missing or does not fit is told at once.
+    /// All errors are reported at once.
     pub(crate) fn all(
         mentions: &Mentions,
         registry: &Registry,
@@ -123,7 +123,7 @@ impl Chosen {
         Ok((Self { sandbox, metrics, reports, recommenders }, findings))
     }
 
-    /// The guests, as the run folder keeps them.
+    /// Returns the guests, as the run folder records them.
     pub(crate) fn run_plugins(&self) -> impl Iterator<Item = RunPlugin> + '_ {
         let role = |role| {
             move |guest: &Guest| RunPlugin { role, identity: guest.identity.clone(), runtime: None }
@@ -136,7 +136,7 @@ impl Chosen {
     }
 }
 
-/// What results say of a guest.
+/// Returns the identity of a guest for results.
 pub(crate) fn identity(plugin: &Plugin) -> PluginIdentity {
     let description = plugin.description();
     PluginIdentity {
@@ -146,8 +146,8 @@ pub(crate) fn identity(plugin: &Plugin) -> PluginIdentity {
     }
 }
 
-/// Tries options, and gives what a metric would state. What is wrong with them is underlined; an
-/// error is one of the plugin's own, which says nothing of the manifest.
+/// Tries options, and returns the values that a metric would state. An error in the options is
+/// underlined; any other error is the plugin's own and not about the manifest.
 fn try_options(
     sandbox: &Sandbox,
     plugin: &Plugin,
@@ -202,7 +202,7 @@ fn try_options(
     Ok(Vec::new())
 }
 
-/// An option that a plugin does not take.
+/// Returns the error for an unknown option of a plugin.
 pub(crate) fn unknown_option(
     kind: &str,
     mention: &PluginMention,
@@ -223,7 +223,7 @@ pub(crate) fn unknown_option(
     })
 }
 
-/// What is wrong with a limit, given what each metric would state.
+/// Checks a limit against the values that each metric would state.
 fn check_limit(
     limit: &LimitMention,
     stated: &BTreeMap<String, Vec<MetricValue>>,
@@ -268,15 +268,15 @@ fn is_known(unit: &str) -> bool {
     is_time(unit) || is_size(unit) || matches!(unit, "1" | "%" | "J" | "W") || unit.contains('/')
 }
 
-/// Why there is no such guest.
+/// Reason why there is no such guest.
 struct Missing {
     message: String,
     label: &'static str,
     help: Option<String>,
 }
 
-/// The first guest of this kind, id and version: files that are called by the id come first, and
-/// only where there are none are others looked into.
+/// Finds the first guest of this kind, id and version: files named by the id come first; others
+/// are examined only if there are none.
 fn find(
     sandbox: &Sandbox,
     registry: &Registry,
@@ -351,7 +351,7 @@ fn find(
     })
 }
 
-/// The manifest's table for a kind of plugin.
+/// Returns the manifest's table for a kind of plugin.
 fn table(kind: Kind) -> &'static str {
     match kind {
         Kind::Metric => "metric",

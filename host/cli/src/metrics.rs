@@ -1,10 +1,10 @@
 /*!
-Computing the metrics of a run from what its folder keeps.
+Computing the metrics of a run from its folder.
 
-Metrics over one case come first, then those over the run, which read what the others said. What a
-result takes the place of stays in `results.jsonl`: lines are only ever appended, and the newest for
-a case, plugin and options counts. A value is not given up for none: where a plugin fails, or the
-file is lost that it would read, what it said before stays.
+Metrics over one case come first, then those over the run, which read the values of the others. A
+replaced result stays in `results.jsonl`: lines are only appended, and the newest for a case, plugin
+and options counts. A value is never replaced by none: if a plugin fails, or a file that it needs is
+lost, its earlier value stays.
 */
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,37 +18,37 @@ use serde_json::Value;
 use crate::failure::Result;
 use crate::guests::Guest;
 
-/// What is computed.
+/// Metrics to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What has not been computed by this build of its plugin.
+    /// Metrics that this build of the plugin has not computed.
     Missing,
     /// Everything.
     All,
 }
 
-/// What became of one metric for one case.
+/// Result of one metric for one case.
 pub(crate) struct Computed {
     pub(crate) key: CaseKey,
     /// Whether the metric is one over the run, which fails for all cases at once.
     pub(crate) is_over_run: bool,
-    /// What the plugin says now.
+    /// The new result.
     pub(crate) now: ResultRecord,
-    /// What was said before.
+    /// The earlier result.
     pub(crate) before: Option<ResultRecord>,
     pub(crate) state: State,
 }
 
-/// How what is said now relates to what was said before.
+/// Relation of the new result to the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing was said before.
+    /// There was no earlier result.
     New,
-    /// It takes the place of what was said before.
+    /// The new result replaces the earlier one.
     Replaced,
     /// The same, by the same build of the plugin.
     Unchanged,
-    /// What was said before stays, and why.
+    /// The earlier result stays, and why.
     Kept(String),
 }
 
@@ -64,12 +64,12 @@ impl State {
 }
 
 impl Computed {
-    /// Whether what is said now is to be recorded.
+    /// Returns whether the new result must be recorded.
     pub(crate) fn is_news(&self) -> bool {
         matches!(self.state, State::New | State::Replaced)
     }
 
-    /// Why the plugin failed, in a sentence, where it did.
+    /// Returns why the plugin failed, in a sentence, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         let error = self.now.error.as_ref()?;
         let id = &self.now.plugin.id;
@@ -80,7 +80,7 @@ impl Computed {
     }
 }
 
-/// Computes metrics, and tells of each case as soon as it is done. `lost` are the run's lost files.
+/// Computes metrics, and reports each case as soon as it is done. `lost` are the run's lost files.
 pub(crate) fn compute(
     sandbox: &Sandbox,
     guests: &[Guest],
@@ -143,7 +143,7 @@ pub(crate) fn compute(
     Ok(())
 }
 
-/// What was said before: by case, plugin id and options.
+/// Earlier results: by case, plugin id and options.
 struct Before(HashMap<(String, String, String), ResultRecord>);
 
 impl Before {
@@ -200,7 +200,7 @@ fn says_the_same(before: &ResultRecord, now: &ResultRecord) -> bool {
     (&before.plugin, &before.values, &before.error) == (&now.plugin, &now.values, &now.error)
 }
 
-/// Options by their text; none are an empty object.
+/// Returns options as text; none are an empty object.
 fn options_text(options: &Value) -> String {
     match options {
         Value::Null => "{}".into(),

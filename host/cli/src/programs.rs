@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
-use host_registry::sha256_of_file;
+use host_hash::sha256_of_file;
 use host_store::Program;
 
 use crate::platform;

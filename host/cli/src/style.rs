@@ -1,4 +1,4 @@
-//! Colours and weights of text. Where they are off, text stays as it is.
+//! Colours and weights of text. Without them, text is unchanged.
 
 use std::fmt::Display;
 
@@ -23,32 +23,32 @@ impl Palette {
         if self.on { format!("{style}{text}{style:#}") } else { text.to_string() }
     }
 
-    /// A step that the host takes.
+    /// Styles a step of the host.
     pub(crate) fn verb(self, text: impl Display) -> String {
         self.paint(AnsiColor::Green.on_default().bold(), text)
     }
 
-    /// A heading.
+    /// Styles a heading.
     pub(crate) fn heading(self, text: impl Display) -> String {
         self.paint(Style::new().bold(), text)
     }
 
-    /// What is well.
+    /// Styles something good.
     pub(crate) fn good(self, text: impl Display) -> String {
         self.paint(AnsiColor::Green.on_default(), text)
     }
 
-    /// What is doubtful.
+    /// Styles a warning.
     pub(crate) fn warning(self, text: impl Display) -> String {
         self.paint(AnsiColor::Yellow.on_default().bold(), text)
     }
 
-    /// What failed.
+    /// Styles a failure.
     pub(crate) fn bad(self, text: impl Display) -> String {
         self.paint(AnsiColor::Red.on_default().bold(), text)
     }
 
-    /// What matters less.
+    /// Styles less important text.
     pub(crate) fn faint(self, text: impl Display) -> String {
         self.paint(Style::new().dimmed(), text)
     }

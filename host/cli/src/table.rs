@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::visible;
 
-/// JSON objects, one on each line.
+/// Returns JSON objects, one on each line.
 pub(crate) fn json_lines(table: &Table) -> String {
     objects(table).iter().map(|object| format!("{object}\n")).collect()
 }
 
-/// JSON objects, one for each row, with the columns' names as keys.
+/// Returns JSON objects, one for each row, with the columns' names as keys.
 pub(crate) fn objects(table: &Table) -> Vec<Value> {
     let object = |row: &Vec<Cell>| {
         let pairs = table.columns.iter().cloned().zip(row.iter().map(json));
@@ -22,7 +22,7 @@ pub(crate) fn objects(table: &Table) -> Vec<Value> {
     table.rows.iter().map(object).collect()
 }
 
-/// A table of one row, from an object whose values are plain.
+/// Returns a table of one row, from an object whose values are plain.
 pub(crate) fn of_object(object: &Value) -> Table {
     let cell = |value: &Value| match value {
         Value::Null => Cell::Null,
@@ -49,9 +49,9 @@ fn json(cell: &Cell) -> Value {
     }
 }
 
-/// Comma-separated values (RFC 4180) with a header, every character kept: what a program reads must
-/// be what was recorded. Guarding cells that a spreadsheet takes for formulas would change them; the
-/// report `csv`, which is made to be opened in one, does it.
+/// Returns comma-separated values (RFC 4180) with a header, every character kept: programs must read
+/// exactly what was recorded. Escaping cells that a spreadsheet takes for formulas would change
+/// them; the report `csv`, which is made to be opened in one, does it.
 pub(crate) fn csv(table: &Table) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let records = std::iter::once(table.columns.clone())
@@ -65,7 +65,7 @@ pub(crate) fn csv(table: &Table) -> String {
     String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
 }
 
-/// A Markdown table.
+/// Returns a Markdown table.
 pub(crate) fn markdown(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let escape = |text: &String| {
@@ -82,11 +82,11 @@ pub(crate) fn markdown(table: &Table) -> String {
     text_
 }
 
-/// Characters of a cell of several words below which it is no pleasure to read.
+/// Characters of a cell of several words below which it is hard to read.
 const READABLE: usize = 20;
 
-/// A table for people: borderless columns, numbers to the right, wrapped to `width`; a block for
-/// each row where the columns do not fit side by side.
+/// Returns a table for people: borderless columns, numbers to the right, wrapped to `width`; a
+/// block for each row if the columns do not fit side by side.
 pub(crate) fn human(table: &Table, width: usize) -> String {
     let right: Vec<_> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let rows: Vec<Vec<String>> =
@@ -119,12 +119,12 @@ fn side_by_side(
     draw(columns, rows, right, width)
 }
 
-/// A cell's text for people.
+/// Returns a cell's text for people.
 fn shown(text: &str) -> String {
     visible::line(&visible::excerpt(text)).into_owned()
 }
 
-/// A line for each cell, for tables with more columns than fit side by side.
+/// Returns a line for each cell, for tables with more columns than fit side by side.
 fn blocks(columns: &[String], rows: &[Vec<String>]) -> String {
     let longest = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -137,7 +137,7 @@ fn blocks(columns: &[String], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The table without the columns that are empty in every row.
+/// Removes the columns that are empty in every row.
 pub(crate) fn without_empty_columns(mut table: Table) -> Table {
     let is_empty = |column| table.rows.iter().all(|row| row.get(column) == Some(&Cell::Null));
     let empty: Vec<_> = (0..table.columns.len()).filter(|column| is_empty(*column)).collect();
@@ -147,7 +147,7 @@ pub(crate) fn without_empty_columns(mut table: Table) -> Table {
     table
 }
 
-/// Takes a column out, if there is one of this name.
+/// Removes a column, if there is one of this name.
 pub(crate) fn remove_column(table: &mut Table, name: &str) {
     if let Some(column) = table.columns.iter().position(|column| column == name) {
         remove_at(table, column);
@@ -166,16 +166,16 @@ fn remove_at(table: &mut Table, column: usize) {
 pub(crate) struct Column {
     pub(crate) heading: String,
     pub(crate) cells: Vec<String>,
-    /// Whether it is set to the right, as numbers are.
+    /// Whether it is aligned to the right, as numbers are.
     pub(crate) right: bool,
-    /// The column with the greatest number goes first where the terminal is too narrow; 0 stays.
+    /// Order in which columns are dropped on a narrow terminal, the greatest number first; 0 stays.
     pub(crate) gives_way: u8,
-    /// What heading and cells say where the terminal is too narrow for them as they are.
+    /// Short forms of heading and cells for a narrow terminal.
     pub(crate) short: Option<(String, Vec<String>)>,
 }
 
 impl Column {
-    /// A column that is set to the left and stays.
+    /// Creates a column that is aligned to the left and stays.
     pub(crate) fn new(heading: &str, cells: Vec<String>) -> Self {
         let cells = cells.iter().map(|cell| shown(cell)).collect();
         Self { heading: shown(heading), cells, ..Self::default() }
@@ -187,9 +187,9 @@ impl Column {
     }
 }
 
-/// Draws the columns that fit: first the long ones are shortened, then those that can give way do. What
-/// stays is wrapped, or a block for each row where it cannot be read side by side even so. Gives a note that
-/// names what gave way as well.
+/// Draws the columns that fit: first the long ones are shortened, then columns are dropped. The rest is
+/// wrapped, or a block for each row if it cannot be read side by side even so. Also returns a note that
+/// names the dropped columns.
 pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> (String, Option<String>) {
     let too_wide = |columns: &[Column]| {
         // There is no gap before the first column.
@@ -218,7 +218,7 @@ pub(crate) fn fit(mut columns: Vec<Column>, width: usize) -> (String, Option<Str
     (side_by_side(header, rows, &right, width), note)
 }
 
-/// Draws columns, with those of `right` set to the right.
+/// Draws columns, with those of `right` aligned to the right.
 fn draw(header: Vec<String>, rows: Vec<Vec<String>>, right: &[bool], width: usize) -> String {
     let mut drawn = Drawn::new();
     drawn
@@ -243,7 +243,7 @@ fn is_numeric(table: &Table, column: usize) -> bool {
     cells.clone().any(|cell| *cell != Cell::Null) && cells.all(numeric)
 }
 
-/// A cell as text; NULL is empty.
+/// Returns a cell as text; NULL is empty.
 pub(crate) fn text(cell: &Cell) -> String {
     match cell {
         Cell::Null => String::new(),

@@ -1,8 +1,8 @@
 //! Numbers with units, as people read them: three significant digits and the unit that fits. Rates
 //! and accuracies are written as the reports write them.
 
-/// A value of a metric. Accuracies are ratios, and are written in per cent with two digits after the
-/// point, since what is compared there is how far they are from each other.
+/// Formats a value of a metric. Accuracies are ratios, and are written in per cent with two digits
+/// after the point, because their differences matter.
 pub(crate) fn metric(name: &str, value: f64, unit: &str) -> String {
     if unit == "1" && name.starts_with("accuracy.") {
         return format!("{:.2} %", value * 100.0);
@@ -10,7 +10,7 @@ pub(crate) fn metric(name: &str, value: f64, unit: &str) -> String {
     quantity(value, unit)
 }
 
-/// A value in `unit` (by its symbol, as metrics give it).
+/// Formats a value in `unit` (by its symbol, as metrics give it).
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "ns" => duration(value),
@@ -22,7 +22,7 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// A time in nanoseconds.
+/// Formats a time in nanoseconds.
 pub(crate) fn duration(nanoseconds: f64) -> String {
     const UNITS: &[(f64, &str)] = &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     if nanoseconds >= 120e9 {
@@ -31,7 +31,7 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
     scaled(nanoseconds, UNITS, 1000.0)
 }
 
-/// A time of minutes or hours.
+/// Formats a time of minutes or hours.
 fn long_duration(nanoseconds: f64) -> String {
     let seconds = (nanoseconds / 1e9).round();
     let (minutes, seconds) = ((seconds / 60.0).floor(), seconds % 60.0);
@@ -41,7 +41,7 @@ fn long_duration(nanoseconds: f64) -> String {
     format!("{} h {} min", (minutes / 60.0).floor(), minutes % 60.0)
 }
 
-/// A number of bytes, in binary multiples.
+/// Formats a number of bytes, in binary multiples.
 pub(crate) fn bytes(value: f64) -> String {
     const UNITS: &[(f64, &str)] = &[
         ((1u64 << 40) as f64, "TiB"),
@@ -53,13 +53,13 @@ pub(crate) fn bytes(value: f64) -> String {
     scaled(value, UNITS, 1024.0)
 }
 
-/// An energy in joules.
+/// Formats an energy in joules.
 fn energy(joules: f64) -> String {
     const UNITS: &[(f64, &str)] = &[(1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")];
     scaled(joules, UNITS, 1000.0)
 }
 
-/// Something per second, without a prefix: rates are compared with one another.
+/// Formats a rate per second, without a prefix, because rates are compared with one another.
 fn rate(value: f64) -> String {
     format!("{}/s", grouped(&significant(value)))
 }
@@ -78,7 +78,7 @@ fn grouped(text: &str) -> String {
     grouped + fraction
 }
 
-/// A plain number.
+/// Formats a plain number.
 pub(crate) fn number(value: f64) -> String {
     if value != 0.0 && (value.abs() < 1e-4 || value.abs() >= 1e7) {
         return format!("{value:.2e}");
@@ -86,7 +86,7 @@ pub(crate) fn number(value: f64) -> String {
     significant(value)
 }
 
-/// A count with its noun.
+/// Formats a count with its noun.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
@@ -102,7 +102,8 @@ fn scaled(value: f64, units: &[(f64, &str)], step: f64) -> String {
     format!("{} {unit}", significant(value / size))
 }
 
-/// Three significant digits without an exponent; whole numbers of up to seven digits whole.
+/// Formats three significant digits without an exponent; whole numbers of up to seven digits in
+/// full.
 fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if value == value.trunc() && magnitude < 1e3 {

@@ -1,11 +1,11 @@
 /*!
-Text of others, made fit to be shown to people.
+Foreign text, made safe for display.
 
 Names, reasons and messages come from plugins, manifests and files, and a terminal obeys what is
-printed to it: an escape sequence moves the cursor, a carriage return writes over what stood there,
-a character that turns the direction of writing makes a line say something else. Here such
-characters become visible. The printer lets nothing else through; text that is set into a table or
-painted is made visible before, since afterwards it could not be told from the tool's own styles.
+printed to it: an escape sequence moves the cursor, a carriage return overwrites the line, a
+character that turns the direction of writing makes a line say something else. Here such characters
+become visible. The printer lets nothing else through. Text that is put into a table or styled is
+made visible before, because afterwards it could not be distinguished from the tool's own styles.
 */
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 /// Characters of one text that people are shown; machine formats have the whole.
 pub(crate) const EXCERPT: usize = 2000;
 
-/// Whether a character does something to a terminal instead of standing for itself.
+/// Returns whether a character affects a terminal instead of being displayed.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -34,7 +34,7 @@ fn push_visible(into: &mut String, character: char) {
     }
 }
 
-/// The text on one line: line breaks are visible, too.
+/// Returns the text on one line: line breaks are visible, too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return text.into();
@@ -50,7 +50,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     visible.into()
 }
 
-/// The text with its line breaks, for what may have several lines.
+/// Returns the text with its line breaks, for text of several lines.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     if !text.contains(|character| character != '\n' && acts(character)) {
         return text.into();
@@ -59,14 +59,14 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     parts.join("\n").into()
 }
 
-/// No more of the text than people are shown, and how much that leaves out.
+/// Returns a limited part of the text, and how much is left out.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(EXCERPT) else { return text.into() };
     let (kept, rest) = text.split_at(end);
     format!("{kept} … {} characters left out", rest.chars().count()).into()
 }
 
-/// The first line of a text, for places where the whole would be in the way.
+/// Returns the first line of a text, for places with little room.
 pub(crate) fn beginning(text: &str, characters: usize) -> String {
     let first = text.lines().next().unwrap_or_default();
     let mut kept: String = first.chars().take(characters).collect();
@@ -76,8 +76,8 @@ pub(crate) fn beginning(text: &str, characters: usize) -> String {
     line(&kept).into_owned()
 }
 
-/// What reaches a terminal: line breaks stay, and so do colours and weights where `styles` says
-/// that they are the tool's own.
+/// Returns the text for a terminal: line breaks stay, and so do colours and weights if `styles`
+/// says that they are the tool's own.
 pub(crate) fn printed(text: &str, styles: bool) -> Cow<'_, str> {
     if !styles {
         return lines(text);
@@ -94,7 +94,8 @@ pub(crate) fn printed(text: &str, styles: bool) -> Cow<'_, str> {
     visible.into()
 }
 
-/// Bytes of the colour or weight (`ESC [ numbers m`) that the text begins with; 0 if with none.
+/// Returns the bytes of the colour or weight (`ESC [ numbers m`) at the beginning of the text; 0 if
+/// there is none.
 fn style_length(text: &str) -> usize {
     let Some(numbers) = text.strip_prefix("\x1b[") else { return 0 };
     match numbers.find(|character: char| !character.is_ascii_digit() && character != ';') {
@@ -103,8 +104,8 @@ fn style_length(text: &str) -> usize {
     }
 }
 
-/// JSON that says the same in characters that no terminal obeys. JSON itself asks for that only
-/// below U+0020, and such characters stand nowhere but inside strings.
+/// Returns equivalent JSON in characters that no terminal obeys. JSON itself requires that only
+/// below U+0020, and such characters stand only inside strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.contains(|character| character != '\n' && acts(character)) {
         return text.into();
@@ -120,7 +121,7 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// Source text whose offsets stay what they are: as many bytes stand in place of each character.
+/// Returns source text whose offsets stay the same: each character is replaced by as many bytes.
 pub(crate) fn source(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use host_registry::sha256_of_file;
+use host_hash::sha256_of_file;
 use snapbox::cmd::{Command, cargo_bin};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;

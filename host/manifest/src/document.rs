@@ -13,12 +13,13 @@ use semver::VersionReq;
 use toml::de::DeValue;
 
 use crate::experiment::DeviceChoice;
+use crate::options::Json;
 use crate::precisions::PerPrecision;
 use crate::scalar::{
     BoundValue, Bytes, Id, Level, Nanoseconds, Nice, OptionText, PerCent, Percentile, PluginId,
     Positive, SchemaVersion, Title,
 };
-use crate::shape::{At, Axis, Described, Json, List, Named, Node, Reader, Shape, Tables, table};
+use crate::shape::{At, Axis, Described, List, Named, Node, Reader, Shape, Tables, table};
 
 table! {
     /// An experiment: models, backends, the matrix, and how to measure and report.

@@ -20,11 +20,13 @@ mod document;
 mod error;
 mod experiment;
 mod mentions;
+mod options;
 mod pin;
 mod precisions;
 mod resolve;
 mod scalar;
 mod shape;
+mod suggestions;
 
 use schemars::generate::SchemaSettings;
 use toml::de::{DeTable, DeValue};
@@ -35,12 +37,13 @@ pub use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
     PluginUse, Recommender,
 };
-pub use crate::mentions::{FileMention, LimitMention, Mentions, OptionPlace, PluginMention};
+pub use crate::mentions::{FileMention, LimitMention, Mentions, PluginMention};
+pub use crate::options::OptionPlace;
 pub use crate::precisions::PerPrecision;
 pub use crate::scalar::SCHEMA_VERSION;
 use crate::scalar::SchemaVersion;
-pub use crate::shape::suggestions;
 use crate::shape::{At, Described, Reader, Shape};
+pub use crate::suggestions::suggestions;
 
 /// A commented manifest to begin with: what `host init` writes.
 pub const TEMPLATE: &str = include_str!("template.toml");
@@ -68,7 +71,7 @@ pub struct Reading {
 #[must_use]
 pub fn read(text: &str) -> Reading {
     let _span = tracing::debug_span!("manifest", bytes = text.len()).entered();
-    let mut reader = Reader::default();
+    let mut reader = Reader::new(document::home);
     let (experiment, mentions) = read_document(text, &mut reader);
     let mut errors = reader.errors;
     errors.sort_by_key(|error| error.span.start);

@@ -16,6 +16,7 @@ use crate::document::{
     BackendTable, LimitTable, Manifest, ModelTable, PluginTable, RecommendTable,
 };
 use crate::experiment::Recommender;
+use crate::options::OptionPlace;
 use crate::scalar::PluginId;
 use crate::shape::{At, List, Tables};
 
@@ -71,15 +72,6 @@ pub struct PluginMention {
     pub option_places: BTreeMap<String, OptionPlace>,
     /// A recommender's limits.
     pub limits: Vec<LimitMention>,
-}
-
-/// An option's place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionPlace {
-    /// That of its name.
-    pub key: Range<usize>,
-    /// That of its value.
-    pub value: Range<usize>,
 }
 
 /// A limit on a metric.

@@ -26,7 +26,8 @@ use crate::experiment::{
 };
 use crate::mentions::Mentions;
 use crate::scalar::{Bytes, Id, Nanoseconds, Nice, Percentile, PluginId, Positive};
-use crate::shape::{At, Axis, List, Named, Reader, Tables, suggestion};
+use crate::shape::{At, Axis, List, Named, Reader, Tables};
+use crate::suggestions::suggestion;
 
 fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
     list.iter().flat_map(|list| &list.get_ref().values).map(At::get_ref)

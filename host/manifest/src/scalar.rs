@@ -12,7 +12,8 @@ use semver::VersionReq;
 use toml::de::DeValue;
 
 use crate::experiment::DeviceChoice;
-use crate::shape::{Node, Reader, Shape, integer, json, suggestion};
+use crate::shape::{Node, Reader, Shape, integer, json};
+use crate::suggestions::suggestion;
 
 /// Returns the string in `node`, or records an error that names the expected value.
 fn text<'node>(

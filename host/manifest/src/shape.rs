@@ -9,13 +9,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::document;
 use crate::error::ManifestError;
-use crate::mentions::OptionPlace;
+use crate::suggestions::{nearest, suggestion};
 
 /// A value with its place in the text.
 pub(crate) type At<T> = Spanned<T>;
@@ -24,13 +23,20 @@ pub(crate) type At<T> = Spanned<T>;
 pub(crate) type Node<'text> = At<DeValue<'text>>;
 
 /// Collects the errors, and knows the way from the root to the value being read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) errors: Vec<ManifestError>,
     path: Vec<String>,
+    /// The header under which a key belongs, for a key that stands elsewhere.
+    home: fn(&str) -> Option<&'static str>,
 }
 
 impl Reader {
+    /// A reader at the root of a document whose keys have these homes.
+    pub(crate) fn new(home: fn(&str) -> Option<&'static str>) -> Self {
+        Self { errors: Vec::new(), path: Vec::new(), home }
+    }
+
     /// Records an error.
     pub(crate) fn error(
         &mut self,
@@ -101,7 +107,7 @@ impl Reader {
                 key.span(),
                 format!("unknown key `{name}` in {}", self.place()),
                 "unknown key",
-                match (nearest(name, keys), document::home(name)) {
+                match (nearest(name, keys), (self.home)(name)) {
                     (None, Some(home)) => format!("`{name}` belongs under `{home}`"),
                     _ => suggestion(name, keys, "the keys here are"),
                 },
@@ -217,7 +223,7 @@ pub(crate) fn field_schema<T: Shape>(
     schema.insert("description".to_owned(), description.into());
     if let Need::Default(text) = need {
         let value = DeValue::parse(text).expect("a default is valid TOML");
-        let value = json(&value, &mut Reader::default()).expect("a default can be JSON");
+        let value = json(&value, &mut Reader::new(|_| None)).expect("a default can be JSON");
         schema.insert("default".to_owned(), value);
     }
     schema
@@ -466,38 +472,6 @@ impl<T: Shape> Shape for Named<T> {
     }
 }
 
-/// A table that is passed to a plugin as JSON.
-#[derive(Debug)]
-pub(crate) struct Json {
-    pub(crate) values: Map<String, Value>,
-    /// Place of each option.
-    pub(crate) places: BTreeMap<String, OptionPlace>,
-}
-
-impl Shape for Json {
-    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        let DeValue::Table(table) = node.get_ref() else {
-            let hint = "write it as `{ name = value }`".to_owned();
-            reader.wrong_type(node, "a table", hint);
-            return None;
-        };
-        let place = |(key, value): (&At<Cow<'_, str>>, &Node<'_>)| {
-            let place = OptionPlace { key: key.span(), value: value.span() };
-            (key.get_ref().as_ref().to_owned(), place)
-        };
-        match json(node, reader) {
-            Some(Value::Object(values)) => {
-                Some(Self { values, places: table.iter().map(place).collect() })
-            }
-            _ => None,
-        }
-    }
-
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object" })
-    }
-}
-
 /// Converts a TOML value to JSON, with an error for each part that JSON cannot hold. Dates become
 /// text.
 pub(crate) fn json(node: &Node<'_>, reader: &mut Reader) -> Option<Value> {
@@ -554,50 +528,4 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     }
-}
-
-/// Returns the known name that is nearest to a mistyped one, if one is near.
-pub(crate) fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
-    all_nearest(name, known).first().copied()
-}
-
-/// Returns the known names that are equally near to a mistyped one; empty if none is near.
-fn all_nearest<'known>(name: &str, known: &[&'known str]) -> Vec<&'known str> {
-    let plain = |text: &str| text.to_lowercase().replace('_', "-");
-    let name = plain(name);
-    let near: Vec<_> = known
-        .iter()
-        .map(|candidate| (strsim::osa_distance(&name, &plain(candidate)), *candidate))
-        .filter(|(distance, candidate)| {
-            *distance <= candidate.chars().count().max(name.chars().count()).div_ceil(3)
-        })
-        .collect();
-    let least = near.iter().map(|(distance, _)| *distance).min();
-    near.into_iter()
-        .filter(|(distance, _)| Some(*distance) == least)
-        .map(|(_, candidate)| candidate)
-        .collect()
-}
-
-/// Returns a hint for a mistyped name: the nearest one, or all of them.
-pub(crate) fn suggestion(name: &str, known: &[&str], introduction: &str) -> String {
-    match nearest(name, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{introduction} {}", quoted(known).join(", ")),
-    }
-}
-
-/// Returns a hint for a mistyped name among similar names, such as `latency.p95` and
-/// `latency.p99`: the nearest ones, or all of them after the introduction.
-#[must_use]
-pub fn suggestions(name: &str, known: &[&str], introduction: &str) -> String {
-    match &all_nearest(name, known)[..] {
-        [] => format!("{introduction} {}", quoted(known).join(", ")),
-        [nearest] => format!("did you mean `{nearest}`?"),
-        [others @ .., last] => format!("did you mean {} or `{last}`?", quoted(others).join(", ")),
-    }
-}
-
-fn quoted(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| format!("`{name}`")).collect()
 }

@@ -88,7 +88,7 @@ batchs = [1]
 batch = [1, 0, 8, 8]
 precision = ["fp23", "fp32"]
 scenario = []
-mode = "training"
+mode = "dreaming"
 exclude = [{ backend = "cuda" }, { batch = 64 }, {}]
 
 [measure]
@@ -154,9 +154,9 @@ limits = [
     27: `matrix.scenario`: the list is empty, so there would be no cell
        `[]` empty
        give at least one value, or leave the key out
-    28: `matrix.mode`: `training` is not a mode
-       `"training"` unknown
-       known values are `inference`
+    28: `matrix.mode`: `dreaming` is not a mode
+       `"dreaming"` unknown
+       known values are `inference`, `training`, `generation`
     29: there is no `[[backend]]` called `cuda`
        `"cuda"` unknown backend
        this manifest has `cpu`

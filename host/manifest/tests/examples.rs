@@ -152,7 +152,7 @@ fn every_kind_of_hardware_has_an_example() {
         let text = examples.get(&id).unwrap_or_else(|| panic!("no manifests/{id}.toml"));
         let experiment = parse(text).unwrap();
         assert!(experiment.backends.iter().any(|backend| backend.plugin == id), "{id}");
-        for words in ["# Install first: ", "# What one learns: ", &format!("install {id}`")] {
+        for words in ["# Install first: ", "# Shows: ", &format!("install {id}`")] {
             assert!(text.contains(words), "manifests/{id}.toml does not say {words:?}");
         }
     }

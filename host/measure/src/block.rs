@@ -1,4 +1,4 @@
-//! What the loop hands on: queries in blocks, as clock readings.
+//! Output of the loop: queries in blocks, as clock readings.
 
 /// Queries of one client or server, one after the other, in the order in which they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Times<'a> {
     /// Of a closed loop: a chain of readings that never decrease. Query *i* began at reading *i*
     /// and ended at reading *i + 1*, so there is one reading more than there are queries.
     Chain(&'a [u64]),
-    /// Of an open loop. May be empty, which says that the loop is waiting for a scheduled time.
+    /// Of an open loop. May be empty while the loop is waiting for a scheduled time.
     Scheduled(&'a [ScheduledQuery]),
 }
 
@@ -25,15 +25,15 @@ pub enum Times<'a> {
 pub struct ScheduledQuery {
     /// When it was to begin, in nanoseconds.
     pub scheduled_ns: u64,
-    /// When it did begin, in nanoseconds; never before it was scheduled.
+    /// Its actual start, in nanoseconds; never before the scheduled time.
     pub begun_ns: u64,
-    /// When it ended, in nanoseconds; never before it began.
+    /// Its end, in nanoseconds; never before its start.
     pub ended_ns: u64,
 }
 
 impl ScheduledQuery {
-    /// From when the query was to begin to its end, in nanoseconds: the wait behind a busy target
-    /// is part of it.
+    /// Returns the time from the scheduled start to the end, in nanoseconds, including the wait for
+    /// a busy target.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.scheduled_ns)
@@ -41,7 +41,7 @@ impl ScheduledQuery {
 }
 
 impl<'a> Times<'a> {
-    /// Number of queries.
+    /// Returns the number of queries.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -50,13 +50,13 @@ impl<'a> Times<'a> {
         }
     }
 
-    /// Whether there is no query.
+    /// Returns whether there is no query.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Latency of each query in nanoseconds: from its beginning in a closed loop, from its
+    /// Returns the latency of each query in nanoseconds: from its start in a closed loop, from its
     /// scheduled time in an open one.
     pub fn latencies(self) -> impl ExactSizeIterator<Item = u64> + 'a {
         (0..self.len()).map(move |index| match self {
@@ -65,8 +65,8 @@ impl<'a> Times<'a> {
         })
     }
 
-    /// How long the target took for each query in nanoseconds: from when it did begin, so that no wait behind
-    /// a busy target is part of it.
+    /// Returns the target's time for each query in nanoseconds: from its actual start, without the wait for
+    /// a busy target.
     pub fn durations(self) -> impl ExactSizeIterator<Item = u64> + 'a {
         (0..self.len()).map(move |index| match self {
             Self::Chain(edges) => edges[index + 1].saturating_sub(edges[index]),

@@ -6,8 +6,10 @@ use std::hint::black_box;
 use crate::block::Block;
 use crate::clock::Clock;
 use crate::error::MeasureError;
-use crate::meter::{Meter, Scenario, Target};
+use crate::meter::Meter;
+use crate::scenario::Scenario;
 use crate::stop::StopRule;
+use crate::target::Target;
 
 /// What the clock and the loop cost on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,18 +7,20 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use crate::block::ScheduledQuery;
+use crate::clients::{self, Gate};
 use crate::clock::Clock;
-use crate::closed::{self, Gate};
 use crate::error::MeasureError;
 use crate::feed::Feed;
-use crate::meter::{Scenario, Target, run_burst};
-use crate::open;
+use crate::hand::{Hand, desk};
+use crate::scenario::Scenario;
 use crate::schedule::Arrivals;
+use crate::servers;
 use crate::stop::{Goal, Observer, StopRule, Summary};
+use crate::target::{Target, run_burst};
 
 /// Lengths of buffers.
 #[derive(Debug, Clone, Copy)]
@@ -41,102 +43,6 @@ pub struct Crew<'a, C, E> {
 enum Job<E> {
     Client(Arc<Gate>, Option<u64>, Hand<u64, E>),
     Server(Arc<Feed>, Hand<ScheduledQuery, E>),
-}
-
-/// What a lane says.
-#[derive(Debug)]
-enum Message<R, E> {
-    Block { lane: u32, buffer: Box<[R]>, count: usize },
-    Failed(E),
-    Ended { panicked: bool },
-}
-
-/// A lane's end of the way that its blocks take.
-#[derive(Debug)]
-pub(crate) struct Hand<R, E> {
-    lane: u32,
-    pub(crate) buffer: Box<[R]>,
-    full: Sender<Message<R, E>>,
-    empty: Receiver<Box<[R]>>,
-}
-
-impl<R, E> Hand<R, E> {
-    /// Hands over the first `count` entries of the buffer and goes on with an empty one.
-    pub(crate) fn give(&mut self, count: usize) {
-        // The caller's thread outlives the loop: neither channel is closed before this ends.
-        if let Ok(next) = self.empty.recv() {
-            let buffer = std::mem::replace(&mut self.buffer, next);
-            let _ = self.full.send(Message::Block { lane: self.lane, buffer, count });
-        }
-    }
-}
-
-impl<R, E> Drop for Hand<R, E> {
-    fn drop(&mut self) {
-        let _ = self.full.send(Message::Ended { panicked: thread::panicking() });
-    }
-}
-
-/// The caller's end.
-struct Desk<R, E> {
-    full: Receiver<Message<R, E>>,
-    empty: Vec<Sender<Box<[R]>>>,
-}
-
-/// Both ends for each lane, with buffers that are touched.
-fn desk<R: Copy, E>(lanes: usize, length: usize, fill: R) -> (Desk<R, E>, Vec<Hand<R, E>>) {
-    let (sender, full) = channel();
-    let buffer = || vec![fill; length].into_boxed_slice();
-    let (empty, hands) = (0..lanes as u32)
-        .map(|lane| {
-            let (give_back, empty) = channel();
-            let _ = give_back.send(buffer());
-            (give_back, Hand { lane, buffer: buffer(), full: sender.clone(), empty })
-        })
-        .unzip();
-    (Desk { full, empty }, hands)
-}
-
-impl<R, E> Desk<R, E> {
-    /// Takes blocks until every lane has ended. After a failure of a target, blocks of queries
-    /// that ended are still taken; after any other, nothing is.
-    fn take_all<S>(
-        self,
-        mut take: impl FnMut(u32, &[R]) -> Result<(), MeasureError<E, S>>,
-        stop: impl Fn(),
-        lane_ended: impl Fn(),
-    ) -> Result<(), MeasureError<E, S>> {
-        let Self { full, empty } = self;
-        let mut failure = None;
-        let mut panicked_target = false;
-        for message in full {
-            match message {
-                Message::Block { lane, buffer, count } => {
-                    if !matches!(
-                        failure,
-                        Some(MeasureError::Sink(_) | MeasureError::ClockWentBack { .. })
-                    ) && let Err(error) = take(lane, &buffer[..count])
-                    {
-                        stop();
-                        failure = Some(error);
-                    }
-                    // A lane that has ended needs no buffer.
-                    let _ = empty[lane as usize].send(buffer);
-                }
-                Message::Failed(error) => {
-                    stop();
-                    failure.get_or_insert(MeasureError::Target(error));
-                }
-                Message::Ended { panicked: true } => {
-                    stop();
-                    panicked_target = true;
-                }
-                Message::Ended { panicked: false } => lane_ended(),
-            }
-        }
-        assert!(!panicked_target, "a target panicked");
-        failure.map_or(Ok(()), Err)
-    }
 }
 
 /// Starts the lanes, calls `body`, and ends them.
@@ -179,18 +85,18 @@ fn work<C: Clock, T: Target>(clock: &C, job: Job<T::Error>, target: &mut T) {
     match job {
         Job::Client(gate, burst, mut hand) => {
             let result = match burst {
-                None => closed::run_client(clock, &gate, &mut hand, || target.run()),
+                None => clients::run_client(clock, &gate, &mut hand, || target.run()),
                 Some(batches) => {
-                    closed::run_client(clock, &gate, &mut hand, || run_burst(target, batches))
+                    clients::run_client(clock, &gate, &mut hand, || run_burst(target, batches))
                 }
             };
             if let Err(error) = result {
-                let _ = hand.full.send(Message::Failed(error));
+                hand.fail(error);
             }
         }
         Job::Server(feed, mut hand) => {
-            if let Err(error) = open::run_server(clock, &feed, &mut hand, || target.run()) {
-                let _ = hand.full.send(Message::Failed(error));
+            if let Err(error) = servers::run_server(clock, &feed, &mut hand, || target.run()) {
+                hand.fail(error);
             }
         }
     }
@@ -240,7 +146,7 @@ impl<C: Clock, E> Crew<'_, C, E> {
         let lanes = self.lanes.len();
         let gate = Arc::new(Gate::new(lanes as u32, self.sizes.longest_block_ns, rule, goal));
         let (desk, hands) = desk(lanes, self.sizes.edges, u64::MAX);
-        let mut host = closed::Host::new(self.clock, &gate, goal, observer);
+        let mut host = clients::Host::new(self.clock, &gate, goal, observer);
         self.send(hands, |hand| Job::Client(gate.clone(), burst, hand));
         desk.take_all(|lane, edges| host.take(lane, edges), || gate.stop(), || gate.leave())?;
         Ok(host.finish())
@@ -256,7 +162,7 @@ impl<C: Clock, E> Crew<'_, C, E> {
         let feed =
             Arc::new(Feed::new(lanes, self.sizes.queries, self.sizes.longest_block_ns, rule));
         let (desk, hands) = desk(lanes, self.sizes.queries, ScheduledQuery::default());
-        let mut host = open::Host::new(self.clock, &feed, arrivals, rule, observer);
+        let mut host = servers::Host::new(self.clock, &feed, arrivals, rule, observer);
         self.send(hands, |hand| Job::Server(feed.clone(), hand));
         host.start();
         desk.take_all(|lane, queries| host.take(lane, queries), || feed.end_at(0), || ())?;

@@ -1,6 +1,6 @@
-//! Why a loop ends early.
+//! Reasons why a loop ends early.
 
-/// Why the loop ended early.
+/// Reasons why the loop ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError<T, S> {
     /// The target failed. Queries that ended before are with the observer.
@@ -9,12 +9,12 @@ pub enum MeasureError<T, S> {
     /// The observer failed.
     #[error("samples could not be handed on: {0}")]
     Sink(S),
-    /// The clock went back, so that no reading of this loop can be trusted.
+    /// The clock went back, so no reading of this loop can be trusted.
     #[error("the clock went back from {before_ns} ns to {after_ns} ns")]
     ClockWentBack {
         /// The earlier reading.
         before_ns: u64,
-        /// The later reading, which is less.
+        /// The later reading, which is smaller.
         after_ns: u64,
     },
 }
@@ -32,12 +32,12 @@ impl<T, S> From<WentBack> for MeasureError<T, S> {
     }
 }
 
-/// The time between two readings in nanoseconds, if they are in order.
+/// Returns the time between two readings in nanoseconds, if they are in order.
 pub(crate) fn between(before_ns: u64, after_ns: u64) -> Result<u64, WentBack> {
     after_ns.checked_sub(before_ns).ok_or(WentBack { before_ns, after_ns })
 }
 
-/// Whether readings are in order.
+/// Checks whether readings are in order.
 pub(crate) fn in_order(readings: impl IntoIterator<Item = u64>) -> Result<(), WentBack> {
     let mut before = 0;
     for reading in readings {

@@ -25,8 +25,8 @@ struct Counter(AtomicU64);
 ///
 /// Times are numbered from 0. The filler writes time *i* into slot *i* modulo the ring's length
 /// and then publishes it; it does so only once time *i − length* has been taken. A server reads a
-/// slot first and then takes its number by compare-and-swap: where that succeeds, the number was
-/// free all along, so the slot cannot have been written to in between.
+/// slot first and then takes its number by compare-and-swap: if that succeeds, the number was
+/// free all along, so the slot cannot have been overwritten in between.
 #[derive(Debug)]
 pub(crate) struct Feed {
     slots: Box<[AtomicU64]>,
@@ -44,8 +44,8 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// A feed with room for four blocks of each server. It is filled whenever a block is handed
-    /// over, and a server hands over a block for each that it takes from here.
+    /// Creates a feed with room for four blocks of each server. It is filled whenever a block is
+    /// handed over, and a server hands over a block for each that it takes from here.
     pub(crate) fn new(
         servers: usize,
         block: usize,
@@ -65,13 +65,13 @@ impl Feed {
         }
     }
 
-    /// Waits until every server is there, and sets the schedule's start by `now`.
+    /// Waits until every server is ready, and sets the schedule's start to `now`.
     pub(crate) fn begin(&self, now: impl FnOnce() -> u64) -> u64 {
         self.start.wait();
         *self.origin.get_or_init(now)
     }
 
-    /// A server is there; gives the schedule's start.
+    /// Reports that a server is ready; returns the schedule's start.
     pub(crate) fn wait_for_start(&self) -> u64 {
         self.start.wait();
         loop {
@@ -92,7 +92,7 @@ impl Feed {
         self.end_at(self.taken.0.load(Ordering::Acquire));
     }
 
-    /// The number at which the schedule ends, once that is known.
+    /// Returns the number at which the schedule ends, once that is known.
     pub(crate) fn end(&self) -> u64 {
         self.end.0.load(Ordering::Acquire)
     }

@@ -23,18 +23,23 @@ run on a clock that only moves when told to.
 
 mod block;
 mod calibration;
+mod clients;
 mod clock;
 mod closed;
 mod crew;
 mod error;
 mod feed;
+mod hand;
 mod meter;
 mod open;
 mod pace;
 mod rules;
+mod scenario;
 mod schedule;
 mod search;
+mod servers;
 mod stop;
+mod target;
 #[cfg(test)]
 mod testing;
 
@@ -43,9 +48,11 @@ pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use clock::{Clock, SystemClock};
 pub use crew::Crew;
 pub use error::MeasureError;
-pub use meter::{Meter, Scenario, Target};
+pub use meter::Meter;
 pub use pace::{Lateness, Pace};
 pub use rules::{Basis, Evidence, KeepUp, Reason, Requirement, Rules, Verdict};
+pub use scenario::Scenario;
 pub use schedule::{Arrivals, Rate, RateError, Schedule};
 pub use search::{Bracket, MaxRate, Probing, Search, Seen, find_max_rate, hold};
 pub use stop::{Observer, StopRule, Summary};
+pub use target::Target;

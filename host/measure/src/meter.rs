@@ -1,4 +1,4 @@
-//! What is timed, under which load, and the entry point to the loops.
+//! The entry point to the loops.
 
 use std::num::NonZeroU32;
 
@@ -6,112 +6,10 @@ use crate::block::ScheduledQuery;
 use crate::clock::Clock;
 use crate::crew::{self, Crew};
 use crate::error::MeasureError;
-use crate::schedule::{Arrivals, Rate};
+use crate::scenario::Scenario;
 use crate::stop::{Observer, StopRule, Summary};
+use crate::target::{Target, run_burst};
 use crate::{closed, open};
-
-/// What is timed.
-pub trait Target {
-    /// How it can fail.
-    type Error;
-
-    /// Runs one batch to its end: when this returns, the device is done.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the target reports; the loop ends with it.
-    fn run(&mut self) -> Result<(), Self::Error>;
-
-    /// Starts one batch; it may still be under way when this returns. A target that cannot do
-    /// that runs the batch.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Target::run`].
-    fn enqueue(&mut self) -> Result<(), Self::Error> {
-        self.run()
-    }
-
-    /// Waits until every batch that was started is done.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Target::run`].
-    fn synchronise(&mut self) -> Result<(), Self::Error> {
-        Ok(())
-    }
-}
-
-/// What one query is and when it is issued, with the meaning that MLPerf LoadGen gives the words
-/// of the first four (`loadgen/test_settings.h` and the inference rules of MLCommons).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Scenario {
-    /// One batch, run to its end; the next is issued when it is done.
-    SingleStream,
-    /// Several samples that belong together, such as the frames of several cameras. The next
-    /// query is issued when all of the last are done, and a latency is that of the whole query.
-    MultiStream {
-        /// Batches in one query, started back to back and waited for together.
-        batches: u64,
-    },
-    /// All samples at once: batches started back to back and waited for together.
-    Offline {
-        /// Batches in one query.
-        batches: u64,
-    },
-    /// One batch at each arrival of a Poisson process, whether or not the last is done.
-    Server {
-        /// Arrivals per second on average.
-        rate: Rate,
-        /// What the arrivals are drawn from.
-        seed: u64,
-    },
-    /// One batch at equal intervals, whether or not the last is done.
-    ConstantRate {
-        /// Arrivals per second.
-        rate: Rate,
-    },
-    /// As many clients as there are targets; each issues a batch when its last one is done.
-    ClosedLoop,
-}
-
-impl Scenario {
-    /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
-    /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
-    pub const MULTI_STREAM_SAMPLES: u64 = 8;
-
-    /// When queries arrive by themselves; `None` where they wait for each other.
-    #[must_use]
-    pub fn arrivals(self) -> Option<Arrivals> {
-        match self {
-            Self::Server { rate, seed } => Some(Arrivals::Poisson { rate, seed }),
-            Self::ConstantRate { rate } => Some(Arrivals::Constant { rate }),
-            Self::SingleStream
-            | Self::MultiStream { .. }
-            | Self::Offline { .. }
-            | Self::ClosedLoop => None,
-        }
-    }
-
-    /// How many batches a query starts before it waits for all; `None` where it runs one.
-    pub(crate) fn burst(self) -> Option<u64> {
-        match self {
-            Self::MultiStream { batches } | Self::Offline { batches } => Some(batches),
-            Self::SingleStream
-            | Self::Server { .. }
-            | Self::ConstantRate { .. }
-            | Self::ClosedLoop => None,
-        }
-    }
-}
-
-/// Starts batches back to back and waits for them together.
-pub(crate) fn run_burst<T: Target>(target: &mut T, batches: u64) -> Result<(), T::Error> {
-    for _ in 0..batches {
-        target.enqueue()?;
-    }
-    target.synchronise()
-}
 
 /// Runs the loop with a clock and buffers that it keeps from one loop to the next.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ With early stopping fewer do: if so few of them are over the limit that a binomi
 gives the same confidence. The bound belongs to statistics; it is passed in as a function.
 */
 
-use crate::meter::Scenario;
 use crate::pace::Pace;
+use crate::scenario::Scenario;
 
 /// Rules for the result of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,9 +7,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::block::{Block, ScheduledQuery, Times};
 use crate::clock::Clock;
-use crate::meter::Target;
 use crate::schedule::Rate;
 use crate::stop::{Observer, StopRule, Summary};
+use crate::target::Target;
 
 pub(crate) const NO_LIMIT: u64 = u64::MAX;
 

@@ -42,6 +42,7 @@ exclude = [{{ batch = 1001 }}]
             kind: "cpu".to_owned(),
             name: "a processor".to_owned(),
             memory_bytes: None,
+            modes: vec![host_record::Mode::Inference],
             precisions: vec![Precision::Fp32, Precision::Fp16],
             attributes: [("engine".to_owned(), "none".to_owned())].into(),
         }],

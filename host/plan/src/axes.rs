@@ -8,8 +8,8 @@ use host_record::{
     DeviceInfo, Find, Gap, GapKind, Mode, PluginIdentity, Precision, Rate, Scenario,
 };
 
-use crate::PlanError;
 use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
+use crate::error::PlanError;
 use crate::facts::{BackendFacts, Facts};
 
 /// Different values, numbered in the order in which they were met.

@@ -23,12 +23,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use host_hash::{Digest, Sha256, hexadecimal};
 use host_manifest::{Backend, Model};
 use host_record::{
     CaseKey, InputSource, MeasureSettings, Pin, PlacementRule, Scenario, SyntheticInput, WarmUp,
 };
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::facts::ModelFacts;
 
@@ -197,12 +197,7 @@ fn quote(text: &mut String, value: &str) {
 
 /// Returns the id of a canonical text.
 pub(crate) fn id(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    let mut id = String::with_capacity(16);
-    for byte in &digest[..8] {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id
+    hexadecimal(&Sha256::digest(text.as_bytes())[..8])
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ Rules:
 
 mod axes;
 mod cells;
+mod error;
 mod estimate;
 mod facts;
 mod identity;
@@ -33,43 +34,11 @@ use host_record::{
 
 use crate::axes::{Coordinates, Found, Values};
 use crate::cells::Cells;
+pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts, ModelFile};
 use crate::identity::{BackendPart, ModelPart};
 use crate::reference::PlannedReference;
-
-/// The most cells that a matrix may have: more than anyone can run, and few enough to count.
-pub const CELL_LIMIT: u64 = 100_000_000;
-
-/// Reasons why there is no plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// The facts or the experiment lack a model that the matrix names.
-    #[error("there are no facts about the model `{0}`")]
-    UnknownModel(String),
-    /// The facts or the experiment lack a backend that the matrix names.
-    #[error("there are no facts about the backend `{0}`")]
-    UnknownBackend(String),
-    /// The reference for outputs cannot be used.
-    #[error("the reference `{id}` cannot be used: {reason}")]
-    NoReference {
-        /// Its name in the manifest.
-        id: String,
-        /// Reason why it cannot be used.
-        reason: String,
-    },
-    /// No cell is left.
-    #[error("the matrix is empty: `exclude` removes every cell")]
-    Empty,
-    /// There are too many cells.
-    #[error(
-        "the matrix has {cells} cells, more than the maximum of {CELL_LIMIT}: shorten its axes"
-    )]
-    TooLarge {
-        /// Number of cells before exclusions.
-        cells: u128,
-    },
-}
 
 /// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
 /// has cells, and not too many.
@@ -339,6 +308,17 @@ impl Plan {
             let backend = &self.backends[cell.place.backend].backend.id;
             let gap = || precision_gap(cell, backend, &found.device);
             return Err(found.lacks.clone().unwrap_or_else(gap));
+        }
+        if !found.device.modes.contains(&cell.mode) {
+            let offered: Vec<_> = found.device.modes.iter().map(|mode| mode.name()).collect();
+            let (id, mode) = (&self.backends[cell.place.backend].backend.id, cell.mode);
+            return Err(Gap {
+                kind: GapKind::Unsupported,
+                reason: format!(
+                    "the backend `{id}` has no mode {mode}; it has {}",
+                    offered.join(", ")
+                ),
+            });
         }
         let model = &self.models[cell.model];
         let file = model.facts.get(cell.precision).ok_or_else(|| {

@@ -4,8 +4,8 @@ use host_manifest::{Backend, DeviceChoice, Experiment, OutputCheck};
 use host_record::{CaseKey, Check, Tolerance};
 use serde_json::json;
 
-use crate::PlanError;
 use crate::axes::{Found, find};
+use crate::error::PlanError;
 use crate::facts::{Facts, ModelFacts, ModelFile};
 use crate::identity::{self, ModelPart};
 

@@ -151,6 +151,7 @@ fn facts() -> Facts {
         kind: "cpu".to_owned(),
         name: id.to_owned(),
         memory_bytes: None,
+        modes: vec![Mode::Inference],
         precisions: precisions.to_vec(),
         attributes: [].into(),
     };

@@ -11,6 +11,7 @@ fn device(id: &str, precisions: &[Precision]) -> DeviceInfo {
         kind: "cpu".to_owned(),
         name: format!("the device {id}"),
         memory_bytes: None,
+        modes: vec![host_record::Mode::Inference],
         precisions: precisions.to_vec(),
         attributes: [].into(),
     }
@@ -121,6 +122,27 @@ fn gaps_say_what_is_missing() {
     4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
     5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
     "#);
+}
+
+#[test]
+fn a_mode_that_a_backend_lacks_is_a_gap() {
+    let mut both = device("cpu:0", &[Precision::Fp32]);
+    both.modes.push(host_record::Mode::Training);
+    let one = device("cuda:0", &[Precision::Fp32]);
+    let facts = facts([("cpu", ready("cpu", &[both])), ("cuda", ready("cuda", &[one]))]);
+    let matrix = "mode = [\"inference\", \"training\"]\nmodel = \"a\"";
+    let plan = plan(matrix, facts).unwrap();
+    let gaps: Vec<_> = plan
+        .items()
+        .filter_map(|item| item.gap().cloned())
+        .filter(|gap| gap.kind != GapKind::DeviceMissing)
+        .collect();
+    assert_eq!((plan.count().cases, gaps.len()), (3, 1));
+    assert_eq!(gaps[0].kind, GapKind::Unsupported);
+    assert_snapshot!(
+        gaps[0].reason,
+        @"the backend `cuda` has no mode training; it has inference"
+    );
 }
 
 #[test]
@@ -421,7 +443,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
             PlannedCase::Case(case) => {
                 let check = case.check.clone().expect("a check");
                 assert_eq!(check.reference(), "cpu 0.1.0 on cpu:0 in fp32");
-                let own = check.reference_of(&case);
+                let own = case.reference(&check);
                 assert_eq!((&*own.key.device, own.key.batch), ("cpu:0", case.key.batch));
                 let expected = if case.key.precision == Precision::Fp16 { 0.5 } else { 1e-4 };
                 assert_eq!(check.tolerance.absolute, expected);

@@ -1,13 +1,13 @@
 //! What the outputs of a case are compared with before it is timed, and what came of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, DeviceInfo, PlacementRule, PluginIdentity, Precision, names};
+use crate::backend::{DeviceInfo, PluginIdentity};
+use crate::key::Precision;
+use crate::names::names;
 
 /// How far an output may be from the reference's. A value is within it where
 /// |output − reference| ≤ `absolute` + `relative` · |reference|, as NumPy's `allclose` has it.
@@ -66,28 +66,6 @@ pub struct Check {
 }
 
 impl Check {
-    /// The case that makes the reference's outputs: the same inputs in another backend.
-    #[must_use]
-    pub fn reference_of(&self, case: &CaseSpec) -> CaseSpec {
-        let mut key = case.key.clone();
-        key.backend.clone_from(&self.plugin.id);
-        key.device.clone_from(&self.device.id);
-        key.precision = self.precision;
-        CaseSpec {
-            key,
-            model_path: self.model_path.clone(),
-            model_sha256: self.model_sha256.clone(),
-            plugin: self.plugin.clone(),
-            plugin_library: self.plugin_library.clone(),
-            device: self.device.clone(),
-            threads: self.threads,
-            options: self.options.clone(),
-            placement: PlacementRule::Any,
-            check: None,
-            ..case.clone()
-        }
-    }
-
     /// The reference in words: `cpu 0.1.0 on cpu:0 in fp32`.
     #[must_use]
     pub fn reference(&self) -> String {

@@ -26,9 +26,19 @@ pub mod column {
     pub const WARM_UP_LATENCY: &str = "warm-up-latency";
     /// `u64`, ns: start of each query of the warm-up since the worker's origin.
     pub const WARM_UP_START: &str = "warm-up-start";
-    /// `f32`, 1: the model's first output for each example of the data set, flattened; the
+    /// `f32`, `bool` or text, 1: the model's first output for each example of the data set, flattened; the
     /// column's width is the number of values per example.
     pub const OUTPUT: &str = "output";
+    /// All outputs, each as `output.NAME`, of the same types as the first.
+    pub const OUTPUTS: &str = "output.*";
+    /// `u64`, ns: how long each phase of each measured query took, as `phase.NAME`; only in modes whose
+    /// queries have phases.
+    pub const PHASES: &str = "phase.*";
+    /// `u64`, 1: how many tokens, or other moments that count, each measured query has; only in modes whose
+    /// queries have such.
+    pub const TOKENS: &str = "tokens";
+    /// `u64`, ns: when each of them was complete, since its query began, one query after the other.
+    pub const TOKEN_TIME: &str = "token-time";
     /// `s64`, 1: class label of each example of the data set.
     pub const LABEL: &str = "label";
     /// `u64`, B, one row: the worker's highest resident memory; of several processes, the highest of
@@ -80,6 +90,10 @@ pub mod column {
         WARM_UP_LATENCY,
         WARM_UP_START,
         OUTPUT,
+        OUTPUTS,
+        PHASES,
+        TOKENS,
+        TOKEN_TIME,
         LABEL,
         PEAK_MEMORY,
         BASELINE_MEMORY,
@@ -101,6 +115,16 @@ pub mod column {
     ];
 }
 
+/// Whether somebody who asks for columns by this name wants this one. `phase.*` stands for all whose names
+/// begin with `phase.`.
+#[must_use]
+pub fn asks_for(asked: &str, name: &str) -> bool {
+    match asked.strip_suffix('*') {
+        Some(prefix) => name.len() > prefix.len() && name.starts_with(prefix),
+        None => asked == name,
+    }
+}
+
 /// Values of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ColumnData {
@@ -112,6 +136,10 @@ pub enum ColumnData {
     F32(Vec<f32>),
     /// 64-bit floats.
     F64(Vec<f64>),
+    /// Booleans.
+    Boolean(Vec<bool>),
+    /// Texts.
+    Text(Vec<String>),
 }
 
 /// A named column.
@@ -138,4 +166,16 @@ pub struct CaseColumns {
     pub attributes: BTreeMap<String, String>,
     /// The columns that were asked for and exist.
     pub columns: Vec<Column>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_all_of_a_kind() {
+        assert!(asks_for("latency", "latency") && !asks_for("latency", "latency.x"));
+        assert!(asks_for(column::PHASES, "phase.forward") && asks_for(column::OUTPUTS, "output.y"));
+        assert!(!asks_for(column::PHASES, "phase.") && !asks_for(column::OUTPUTS, "output"));
+    }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::Parity;
 use crate::device_state::DeviceStates;
 use crate::energy::Energy;
-use crate::outcome::Gap;
+use crate::gap::Gap;
 use crate::placement::{DeviceTime, Placement};
 
 /// What a case was measured under. Everything is optional: a record from before a field was added

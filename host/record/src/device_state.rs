@@ -1,8 +1,8 @@
-//! What a device did while a case was measured, looked at again and again from a thread of its own.
+//! State of a device while a case was measured, sampled repeatedly from a thread of its own.
 
 use serde::{Deserialize, Serialize};
 
-/// What a device did at a moment, as far as it tells.
+/// State of a device at a moment, as far as it is reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct DeviceSample {
@@ -20,15 +20,15 @@ pub struct DeviceSample {
     pub temperature_celsius: Option<f64>,
     /// Power of the whole device, in watts.
     pub power_watts: Option<f64>,
-    /// What kept its clocks below what they could be; empty: nothing did.
+    /// Reasons why its clocks were below their maximum; empty if there was none.
     pub slowed_by: Option<Vec<SlowedBy>>,
 }
 
-/// What keeps a device's clocks below what they could be.
+/// Reasons why a device's clocks are below their maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlowedBy {
-    /// There is nothing to do.
+    /// The device is idle.
     Idleness,
     /// Somebody has set them.
     Setting,
@@ -36,7 +36,7 @@ pub enum SlowedBy {
     Power,
     /// It is too hot.
     Heat,
-    /// Something else.
+    /// Another reason.
     Other,
 }
 
@@ -45,7 +45,7 @@ impl SlowedBy {
     pub const ALL: [Self; 5] =
         [Self::Idleness, Self::Setting, Self::Power, Self::Heat, Self::Other];
 
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,18 +58,18 @@ impl SlowedBy {
     }
 }
 
-/// What a device did over the measured part.
+/// State of a device over the measured window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DeviceStates {
-    /// How long it was from one look to the next, in nanoseconds, as the manifest asks for it.
+    /// Sampling interval in nanoseconds, as in the manifest.
     pub period_ns: u64,
-    /// How often it was looked at and told something.
+    /// Number of samples with data.
     pub looks: u64,
-    /// How often it told nothing.
+    /// Number of samples without data.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed_looks: u64,
-    /// How long a look took at the median, in nanoseconds.
+    /// Median duration of a sample, in nanoseconds.
     pub look_ns: u64,
     /// Part of the time in which it computed, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,12 +89,13 @@ pub struct DeviceStates {
     /// Power of the whole device, in watts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_watts: Option<Spread>,
-    /// In how many of the looks what kept the clocks down; `None` where the device does not tell.
+    /// Reasons for low clocks, each with its number of samples; `None` if the device does not
+    /// report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowed_by: Option<Vec<SlowedShare>>,
 }
 
-/// The least, the mean and the most of the looks that told.
+/// Minimum, mean and maximum of the samples with data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Spread {
@@ -106,7 +107,7 @@ pub struct Spread {
     pub maximum: f64,
 }
 
-/// How often one thing kept the clocks down.
+/// Number of samples with one reason for low clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SlowedShare {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::Gap;
+use crate::gap::Gap;
 
 /// Energy of one part of the machine over the measured part of a case: all that it took, for this
 /// case and for whatever else ran.

@@ -11,6 +11,7 @@ to: [`RECORD_VERSION`] for what is written to disk, [`protocol::PROTOCOL_VERSION
 worker and the host say to each other.
 */
 
+mod backend;
 mod case;
 mod check;
 mod columns;
@@ -18,7 +19,11 @@ mod conditions;
 mod device_state;
 mod energy;
 mod environment;
+mod gap;
+mod key;
 mod load;
+mod names;
+mod number;
 mod outcome;
 mod pin;
 mod placement;
@@ -28,16 +33,14 @@ mod recorder;
 mod results;
 mod runtime;
 mod sample;
+mod settings;
 mod table;
 mod warning;
 
-pub use case::{
-    CaseKey, CaseSpec, Confidence, DeviceInfo, Find, InputSource, LatencyLimit, MeasureSettings,
-    Mode, Order, PlacementRule, PluginIdentity, Precision, Rate, RuleSet, Scenario, Share,
-    SyntheticInput, WarmUp,
-};
+pub use backend::{DeviceInfo, PluginIdentity};
+pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
-pub use columns::{CaseColumns, Column, ColumnData, column};
+pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{
     AllocatorUse, Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes,
 };
@@ -46,11 +49,14 @@ pub use energy::{DomainEnergy, Energy};
 pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
+pub use gap::{Gap, GapKind};
+pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
     EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch, SearchEnd,
     SteadyClass, Verdict, WarmUpFacts,
 };
-pub use outcome::{CaseRecord, Failure, Gap, GapKind, Outcome, Phase, Timings, WorkerReport, part};
+pub use number::{Rate, Share};
+pub use outcome::{CaseRecord, Failure, Outcome, Phase, Timings, WorkerReport};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
@@ -58,9 +64,10 @@ pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
-    OutputBlock, QueryTimes, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, TensorData,
-    TensorType,
+    Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes,
+    ScheduledTimes, TensorData, TensorType,
 };
+pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use table::{Cell, Table, Views};
 pub use warning::{Warning, WarningKind};
 

@@ -1,11 +1,10 @@
 //! How the load of a case was kept up, and whether its result is valid.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Rate, RuleSet, names};
+use crate::names::names;
+use crate::number::Rate;
+use crate::settings::RuleSet;
 
 /// How an open loop kept to its schedule. Rates are of *n* queries over the *n − 1* gaps from the
 /// first to the last.

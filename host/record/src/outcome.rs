@@ -1,17 +1,19 @@
 //! How a case ended.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseKey, CaseSpec, Rate, names};
+use crate::case::{CaseSpec, is_first, part};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
+use crate::gap::Gap;
+use crate::key::CaseKey;
 use crate::load::{Pace, RateSearch, Verdict, WarmUpFacts};
+use crate::names::names;
+use crate::number::Rate;
 use crate::placement::ProfiledOperator;
 use crate::warning::Warning;
 
@@ -49,38 +51,6 @@ names! {
         /// Releasing the model and the plugin.
         Unload = "unload",
     }
-}
-
-names! {
-    /// Why something cannot be done or measured here.
-    GapKind {
-        /// No such plugin is installed, or none with a version that fits.
-        PluginMissing = "plugin-missing",
-        /// The plugin is there, and the vendor's runtime that it needs is not.
-        RuntimeMissing = "runtime-missing",
-        /// The plugin sees no such device on this machine.
-        DeviceMissing = "device-missing",
-        /// The device does not compute in this precision.
-        PrecisionUnsupported = "precision-unsupported",
-        /// The model has no file for this precision.
-        ModelFileMissing = "model-file-missing",
-        /// The backend cannot do this mode, scenario or shape.
-        Unsupported = "unsupported",
-        /// The machine, the backend or the case offers no such measurement.
-        NotMeasured = "not-measured",
-        /// What the backend said cannot be, and is refused.
-        Impossible = "impossible",
-    }
-}
-
-/// A typed statement that something cannot be done or measured. Never a zero, never a guess.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Gap {
-    /// What kind of thing is missing.
-    pub kind: GapKind,
-    /// What was looked for and not found, in one sentence.
-    pub reason: String,
 }
 
 /// Why a case failed.
@@ -240,7 +210,7 @@ pub enum Failure {
     },
 }
 
-/// Times of a case's stages in nanoseconds, each measured once.
+/// Start-up times of a case in nanoseconds, each measured once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Timings {
@@ -258,7 +228,7 @@ pub struct Timings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerReport {
-    /// Times of the stages.
+    /// Start-up times.
     pub timings: Timings,
     /// The worker's highest resident memory in bytes.
     pub peak_memory_bytes: Option<u64>,
@@ -349,11 +319,6 @@ pub struct CaseRecord {
     pub further: Vec<WorkerReport>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-pub(crate) fn is_first(process: &u32) -> bool {
-    *process == 0
-}
-
 impl CaseRecord {
     /// The rates that the case's processes found and were measured at, in queries per second and in the order
     /// of the processes. Where a search came to no end, it is the rate that was measured as evidence. Empty
@@ -378,15 +343,5 @@ impl CaseRecord {
     #[must_use]
     pub fn part(&self) -> String {
         part(&self.case_id, self.process)
-    }
-}
-
-/// What the files of one process of a case are named by: the case's id, and behind a dot the
-/// process unless it is the first.
-#[must_use]
-pub fn part(case_id: &str, process: u32) -> String {
-    match process {
-        0 => case_id.to_owned(),
-        _ => format!("{case_id}.{process}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where the worker may run.
+/// Processors for the worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pin {
@@ -11,12 +11,12 @@ pub enum Pin {
     None,
     /// On as many cores of one memory node as the backend has threads.
     Auto,
-    /// On these processors, by the kernel's numbers; sorted, each once, never empty.
+    /// These processors, by the kernel's numbers; sorted, each once, never empty.
     Processors(Vec<u32>),
 }
 
 impl Pin {
-    /// Whether the scheduler decides.
+    /// Returns whether the scheduler decides.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::None
@@ -39,7 +39,8 @@ pub fn list_of_processors(numbers: &[u32]) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The numbers of a list such as `0-3,8`; `None` where it is no such list, or absurdly long.
+/// Returns the numbers of a list such as `0-3,8`; `None` if it is not such a list, or absurdly
+/// long.
 #[must_use]
 pub fn processors_of_list(list: &str) -> Option<Vec<u32>> {
     /// No kernel has more processors.

@@ -1,4 +1,4 @@
-//! How long the device was busy with a run, and which operators ran where.
+//! Busy time of the device for a run, and places of operators.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DeviceTime {
-    /// How many runs of each kind.
+    /// Number of runs of each kind.
     pub runs: u64,
-    /// How long the device was busy with a run, by its own events.
+    /// Busy time of the device for a run, by its own events.
     pub device_ns: f64,
-    /// How long those same runs took by the clock.
+    /// Wall-clock time of those same runs.
     pub wall_ns: f64,
-    /// How long plain runs took by the clock, made in turn with them.
+    /// Wall-clock time of plain runs, made in turn with them.
     pub plain_ns: f64,
 }
 
@@ -21,24 +21,23 @@ pub struct DeviceTime {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Placement {
-    /// Where the session says that it runs: one provider, or several of one device. Empty where it
-    /// does not say.
+    /// Provider of the session, or several of one device. Empty if it does not say.
     pub wanted: Vec<String>,
-    /// Where operators ran, the longest time first.
+    /// Places of operators, the longest time first.
     pub providers: Vec<ProviderShare>,
-    /// Names of operators that ran elsewhere than wanted, the longest first, as many as a reader can
-    /// bear.
+    /// Names of operators that ran elsewhere than wanted, the longest first, limited to a readable
+    /// number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<String>,
 }
 
-/// What ran on one provider.
+/// Operators on one provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ProviderShare {
     /// The provider, such as `CUDAExecutionProvider`.
     pub provider: String,
-    /// How many operators.
+    /// Number of operators.
     pub operators: u64,
     /// Their own time in nanoseconds, all together.
     pub time_ns: u64,
@@ -77,26 +76,26 @@ impl Placement {
         Self { elsewhere: named.collect(), wanted, providers }
     }
 
-    /// Shares of providers that were not wanted; none where the session does not say which are.
+    /// Returns the shares of unwanted providers; none if the session does not say which are wanted.
     pub fn not_wanted(&self) -> impl Iterator<Item = &ProviderShare> {
         let said = !self.wanted.is_empty();
         self.providers.iter().filter(move |share| said && !self.wanted.contains(&share.provider))
     }
 }
 
-/// An operator as it ran once: after fusion, so it may stand for several of the model's.
+/// An operator in one run: after fusion, so it may stand for several of the model's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ProfiledOperator {
     /// The node's name, as the engine calls it.
     pub name: String,
-    /// What it computes, such as `Conv`; empty if unknown.
+    /// Its kind, such as `Conv`; empty if unknown.
     pub kind: String,
-    /// Where it ran.
+    /// Its provider.
     pub provider: String,
     /// When it began, in nanoseconds since the run began.
     pub start_ns: u64,
-    /// How long it took by itself, in nanoseconds.
+    /// Its own time, in nanoseconds.
     pub duration_ns: u64,
 }
 

@@ -1,8 +1,8 @@
 /*!
 What the host and a worker say to each other.
 
-The host writes one [`Request`] as a JSON line to the worker's standard input and closes it. The
-worker answers with frames: a byte for the kind, the payload's length as a little-endian `u32`,
+The host writes one [`Request`] as a JSON line to the worker's standard input, which stays open: all
+that may follow is the line [`CANCEL`]. The worker answers with frames: a byte for the kind, the payload's length as a little-endian `u32`,
 and the payload. Control is JSON; samples and outputs are raw little-endian numbers, since there
 can be millions. The worker moves its end of the pipe away from descriptor 1 before a plugin is
 opened, so what a plugin prints goes to standard error and cannot break a frame.
@@ -13,13 +13,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, DeviceInfo};
+use crate::backend::DeviceInfo;
+use crate::case::CaseSpec;
 use crate::outcome::{Failure, Phase, WorkerReport};
-use crate::sample::{OutputBlock, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes};
+use crate::sample::{
+    Marks, OutputBlock, OutputValues, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes,
+};
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
+
+/// The line on a worker's standard input that asks it to end what is under way. The host says this only to a
+/// worker that is [`Message::Cancellable`], before it ends it by force.
+pub const CANCEL: &str = "cancel";
 
 /// A frame's payload may have at most this many bytes.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -92,6 +99,15 @@ pub enum Message {
     /// It is alive and making progress. Sent at most once in a tenth of the time-out, and never
     /// from the timed part.
     Progress,
+    /// Its backend says within a call that the work goes on. Sent at most once in a tenth of the time-out.
+    Working {
+        /// Part of the call that is done, 0 to 1, if that is known.
+        part: Option<f64>,
+        /// What is being done; may be empty.
+        doing: String,
+    },
+    /// Its backend can be asked to end what is under way: [`CANCEL`] on standard input does.
+    Cancellable,
     /// Answer to [`Request::Describe`].
     Described(Box<BackendDescription>),
     /// Samples.
@@ -112,6 +128,8 @@ enum Control {
     Hello { protocol_version: u32 },
     Entered(Phase),
     Progress,
+    Working { part: Option<f64>, doing: String },
+    Cancellable,
     Described(Box<BackendDescription>),
     Finished(Box<WorkerReport>),
     Kept,
@@ -133,7 +151,7 @@ const OUTPUTS: u8 = b'O';
 /// Where the pipe fails, or the payload is larger than [`FRAME_LIMIT`].
 pub fn write_message(writer: &mut impl Write, message: &Message) -> io::Result<()> {
     let (kind, payload) = match message {
-        Message::Samples(block) => (SAMPLES, encode_samples(block)),
+        Message::Samples(block) => (SAMPLES, encode_samples(block)?),
         Message::Outputs(block) => (OUTPUTS, encode_outputs(block)?),
         other => (CONTROL, encode_control(other)?),
     };
@@ -212,6 +230,8 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Hello { protocol_version } => Control::Hello { protocol_version },
         Message::Entered(phase) => Control::Entered(phase),
         Message::Progress => Control::Progress,
+        Message::Working { part, doing } => Control::Working { part, doing },
+        Message::Cancellable => Control::Cancellable,
         Message::Described(description) => Control::Described(description),
         Message::Finished(report) => Control::Finished(report),
         Message::Kept => Control::Kept,
@@ -229,6 +249,8 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Hello { protocol_version } => Message::Hello { protocol_version },
         Control::Entered(phase) => Message::Entered(phase),
         Control::Progress => Message::Progress,
+        Control::Working { part, doing } => Message::Working { part, doing },
+        Control::Cancellable => Message::Cancellable,
         Control::Described(description) => Message::Described(description),
         Control::Finished(report) => Message::Finished(report),
         Control::Kept => Message::Kept,
@@ -238,17 +260,27 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
 
 const CHAIN: u8 = 0;
 const SCHEDULED: u8 = 1;
+/// Added to the form of the times where marks follow them.
+const MARKED: u8 = 0x80;
 
-/// Phase, form of the times, lane (four bytes), samples in a query (eight bytes), then the times.
-fn encode_samples(block: &SampleBlock) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(14 + block.bytes());
+/// Phase, form of the times, lane (four bytes), samples in a query (eight bytes), then the times. In a block
+/// with marks, the number of words that the times take is in front of them, and behind them are the number
+/// of words that the names of the phases take, the names as JSON with spaces to fill up the last word, and
+/// counts, ends and times within.
+fn encode_samples(block: &SampleBlock) -> io::Result<Vec<u8>> {
+    let marked = block.marks.as_ref().map_or(0, |marks| 64 + 2 * marks.bytes());
+    let mut payload = Vec::with_capacity(22 + block.bytes() + marked);
     payload.push(block.phase as u8);
-    payload.push(match block.times {
+    let form = match block.times {
         SampleTimes::Chain(_) => CHAIN,
         SampleTimes::Scheduled(_) => SCHEDULED,
-    });
+    };
+    payload.push(if block.marks.is_some() { form | MARKED } else { form });
     payload.extend_from_slice(&block.lane.to_le_bytes());
     payload.extend_from_slice(&block.items_per_query.to_le_bytes());
+    if block.marks.is_some() {
+        put(&mut payload, std::iter::once([(block.bytes() / 8) as u64]));
+    }
     match &block.times {
         SampleTimes::Chain(edges) => put(&mut payload, edges.iter().map(|edge| [*edge])),
         SampleTimes::Scheduled(queries) => {
@@ -257,7 +289,16 @@ fn encode_samples(block: &SampleBlock) -> Vec<u8> {
             put(&mut payload, queries.iter().map(times));
         }
     }
-    payload
+    if let Some(Marks { phases, ends_ns, counts, within_ns }) = &block.marks {
+        let mut names = serde_json::to_vec(phases)?;
+        names.resize(names.len().next_multiple_of(8), b' ');
+        put(&mut payload, std::iter::once([(names.len() / 8) as u64]));
+        payload.extend_from_slice(&names);
+        put(&mut payload, counts.iter().map(|count| [u64::from(*count)]));
+        put(&mut payload, ends_ns.iter().map(|end| [*end]));
+        put(&mut payload, within_ns.iter().map(|time| [*time]));
+    }
+    Ok(payload)
 }
 
 /// Appends numbers. Room is made once, and not looked for at each: this is done for every query.
@@ -282,17 +323,66 @@ fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
     let Some((items, words)) = words.split_first().filter(|_| remainder.is_empty()) else {
         return Err(invalid("a sample block of a fractional length"));
     };
-    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    if words.iter().any(|time| *time > LAST_NS) {
-        return Err(invalid("a sample block from beyond the end of the clock"));
-    }
-    let times = match form {
+    let is_marked = form & MARKED != 0;
+    let (times, marked) = match is_marked {
+        true => take_words(words).ok_or_else(|| invalid("a sample block without its times"))?,
+        false => (words, &[][..]),
+    };
+    let words = numbers(times)?;
+    let times = match form & !MARKED {
         CHAIN => chain(words)?,
         SCHEDULED => scheduled(&words)?,
         other => return Err(invalid(format!("{other} is no form of times"))),
     };
     let items_per_query = u64::from_le_bytes(*items);
-    Ok(SampleBlock { phase, items_per_query, lane: u32::from_le_bytes([a, b, c, d]), times })
+    let lane = u32::from_le_bytes([a, b, c, d]);
+    let block = SampleBlock { phase, items_per_query, lane, times, marks: None };
+    let marks = is_marked.then(|| decode_marks(&block, marked)).transpose()?;
+    Ok(SampleBlock { marks, ..block })
+}
+
+/// Times, none of which is beyond the end of the clock.
+fn numbers(words: &[[u8; 8]]) -> io::Result<Vec<u64>> {
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    if words.iter().any(|time| *time > LAST_NS) {
+        return Err(invalid("a sample block from beyond the end of the clock"));
+    }
+    Ok(words)
+}
+
+/// As many words as the first says, and those behind them.
+fn take_words(words: &[[u8; 8]]) -> Option<(&[[u8; 8]], &[[u8; 8]])> {
+    let (count, rest) = words.split_first()?;
+    rest.split_at_checked(usize::try_from(u64::from_le_bytes(*count)).ok()?)
+}
+
+/// The marks of a block's queries.
+fn decode_marks(block: &SampleBlock, words: &[[u8; 8]]) -> io::Result<Marks> {
+    let cut = || invalid("a sample block without its marks");
+    let (names, words) = take_words(words).ok_or_else(cut)?;
+    let phases: Vec<String> = serde_json::from_slice(names.as_flattened())
+        .map_err(|error| invalid(format!("names of phases: {error}")))?;
+    let (counts, words) = words.split_at_checked(block.len()).ok_or_else(cut)?;
+    let ends = block.len().checked_mul(phases.len()).ok_or_else(cut)?;
+    let (ends, within) = words.split_at_checked(ends).ok_or_else(cut)?;
+    let counts = counts.iter().map(|word| u32::try_from(u64::from_le_bytes(*word)));
+    let counts: Vec<u32> = counts
+        .collect::<Result<_, _>>()
+        .map_err(|_| invalid("a query with too many times within"))?;
+    let marks = Marks { phases, ends_ns: numbers(ends)?, counts, within_ns: numbers(within)? };
+    let counted: u64 = marks.counts.iter().map(|count| u64::from(*count)).sum();
+    if counted != marks.within_ns.len() as u64 {
+        return Err(invalid("a sample block with times within that belong to no query"));
+    }
+    for ((begun_ns, ended_ns), (ends, within)) in block.spans().zip(marks.queries()) {
+        for times in [ends, within] {
+            let inside = |time: &u64| (begun_ns..=ended_ns).contains(time);
+            if !times.is_sorted() || !times.iter().all(inside) {
+                return Err(invalid("a query with a mark that is not within it, or goes back"));
+            }
+        }
+    }
+    Ok(marks)
 }
 
 fn chain(edges: Vec<u64>) -> io::Result<SampleTimes> {
@@ -330,6 +420,19 @@ struct OutputHeader {
     name: String,
     first_example: u64,
     width: u64,
+    values: ValueType,
+}
+
+/// How the values of a block are written.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ValueType {
+    /// Little-endian 32-bit floats.
+    Numbers,
+    /// A byte each.
+    Booleans,
+    /// A JSON array.
+    Texts,
 }
 
 fn encode_outputs(block: &OutputBlock) -> io::Result<Vec<u8>> {
@@ -337,11 +440,22 @@ fn encode_outputs(block: &OutputBlock) -> io::Result<Vec<u8>> {
         name: block.name.clone(),
         first_example: block.first_example,
         width: block.width,
+        values: match block.values {
+            OutputValues::Numbers(_) => ValueType::Numbers,
+            OutputValues::Booleans(_) => ValueType::Booleans,
+            OutputValues::Texts(_) => ValueType::Texts,
+        },
     };
     let mut payload = serde_json::to_vec(&header)?;
     payload.push(b'\n');
-    for value in &block.values {
-        payload.extend_from_slice(&value.to_le_bytes());
+    match &block.values {
+        OutputValues::Numbers(values) => {
+            payload.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        OutputValues::Booleans(values) => {
+            payload.extend(values.iter().map(|value| u8::from(*value)));
+        }
+        OutputValues::Texts(values) => serde_json::to_writer(&mut payload, values)?,
     }
     Ok(payload)
 }
@@ -351,17 +465,27 @@ fn decode_outputs(payload: &[u8]) -> io::Result<OutputBlock> {
     let end = end.ok_or_else(|| invalid("an output block without a header"))?;
     let header: OutputHeader =
         serde_json::from_slice(&payload[..end]).map_err(|error| invalid(error.to_string()))?;
-    let (words, remainder) = payload[end + 1..].as_chunks::<4>();
-    if !remainder.is_empty() {
-        return Err(invalid("an output block of a fractional length"));
-    }
+    let body = &payload[end + 1..];
+    let values = match header.values {
+        ValueType::Numbers => {
+            let (words, remainder) = body.as_chunks::<4>();
+            if !remainder.is_empty() {
+                return Err(invalid("an output block of a fractional length"));
+            }
+            OutputValues::Numbers(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
+        }
+        ValueType::Booleans => OutputValues::Booleans(body.iter().map(|byte| *byte != 0).collect()),
+        ValueType::Texts => OutputValues::Texts(
+            serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?,
+        ),
+    };
     let whole = usize::try_from(header.width)
-        .is_ok_and(|width| width > 0 && words.len().is_multiple_of(width));
+        .is_ok_and(|width| width > 0 && values.len().is_multiple_of(width));
     if !whole {
         return Err(invalid(format!(
             "output `{}`: {} values are not whole examples of {} values",
             header.name,
-            words.len(),
+            values.len(),
             header.width
         )));
     }
@@ -369,7 +493,7 @@ fn decode_outputs(payload: &[u8]) -> io::Result<OutputBlock> {
         name: header.name,
         first_example: header.first_example,
         width: header.width,
-        values: words.iter().map(|word| f32::from_le_bytes(*word)).collect(),
+        values,
     })
 }
 
@@ -390,6 +514,20 @@ mod tests {
             items_per_query: 8,
             lane: 0,
             times: SampleTimes::Chain(vec![5, 9, LAST_NS]),
+            marks: None,
+        };
+        let marked = SampleBlock {
+            marks: Some(Marks {
+                phases: vec!["prefill".into(), "decode".into()],
+                ends_ns: vec![5, 9, 10, LAST_NS],
+                counts: vec![0, 3],
+                within_ns: vec![9, 9, LAST_NS],
+            }),
+            ..block.clone()
+        };
+        let unnamed = SampleBlock {
+            marks: Some(Marks { counts: vec![1, 0], within_ns: vec![7], ..Marks::default() }),
+            ..block.clone()
         };
         let query = ScheduledTimes { scheduled_ns: 3, begun_ns: LAST_NS - 1, ended_ns: LAST_NS };
         let scheduled = SampleBlock {
@@ -402,17 +540,29 @@ mod tests {
             name: "a\nb".into(),
             first_example: 3,
             width: 2,
-            values: vec![0.5, f32::INFINITY, -0.0, 1e-40],
+            values: vec![0.5, f32::INFINITY, -0.0, 1e-40].into(),
+        };
+        let booleans =
+            OutputBlock { values: OutputValues::Booleans(vec![true, false]), ..outputs.clone() };
+        let texts = OutputBlock {
+            values: OutputValues::Texts(vec!["a\n\"b\"".into(), String::new()]),
+            ..outputs.clone()
         };
         let failure = Failure::TimedOut { phase: Phase::Load, limit_ns: 1 };
         for message in [
             Message::Hello { protocol_version: 1 },
             Message::Entered(Phase::WarmUp),
             Message::Progress,
+            Message::Working { part: Some(0.5), doing: "compiling".into() },
+            Message::Cancellable,
             Message::Kept,
             Message::Samples(block),
+            Message::Samples(marked),
+            Message::Samples(unnamed),
             Message::Samples(scheduled),
             Message::Outputs(outputs),
+            Message::Outputs(booleans),
+            Message::Outputs(texts),
             Message::Failed(failure),
         ] {
             assert_eq!(round_trip(&message), message);
@@ -441,8 +591,9 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
             error.to_string()
         };
-        let outputs = |width, values| {
-            Message::Outputs(OutputBlock { name: "logits".into(), first_example: 0, width, values })
+        let outputs = |width, values: Vec<f32>| {
+            let (name, values) = ("logits".into(), values.into());
+            Message::Outputs(OutputBlock { name, first_example: 0, width, values })
         };
         let said = refused(&outputs(2, vec![1.0; 3]));
         assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");
@@ -463,6 +614,25 @@ mod tests {
                 items_per_query: 1,
                 lane: 0,
                 times,
+                marks: None,
+            }));
+        }
+        let phases = || vec!["forward".to_owned()];
+        for marks in [
+            Marks { phases: phases(), ends_ns: vec![4, 20], counts: vec![0, 0], within_ns: vec![] },
+            Marks { phases: phases(), ends_ns: vec![5, 21], counts: vec![0, 0], within_ns: vec![] },
+            Marks { phases: phases(), ends_ns: vec![5], counts: vec![0, 0], within_ns: vec![] },
+            Marks { phases: phases(), ends_ns: vec![6, 12], counts: vec![0], within_ns: vec![] },
+            Marks { counts: vec![1, 1], within_ns: vec![6, 7, 8], ..Marks::default() },
+            Marks { counts: vec![2, 0], within_ns: vec![8, 7], ..Marks::default() },
+            Marks { counts: vec![0, 1], within_ns: vec![8], ..Marks::default() },
+        ] {
+            refused(&Message::Samples(SampleBlock {
+                phase: SamplePhase::Measured,
+                items_per_query: 1,
+                lane: 0,
+                times: SampleTimes::Chain(vec![5, 10, 20]),
+                marks: Some(marks),
             }));
         }
     }

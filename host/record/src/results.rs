@@ -1,13 +1,11 @@
 //! What metrics and recommenders say.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::names;
-use crate::outcome::Gap;
+use crate::gap::Gap;
+use crate::names::names;
 
 names! {
     /// Which way is better.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Who said which runtime a backend is to use.
+/// Source of the choice of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuntimeOrigin {
@@ -19,7 +19,7 @@ pub enum RuntimeOrigin {
 }
 
 impl RuntimeOrigin {
-    /// The word shown for it.
+    /// Returns its name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,21 +31,21 @@ impl RuntimeOrigin {
     }
 }
 
-/// Which runtime a backend was given: enough to tell that two results came from the same one.
+/// Identity of a backend's runtime: enough to tell that two results came from the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RuntimeIdentity {
     /// The name that the plugin gives it.
     pub name: String,
-    /// Its version; `None` where somebody named a path, which does not say.
+    /// Its version; `None` if a path was named, because its version is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The folder, or the library itself.
     pub path: PathBuf,
-    /// Who said so.
+    /// Source of the choice.
     pub origin: RuntimeOrigin,
     /// SHA-256 of the folder's `installed.json`, which holds the hash of each of its files, or of the
-    /// library; `None` for another folder, of which nobody knows what belongs to the runtime.
+    /// library; `None` for another folder, whose contents are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }

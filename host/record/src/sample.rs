@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::names;
-use std::fmt;
-use std::str::FromStr;
+use crate::names::names;
 
 names! {
     /// Which part of a case a sample belongs to.
@@ -29,6 +27,43 @@ pub struct SampleBlock {
     pub lane: u32,
     /// Their times.
     pub times: SampleTimes,
+    /// Moments within them, in modes whose queries have such.
+    pub marks: Option<Marks>,
+}
+
+/// Moments within a block's queries, in nanoseconds since the worker's own origin. All lie between the
+/// beginning and the end of their query, and none of a query's is before the one that precedes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marks {
+    /// Names of the phases that make up a query, in order: the same for all queries of a case.
+    pub phases: Vec<String>,
+    /// When each phase of each query ended: as many times as there are phases, query by query.
+    pub ends_ns: Vec<u64>,
+    /// For each query, how many of `within_ns` are its own.
+    pub counts: Vec<u32>,
+    /// When something that is counted was complete, such as a token, query by query.
+    pub within_ns: Vec<u64>,
+}
+
+impl Marks {
+    /// Memory that they take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.ends_ns.as_slice())
+            + size_of_val(self.counts.as_slice())
+            + size_of_val(self.within_ns.as_slice())
+    }
+
+    /// Of each query, when its phases ended and what was complete when.
+    pub fn queries(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
+        let mut within = self.within_ns.as_slice();
+        self.counts.iter().enumerate().map(move |(index, count)| {
+            let ends = index * self.phases.len()..(index + 1) * self.phases.len();
+            let (own, rest) = within.split_at_checked(*count as usize).unwrap_or((within, &[]));
+            within = rest;
+            (self.ends_ns.get(ends).unwrap_or_default(), own)
+        })
+    }
 }
 
 /// Times of a block's queries, in nanoseconds since the worker's own origin. Clock readings never
@@ -81,13 +116,21 @@ impl SampleBlock {
         self.len() == 0
     }
 
-    /// Memory that its times take, in bytes.
+    /// Memory that its times take, in bytes, without marks.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.times {
             SampleTimes::Chain(edges) => size_of_val(edges.as_slice()),
             SampleTimes::Scheduled(queries) => size_of_val(queries.as_slice()),
         }
+    }
+
+    /// When each query began and ended, since the worker's origin.
+    pub fn spans(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
+        (0..self.len()).map(|index| match &self.times {
+            SampleTimes::Chain(edges) => (edges[index], edges[index + 1]),
+            SampleTimes::Scheduled(queries) => (queries[index].begun_ns, queries[index].ended_ns),
+        })
     }
 
     /// Times of each query.
@@ -169,6 +212,52 @@ pub struct OutputBlock {
     pub first_example: u64,
     /// Values per example: the product of the output's axes after the first.
     pub width: u64,
-    /// `examples * width` values, widened or rounded to 32-bit floats.
-    pub values: Vec<f32>,
+    /// `examples * width` values.
+    pub values: OutputValues,
+}
+
+/// Values of an output.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OutputValues {
+    /// Numbers, widened or rounded to 32-bit floats.
+    Numbers(Vec<f32>),
+    /// Booleans.
+    Booleans(Vec<bool>),
+    /// Texts.
+    Texts(Vec<String>),
+}
+
+impl OutputValues {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Numbers(values) => values.len(),
+            Self::Booleans(values) => values.len(),
+            Self::Texts(values) => values.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends values of the same type. Whether they are.
+    pub fn extend(&mut self, more: Self) -> bool {
+        match (self, more) {
+            (Self::Numbers(values), Self::Numbers(more)) => values.extend(more),
+            (Self::Booleans(values), Self::Booleans(more)) => values.extend(more),
+            (Self::Texts(values), Self::Texts(more)) => values.extend(more),
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl From<Vec<f32>> for OutputValues {
+    fn from(values: Vec<f32>) -> Self {
+        Self::Numbers(values)
+    }
 }

@@ -1,11 +1,8 @@
 //! Typed advice about a measurement.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::case::names;
+use crate::names::names;
 
 names! {
     /// What is doubtful about a measurement.

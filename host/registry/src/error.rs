@@ -8,7 +8,7 @@ use semver::{Version, VersionReq};
 use serde::Serialize;
 
 use crate::lock::LockError;
-use crate::search::Origin;
+use crate::origin::Origin;
 
 /// A `plugin.toml` or `runtime.lock` that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

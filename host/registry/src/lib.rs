@@ -38,6 +38,7 @@ that computed it.
 mod error;
 mod lock;
 mod metadata;
+mod origin;
 mod platform;
 mod registry;
 mod runtime;
@@ -47,10 +48,11 @@ mod strict;
 pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
 pub use metadata::{Kind, Metadata};
-pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust, sha256_of_file};
+pub use origin::Origin;
+pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust};
 pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
-pub use search::{Folder, Origin, Places, Search};
+pub use search::{Folder, Places, Search};
 
 /// The native ABI that this host speaks: major and minor version, as `plugin.toml`'s `api` range
 /// sees it.
-pub const HOST_ABI: semver::Version = semver::Version::new(1, 0, 0);
+pub const HOST_ABI: semver::Version = semver::Version::new(1, 1, 0);

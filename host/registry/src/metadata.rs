@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::MetadataError;
 use crate::runtime::RuntimeNeed;
-use crate::strict::Text;
+use crate::strict::{Text, is_line};
 
 /// The newest `schema` of `plugin.toml` that this host reads.
 const SCHEMA: u32 = 1;
@@ -143,12 +143,6 @@ impl Metadata {
             lists.into_iter().flat_map(|(key, texts)| texts.iter().map(move |text| (key, text)));
         one.into_iter().chain(listed).map(|(key, text)| (key, text.as_str()))
     }
-}
-
-/// Returns whether the text can be shown in a table: it has no line breaks and no other control
-/// characters.
-pub(crate) fn is_line(text: &str) -> bool {
-    !text.chars().any(char::is_control)
 }
 
 /// Returns whether `id` is lower-case words or digits joined by single hyphens.
@@ -285,7 +279,7 @@ engine = "rten"
         cpu/plugin.toml: missing key `engine`
         cpu/plugin.toml:3: `version`: unexpected end of input while parsing minor version number
         cpu/plugin.toml:4: `kind`: unknown variant `frontend`, expected `backend`
-        cpu/plugin.toml:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
+        cpu/plugin.toml:1: unknown schema 2; this host reads up to 1 and may need an update
         cpu/plugin.toml:2: `CPU` is not an id; it must be lower-case words or digits joined by hyphens
         cpu/plugin.toml:7: `../backend_cpu` is no library name; it must be a plain name such as `backend_cpu`, without a folder, prefix or suffix, and the library lies beside plugin.toml
         cpu/plugin.toml:8: `api`: unexpected character 'o' while parsing major version number

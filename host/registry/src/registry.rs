@@ -1,21 +1,21 @@
 //! Scanning the folders, and choosing a plugin from them.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256_of_file;
 use host_record::PluginIdentity;
 use semver::VersionReq;
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use crate::error::{Problem, RegistryError, nearest};
 use crate::lock::{LockError, LockFile, Locked};
 use crate::metadata::Metadata;
+use crate::origin::Origin;
 use crate::platform;
-use crate::search::{Folder, Origin, Search};
+use crate::search::{Folder, Search};
 
 /// A native plugin as its folder describes it. Nothing has been loaded or hashed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -408,30 +408,6 @@ fn hash(path: &Path) -> Result<String, RegistryError> {
     sha256_of_file(path).map_err(|source| RegistryError::Read { path: path.to_owned(), source })
 }
 
-/// Returns the SHA-256 of a file, in hexadecimal. The file is read in pieces, so it may be large.
-///
-/// # Errors
-///
-/// If the file cannot be read.
-pub fn sha256_of_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => hasher.update(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let mut text = String::with_capacity(64);
-    for byte in hasher.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use semver::Version;
@@ -492,7 +468,7 @@ mod tests {
         }
 
         /// Returns the message for the user, without parts that differ between machines.
-        fn tell(&self, error: &RegistryError) -> String {
+        fn message_for_user(&self, error: &RegistryError) -> String {
             let text = format!("{error}\nhelp: {}", error.help().unwrap_or_default());
             text.replace(&self.path("").display().to_string(), "/").replace("//", "/")
         }
@@ -526,7 +502,7 @@ mod tests {
         machine.install("user", "cpu", "0.1.0", "other code");
         let error = registry.backend("cpu", None).expect_err("a changed library");
         assert!(matches!(error, RegistryError::Changed { .. }), "{error}");
-        assert!(machine.tell(&error).contains(": host plugins trust cpu ("), "{error}");
+        assert!(machine.message_for_user(&error).contains(": host plugins trust cpu ("), "{error}");
         assert_eq!(registry.trust("cpu").expect("trusting").len(), 1);
         registry.backend("cpu", None).expect("a trusted library");
     }
@@ -549,7 +525,7 @@ mod tests {
         machine.install("manifest", "npu", "0.1.0", "code");
         let registry = machine.registry();
         let error = registry.backend("npu", None).expect_err("native code from a manifest");
-        insta::assert_snapshot!(machine.tell(&error), @r"
+        insta::assert_snapshot!(machine.message_for_user(&error), @r"
         plugin `npu` 0.1.0 comes with the manifest, from /manifest/npu-0.1.0/libbackend_npu.so, and is native code that you have not trusted
         help: if you know where it is from: host plugins trust npu --plugins /manifest/npu-0.1.0
         ");
@@ -590,11 +566,11 @@ mod tests {
         assert_eq!(version(None).expect("any"), Version::new(0, 1, 5));
         assert_eq!(version(Some("=0.1.0")).expect("exact"), Version::new(0, 1, 0));
         assert_eq!(version(Some("^0.3")).expect("newer"), Version::new(0, 3, 0));
-        let told = [
-            machine.tell(&version(Some("^0.4")).expect_err("too new a wish")),
-            machine.tell(&version(Some("<0.1")).expect_err("too old a wish")),
+        let messages = [
+            machine.message_for_user(&version(Some("^0.4")).expect_err("too new a wish")),
+            machine.message_for_user(&version(Some("<0.1")).expect_err("too old a wish")),
         ];
-        insta::assert_snapshot!(told.join("\n"), @r"
+        insta::assert_snapshot!(messages.join("\n"), @r"
         no version of plugin `cpu` fits `^0.4`; installed: 0.1.0, 0.1.5, 0.3.0
         help: install a newer `cpu`, or widen `version` in the manifest
         no version of plugin `cpu` fits `<0.1`; installed: 0.1.0, 0.1.5, 0.3.0
@@ -608,13 +584,13 @@ mod tests {
         machine.install("installed", "openvino", "0.1.0", "code");
         fs::write(machine.path("installed/latency.wasm"), "").expect("a guest");
         let registry = machine.registry();
-        let told = [
-            machine.tell(&registry.backend("openvno", None).expect_err("a typo")),
-            machine.tell(&registry.backend("cuda", None).expect_err("not installed")),
-            machine.tell(&registry.missing("metric", "latencies")),
-            machine.tell(&registry.missing("", "latencies")),
+        let messages = [
+            machine.message_for_user(&registry.backend("openvno", None).expect_err("a typo")),
+            machine.message_for_user(&registry.backend("cuda", None).expect_err("not installed")),
+            machine.message_for_user(&registry.missing("metric", "latencies")),
+            machine.message_for_user(&registry.missing("", "latencies")),
         ];
-        insta::assert_snapshot!(told.join("\n"), @r"
+        insta::assert_snapshot!(messages.join("\n"), @r"
         no backend plugin `openvno` is installed
         help: did you mean `openvino`?
         no backend plugin `cuda` is installed
@@ -641,19 +617,19 @@ mod tests {
         let mut search = machine.search();
         search.folders.push(Folder { path: machine.path("nowhere"), origin: Origin::Environment });
         let registry = Registry::scan(&search);
-        let told: Vec<_> = registry
+        let messages: Vec<_> = registry
             .problems()
             .iter()
             .map(|problem| format!("{problem}\n  help: {}", problem.help()))
             .collect();
-        let told = told.join("\n").replace(&machine.path("").display().to_string(), "/");
-        let told = told.replace(std::env::consts::ARCH, "ARCHITECTURE");
-        insta::assert_snapshot!(told, @r"
+        let messages = messages.join("\n").replace(&machine.path("").display().to_string(), "/");
+        let messages = messages.replace(std::env::consts::ARCH, "ARCHITECTURE");
+        insta::assert_snapshot!(messages, @r"
         the library /flag/absent-0.1.0/libbackend_absent.so of plugin `absent` 0.1.0 is missing
           help: build or copy the library for ARCHITECTURE to /flag/absent-0.1.0/libbackend_absent.so
-        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.0.0
+        plugin `future` 0.1.0 in /flag/future-0.1.0 needs native ABI >=2, <3, but this host has 1.1.0
           help: the plugin is newer than the host: update the host, or install an older version of the plugin
-        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.0.0
+        plugin `past` 0.1.0 in /user/past-0.1.0 needs native ABI <1, but this host has 1.1.0
           help: the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api
         /user/typo/plugin.toml:2: `id`: invalid boolean, expected `true`
           help: fix the line; the guide's page on backends lists every key
@@ -696,16 +672,5 @@ mod tests {
         let error = registry.backend("cpu", None).expect_err("nowhere to record the hash");
         assert!(matches!(error, RegistryError::Lock(LockError::Nowhere)), "{error}");
         registry.backend("null", None).expect("an installed plugin");
-    }
-
-    #[test]
-    fn the_hash_is_sha_256() {
-        let machine = Machine::new();
-        fs::write(machine.path("abc"), "abc").expect("a file");
-        // FIPS 180-2, appendix B.1.
-        assert_eq!(
-            sha256_of_file(&machine.path("abc")).expect("readable"),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
     }
 }

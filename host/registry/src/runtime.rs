@@ -15,8 +15,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::MetadataError;
-use crate::metadata::is_line;
-use crate::strict::Text;
+use crate::strict::{Text, is_line};
 
 /// The newest `schema` of `runtime.lock` that this host reads.
 const SCHEMA: u32 = 1;
@@ -214,7 +213,7 @@ fn folder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     if texts.is_empty() {
-        return Err(D::Error::custom("`unpack` is empty"));
+        return Err(D::Error::custom("the list is empty"));
     }
     let pattern = |text: &String| {
         Pattern::new(text)
@@ -280,7 +279,7 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
             error("unpack", "to = \"/lib\"\nunpack"),
         ];
         insta::assert_snapshot!(cases.join("\n"), @r#"
-    cpu/runtime.lock:1: schema 2 is not known; this host reads up to 1, so it may have to be updated
+    cpu/runtime.lock:1: unknown schema 2; this host reads up to 1 and may need an update
     cpu/runtime.lock: missing key `schema`
     cpu/runtime.lock:9: unknown key `byte`; did you mean `bytes`?
     cpu/runtime.lock:8: `sha256`: "0g23456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" is not a SHA-256: 64 lower-case hexadecimal digits
@@ -290,7 +289,7 @@ unpack = ["onnxruntime/capi/libonnxruntime.so.*"]
     cpu/runtime.lock:7: `file`: "../onnxruntime-1.28.0-cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
     cpu/runtime.lock:7: `file`: "onnxruntime-1.28.0-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" is not the name of a wheel: NAME-VERSION-PYTHON-ABI-PLATFORM.whl
     cpu/runtime.lock:9: `bytes`: invalid value: integer `-1`, expected u64
-    cpu/runtime.lock:10: `unpack`: nothing is unpacked
+    cpu/runtime.lock:10: `unpack`: the list is empty
     cpu/runtime.lock:10: `unpack`: "onnxruntime/capi/libonnxruntime.so.***" is not a pattern: Pattern syntax error near position 37: wildcards are either regular `*` or recursive `**`
     cpu/runtime.lock:10: `to`: "../lib" is not a folder beneath the runtime's own
     cpu/runtime.lock:10: `to`: "/lib" is not a folder beneath the runtime's own

@@ -1,49 +1,11 @@
 //! Places to search for plugins.
 
 use std::env;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use crate::error::Problem;
+use crate::origin::Origin;
 use crate::platform;
-
-/// Who named a plugin folder, in the order in which folders are searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// `--plugins DIR`.
-    Flag,
-    /// The environment variable `TARE_PLUGINS`.
-    Environment,
-    /// The user's data folder.
-    User,
-    /// Beside the executable.
-    Installed,
-    /// A manifest, which may be someone else's.
-    Manifest,
-}
-
-impl Origin {
-    /// Returns its name for display.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Flag => "flag",
-            Self::Environment => "environment",
-            Self::User => "user",
-            Self::Installed => "installed",
-            Self::Manifest => "manifest",
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
 
 /// The places that do not depend on a command's arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -94,3 +94,9 @@ fn offset_of_key(text: &str, key: &str) -> Option<usize> {
     }
     None
 }
+
+/// Returns whether the text can be shown in a table: it has no line breaks and no other control
+/// characters.
+pub(crate) fn is_line(text: &str) -> bool {
+    !text.chars().any(char::is_control)
+}

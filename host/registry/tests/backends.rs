@@ -134,10 +134,10 @@ fn the_table_of_backends_names_the_extensions_that_they_offer() {
         let words = |text: &str, end: fn(char) -> bool| -> BTreeSet<String> {
             text.split(end).map(str::to_owned).collect()
         };
-        let said = words(cell, |it| !it.is_alphanumeric() && it != '-');
+        let listed = words(cell, |it| !it.is_alphanumeric() && it != '-');
         let used = words(&code, |it| !it.is_alphanumeric() && it != '_');
         for (name, constant) in EXTENSIONS {
-            assert_eq!(said.contains(*name), used.contains(*constant), "{id}: {name}");
+            assert_eq!(listed.contains(*name), used.contains(*constant), "{id}: {name}");
         }
     }
 }

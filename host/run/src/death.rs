@@ -1,4 +1,4 @@
-//! What the end of a worker means.
+//! Meaning of a worker's end.
 
 use std::process::ExitStatus;
 
@@ -6,10 +6,10 @@ use host_record::{Failure, Phase};
 
 use crate::platform;
 
-/// What was known about a worker's memory when it ended.
+/// Facts about a worker's memory when it ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
-    /// What it may use, in bytes.
+    /// Its limit in bytes.
     pub(crate) limit: Option<u64>,
     /// The most that was seen in use, in bytes.
     pub(crate) peak: Option<u64>,
@@ -17,11 +17,11 @@ pub(crate) struct Memory {
     pub(crate) kills: Option<(u64, u64)>,
 }
 
-/// What runtimes print before they abort for want of memory.
+/// Messages of runtimes before they abort for lack of memory.
 const ALLOCATION_FAILURES: &[&str] =
     &["memory allocation of ", "std::bad_alloc", "Cannot allocate memory", "out of memory"];
 
-/// Tells why a worker that ended by itself, without having finished, did so.
+/// Returns why a worker exited before it had finished.
 pub(crate) fn explain(
     status: ExitStatus,
     phase: Phase,
@@ -51,7 +51,8 @@ pub(crate) fn explain(
     }
 }
 
-/// The line that says so, if it is among the last ones: a runtime prints it just before it aborts.
+/// Returns the line with such a message, if it is among the last ones: a runtime prints it just
+/// before it aborts.
 fn last_allocation_failure(standard_error: &str) -> Option<&str> {
     let mut last = standard_error.lines().rev().filter(|line| !line.trim().is_empty()).take(10);
     last.find(|line| ALLOCATION_FAILURES.iter().any(|text| line.contains(text))).map(str::trim)

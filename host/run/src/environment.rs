@@ -1,5 +1,5 @@
 /*!
-What a worker's environment says to the plugin that it opens.
+Environment of a worker, for the plugin that it opens.
 
 Loaders and many runtimes read their settings from the environment when they are loaded, which is
 too early for a plugin to set them; so the host does, before the worker starts.
@@ -12,11 +12,11 @@ use std::process::Command;
 
 use crate::platform;
 
-/// Names the runtime that the plugin is to use: its folder, or the library itself.
+/// Variable that names the plugin's runtime: its folder, or the library itself.
 const RUNTIME: &str = "TARE_RUNTIME";
 
-/// Gives a process that opens a plugin the environment that the plugin expects: a worker, or whatever
-/// else is started in its place. `runtime` is the folder or the library that the plugin is to use.
+/// Sets the environment that a plugin expects for a process that opens one: a worker, or another
+/// program in its place. `runtime` is the folder or the library for the plugin.
 pub fn set_environment(command: &mut Command, runtime: Option<&Path>) {
     command.envs(fixed());
     match runtime {
@@ -26,14 +26,14 @@ pub fn set_environment(command: &mut Command, runtime: Option<&Path>) {
     };
 }
 
-/// What holds for every worker: nothing that is measured here reports to anybody. Runtimes that
-/// do so by default are told not to in the way that each of them listens to.
+/// Returns the environment of every worker: telemetry is switched off for runtimes
+/// that have it on by default, each in its own way.
 fn fixed() -> [(&'static str, &'static str); 1] {
     // ONNX Runtime from 1.29 on. Its API to switch it off comes too late.
     [("ORT_DISABLE_TELEMETRY", "1")]
 }
 
-/// What holds for the worker of a plugin that uses this runtime.
+/// Returns the environment of the worker of a plugin that uses this runtime.
 fn of_runtime(runtime: &Path) -> [(&'static str, OsString); 2] {
     let old = env::var_os(platform::LIBRARY_PATH).unwrap_or_default();
     // An empty entry would be the current folder.
@@ -44,7 +44,7 @@ fn of_runtime(runtime: &Path) -> [(&'static str, OsString); 2] {
     [(RUNTIME, runtime.into()), (platform::LIBRARY_PATH, libraries)]
 }
 
-/// The folder with a runtime's libraries.
+/// Returns the folder with a runtime's libraries.
 fn library_folder(runtime: &Path) -> PathBuf {
     let inner = runtime.join("lib");
     match runtime.parent() {

@@ -3,17 +3,17 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A handle with which a run can be asked to stop; clones are the same handle.
+/// A handle to stop a run; clones are the same handle.
 ///
 /// [`Interrupt::interrupt`] may be called from any thread, such as that of a handler for Ctrl-C.
-/// Once interrupted, it stays so.
+/// An interrupted handle stays so.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     state: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Interrupt {
-    /// A handle that is not interrupted.
+    /// Creates a handle that is not interrupted.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -27,7 +27,7 @@ impl Interrupt {
         !std::mem::replace(&mut *flag, true)
     }
 
-    /// Whether somebody asked to stop.
+    /// Returns whether a stop was requested.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         *self.state.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -3,32 +3,32 @@
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host_record::protocol::{Frame, Message, read_frame};
+use host_record::protocol::{CANCEL, Frame, Message, read_frame};
 
 use crate::platform;
 
-/// How much of a worker's standard error is kept: the end of it, where the reason stands.
+/// Limit of a worker's standard error that is kept: its end, where the reason is.
 const STANDARD_ERROR_LIMIT: usize = 64 << 10;
 
 /// Frames that may wait for the host before the worker has to.
 const FRAMES_IN_FLIGHT: usize = 64;
 
-/// How long to wait for the rest of the standard error of a process that has ended. Only a
-/// grandchild that left the group and kept the pipe makes this matter.
+/// Time to wait for the rest of the standard error of a process that has ended. It only matters for
+/// a grandchild that left the group and kept the pipe.
 const STANDARD_ERROR_GRACE: Duration = Duration::from_millis(500);
 
-/// What comes out of a worker.
+/// Events of a worker.
 pub(crate) enum Event {
     /// A frame.
     Frame(Message),
-    /// The pipe could not be read, or what came is no frame.
+    /// The pipe could not be read, or the data is not a frame.
     Broken(io::Error),
     /// The worker closed its end of the pipe.
     Closed,
@@ -37,16 +37,18 @@ pub(crate) enum Event {
 /// A worker process, which does not outlive this value.
 pub(crate) struct Worker {
     child: Child,
+    /// Its standard input, once the request has been written.
+    stdin: Receiver<ChildStdin>,
     events: Receiver<Event>,
-    /// Whether a frame has arrived that is still being decoded.
+    /// Whether a received frame is still being decoded.
     decoding: Arc<AtomicBool>,
     standard_error: StandardError,
     reaped: bool,
 }
 
 impl Worker {
-    /// Starts `executable` in a process group of its own, with the environment that a plugin on this
-    /// runtime finds, and sends it the request.
+    /// Starts `executable` in a process group of its own, with the environment for a plugin on this
+    /// runtime, and sends it the request.
     pub(crate) fn start(
         executable: &Path,
         runtime: Option<&Path>,
@@ -65,23 +67,39 @@ impl Worker {
         let (sender, events) = sync_channel(FRAMES_IN_FLIGHT);
         let decoding = Arc::new(AtomicBool::new(false));
         let at_work = Arc::clone(&decoding);
+        let (written, stdin_after) = channel();
         thread::spawn(move || {
             // A worker that does not read its request is found out by its silence, and one that
             // has died by its end: an error here says nothing more.
             let _ = stdin.write_all(&request);
-            drop(stdin);
+            let _ = written.send(stdin);
             read_frames(BufReader::new(stdout), &sender, &at_work);
         });
         let standard_error = StandardError::read(stderr);
-        Ok(Self { child, events, decoding, standard_error, reaped: false })
+        Ok(Self { child, stdin: stdin_after, events, decoding, standard_error, reaped: false })
     }
 
-    /// The process id.
+    /// Asks the worker to end what is under way, and gives it some time to do so. What it says meanwhile is
+    /// not wanted any more.
+    pub(crate) fn cancel(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let Ok(mut stdin) = self.stdin.try_recv() else { return };
+        if writeln!(stdin, "{CANCEL}").is_err() {
+            return;
+        }
+        // Frames are taken so that the worker does not wait for room in the pipe.
+        while let Some(Event::Frame(_)) =
+            self.next_event(deadline.saturating_duration_since(Instant::now()))
+        {}
+        self.wait_for_end(deadline.saturating_duration_since(Instant::now()));
+    }
+
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next event, if one comes in time.
+    /// Returns the next event, if one comes in time.
     pub(crate) fn next_event(&self, limit: Duration) -> Option<Event> {
         match self.events.recv_timeout(limit) {
             Ok(event) => Some(event),
@@ -90,13 +108,13 @@ impl Worker {
         }
     }
 
-    /// Whether a frame has arrived that is still being decoded, so that an event will follow
-    /// whatever became of the process.
+    /// Returns whether a received frame is still being decoded, so an event will follow
+    /// even if the process has ended.
     pub(crate) fn is_decoding(&self) -> bool {
         self.decoding.load(Ordering::Acquire)
     }
 
-    /// Whether the process has ended.
+    /// Returns whether the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         platform::has_ended(&self.child)
     }
@@ -159,7 +177,7 @@ fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>, decoding: &Ato
     }
 }
 
-/// The end of what a process writes to its standard error, read by a thread so that the process
+/// The end of a process's standard error, read by a thread so that the process
 /// never waits for it.
 struct StandardError {
     kept: Arc<Mutex<VecDeque<u8>>>,

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_record::protocol::{PROTOCOL_VERSION, Request};
-use host_record::{CaseSpec, Check, Failure, Phase};
+use host_record::{CaseSpec, Failure, Phase};
 
-use crate::supervise::{Conclusion, Limits, supervise};
-use crate::{Interrupt, Runner};
+use crate::Interrupt;
+use crate::supervise::{Conclusion, Limits, Program, supervise};
 
-/// What there is to compare a case with.
+/// Reference of a case.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reference {
-    /// The case asks for nothing.
+    /// The case has no check.
     Unasked,
     /// The file with the reference's outputs.
     Kept(PathBuf),
@@ -31,11 +31,12 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// The reference of a case. It is made in a worker of its own, unless its file is there already: from
-    /// an earlier case, or from before the run was interrupted.
-    pub(crate) fn of(
+    /// Returns the reference of a case. It is made in a worker of its own, unless its file already
+    /// exists: from an earlier case, or from before the run was interrupted.
+    pub(crate) fn of<'a>(
         &mut self,
-        runner: &Runner,
+        folder: Option<&Path>,
+        program: impl Fn(&Path) -> Program<'a>,
         case: &CaseSpec,
         interrupt: &Interrupt,
     ) -> Reference {
@@ -47,14 +48,16 @@ impl References {
         if let Some(detail) = self.failed.get(&check.id) {
             return no_reference(detail);
         }
-        let Some(folder) = &runner.references else {
+        let Some(folder) = folder else {
             return no_reference("this run has no folder to keep it in");
         };
         let file = folder.join(&check.id);
         if file.is_file() {
             return Reference::Kept(file);
         }
-        match make(runner, case, check, folder, &file, interrupt) {
+        let case = case.reference(check);
+        let program = program(&case.plugin_library);
+        match make(program, case, folder, &file, interrupt) {
             Ok(true) => Reference::Kept(file),
             Ok(false) => Reference::Interrupted,
             Err(detail) => {
@@ -66,11 +69,10 @@ impl References {
     }
 }
 
-/// Whether it was made; `false` where somebody asked to stop.
+/// Returns whether it was made; `false` if a stop was requested.
 fn make(
-    runner: &Runner,
-    case: &CaseSpec,
-    check: &Check,
+    program: Program<'_>,
+    case: CaseSpec,
     folder: &Path,
     file: &Path,
     interrupt: &Interrupt,
@@ -83,11 +85,10 @@ fn make(
     };
     let request = Request::Reference {
         protocol_version: PROTOCOL_VERSION,
-        case: Box::new(check.reference_of(case)),
+        case: Box::new(case),
         file: file.to_owned(),
     };
     let ignore = |_| Ok::<_, Infallible>(());
-    let program = runner.program(&check.reference_of(case).plugin_library);
     let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, ignore);
     match conclusion {
         Conclusion::Kept => Ok(true),

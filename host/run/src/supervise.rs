@@ -20,6 +20,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// that has ended may take to arrive.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long a worker may take to end what it was asked to end, before it is ended by force.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
 /// What a worker may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -120,6 +123,13 @@ pub(crate) fn supervise<E>(
         }
     };
 
+    if watch.cancellable
+        && let Some(Conclusion::Interrupted | Conclusion::Failed(Failure::TimedOut { .. })) =
+            &decided
+    {
+        tracing::debug!(phase = %watch.phase, "asking the backend to end what is under way");
+        worker.cancel(CANCEL_GRACE);
+    }
     let phase = watch.phase;
     let (status, standard_error) = match worker.end() {
         Ok(end) => end,
@@ -166,6 +176,8 @@ struct Watch {
     machine: Machine,
     phase: Phase,
     greeted: bool,
+    /// Whether it can be asked to end what is under way.
+    cancellable: bool,
     heard: Instant,
     looked: Instant,
     memory: Memory,
@@ -207,6 +219,7 @@ impl Watch {
             machine,
             phase: Phase::Start,
             greeted: false,
+            cancellable: false,
             heard: now,
             looked: now,
             memory: Memory { limit, ..Memory::default() },
@@ -257,6 +270,14 @@ impl Watch {
                 Step::Pass(message)
             }
             Message::Progress => Step::Alive,
+            Message::Working { part, doing } => {
+                tracing::info!(%phase, part, doing, "working");
+                Step::Alive
+            }
+            Message::Cancellable => {
+                self.cancellable = true;
+                Step::Alive
+            }
             Message::Samples(_) => Step::Pass(message),
             Message::Outputs(block) => match self.outputs.check(&block) {
                 Ok(()) => Step::Pass(Message::Outputs(block)),
@@ -329,7 +350,8 @@ fn kind(message: &Message) -> &'static str {
     match message {
         Message::Hello { .. } => "a greeting",
         Message::Entered(_) => "a phase",
-        Message::Progress => "a sign of progress",
+        Message::Progress | Message::Working { .. } => "a sign of progress",
+        Message::Cancellable => "word that it can be asked to end",
         Message::Described(_) => "a description",
         Message::Samples(_) => "samples",
         Message::Outputs(_) => "outputs",

@@ -65,6 +65,7 @@ fn samples(edges_ns: &[u64]) -> Message {
         items_per_query: 2,
         lane: 0,
         times,
+        marks: None,
     })
 }
 
@@ -74,7 +75,8 @@ fn report() -> Message {
 
 #[test]
 fn a_worker_that_keeps_the_protocol_finishes() {
-    let outputs = OutputBlock { name: "y".into(), first_example: 0, width: 1, values: vec![0.5] };
+    let values = vec![0.5].into();
+    let outputs = OutputBlock { name: "y".into(), first_example: 0, width: 1, values };
     let frames = [
         hello(),
         Message::Entered(Phase::Measure),
@@ -113,7 +115,7 @@ fn a_last_word_that_takes_long_to_read_counts() {
 #[test]
 fn outputs_that_fit_into_no_table_break_the_protocol() {
     let block = |first_example, width: u64| {
-        let values = vec![0.0; width as usize];
+        let values = vec![0.0; width as usize].into();
         Message::Outputs(OutputBlock { name: "y".into(), first_example, width, values })
     };
     for blocks in [[block(0, 1), block(1, 2)], [block(0, 1), block(3, 1)]] {
@@ -247,7 +249,7 @@ fn another_version_of_the_worker_is_refused() {
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "refused version: the worker speaks protocol 4, this host speaks 3; they are installed \
+        "refused version: the worker speaks protocol 5, this host speaks 4; they are installed \
          together, so reinstall both"
     );
 }

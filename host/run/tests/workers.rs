@@ -21,9 +21,9 @@ use common::{case, failure, run};
 use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{
     CaseSpec, Check, Confidence, DifferenceKind, Failure, Find, Gap, GapKind, InputSource,
-    InvalidKind, LatencyLimit, Outcome, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet,
-    SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare, Tolerance, WarmUp,
-    WarningKind, WorkerReport, processors_of_list,
+    InvalidKind, LatencyLimit, Mode, Outcome, OutputBlock, OutputValues, Phase, Pin, PlacementRule,
+    QueryTimes, Rate, RuleSet, SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy,
+    SlowedShare, Tolerance, WarmUp, WarningKind, WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, MissingRuntime, RunSummary, Runner};
 use tempfile::TempDir;
@@ -594,7 +594,11 @@ fn outputs_come_for_each_example_once() {
     };
     let (report, memory) = finish(case.clone());
     assert_eq!(report.labels, [3, 1, 4, 1, 5]);
-    let outputs: Vec<f32> = memory.outputs.iter().flat_map(|block| block.values.clone()).collect();
+    let numbers = |block: &OutputBlock| match &block.values {
+        OutputValues::Numbers(values) => values.clone(),
+        other => panic!("not numbers: {other:?}"),
+    };
+    let outputs: Vec<f32> = memory.outputs.iter().flat_map(numbers).collect();
     assert_eq!(outputs, values.map(|value| 2.0 * value));
     let starts: Vec<_> = memory.outputs.iter().map(|block| block.first_example).collect();
     assert_eq!(starts, [0, 2, 4]);
@@ -684,6 +688,74 @@ fn a_hang_is_ended_wherever_it_is() {
     let (failure, _, memory) = failure(&runner(), case);
     assert_eq!(failure, Failure::TimedOut { phase: Phase::Measure, limit_ns: 2_000_000_000 });
     assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 5);
+}
+
+/// A load that takes a second and a half, with this time-out.
+fn long_load(options: &[(&str, &str)], timeout_ns: u64) -> CaseSpec {
+    let long = [("fault", "long"), ("fault-phase", "load"), ("fault-milliseconds", "1500")];
+    let mut case = fault(&[&long[..], options].concat());
+    case.measure.timeout_ns = timeout_ns;
+    case
+}
+
+#[test]
+fn progress_that_a_backend_reports_is_no_silence() {
+    let timeout_ns = 1_000_000_000;
+    finish(long_load(&[("fault-offers", "progress")], timeout_ns));
+    let (failure, ..) = failure(&runner(), long_load(&[], timeout_ns));
+    assert_eq!(failure, Failure::TimedOut { phase: Phase::Load, limit_ns: timeout_ns });
+}
+
+#[test]
+fn a_backend_is_asked_to_end_before_it_is_ended() {
+    let (failure, record, _) = failure(&runner(), long_load(&[], 500_000_000));
+    assert_eq!(failure, Failure::TimedOut { phase: Phase::Load, limit_ns: 500_000_000 });
+    assert!(record.standard_error.contains("asked to end in phase load"), "{record:?}");
+}
+
+#[test]
+fn queries_of_training_and_generation_have_marks() {
+    for (mode, phases, within) in [
+        (Mode::Training, &["forward", "backward", "update"][..], 0),
+        (Mode::Generation, &["prefill", "decode"][..], 8),
+    ] {
+        for clients in [None, Some(2)] {
+            let mut case = null();
+            case.key.mode = mode;
+            if let Some(clients) = clients {
+                case.key.scenario = Scenario::ClosedLoop;
+                case.key.clients = Some(clients);
+            }
+            let (_, memory) = finish(case);
+            assert!(queries(&memory.samples, SamplePhase::Measured) >= 20);
+            for block in &memory.samples {
+                let marks = block.marks.as_ref().expect("marks");
+                assert_eq!(marks.phases, phases);
+                assert_eq!(marks.counts, vec![within; block.len()], "{mode}");
+                // That they lie within their queries is held where frames are read.
+                assert_eq!(marks.queries().count(), block.len());
+            }
+        }
+    }
+    let (_, memory) = finish(null());
+    assert!(memory.samples.iter().all(|block| block.marks.is_none()), "inference has none");
+    // A query that is several runs at once has no phases.
+    let mut offline = null();
+    offline.key.mode = Mode::Training;
+    offline.key.scenario = Scenario::Offline;
+    let (_, memory) = finish(offline);
+    assert!(memory.samples.iter().all(|block| block.marks.is_none()));
+}
+
+#[test]
+fn texts_and_what_is_not_a_tensor_are_no_numbers() {
+    let (failure, ..) = failure(&runner(), fault(&[("fault-values", "texts")]));
+    let message = failure.to_string();
+    assert!(message.contains("`input` takes texts"), "{message}");
+    // What is given is a number, and what comes is not: it is timed, and nothing is made up of it.
+    for values in ["sequence", "map"] {
+        finish(fault(&[("fault-values", values)]));
+    }
 }
 
 #[test]
@@ -853,7 +925,7 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
         compile(&folder, "newer", "void *tare_backend_v2(void *host) { return host; }", &[]);
     assert_eq!(
         refuse(&newer).1,
-        "refused version: the plugin speaks ABI 2, this host speaks 1.0; update the host"
+        "refused version: the plugin speaks ABI 2, this host speaks 1.1; update the host"
     );
 
     let refusing = r#"

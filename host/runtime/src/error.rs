@@ -5,8 +5,31 @@ use std::path::PathBuf;
 
 use host_record::RuntimeOrigin;
 use host_registry::MetadataError;
+use serde::Serialize;
 
-use crate::installed::Flaw;
+/// Flaws of an installed runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "flaw", rename_all = "kebab-case")]
+pub enum Flaw {
+    /// A file is not there.
+    #[error("{file} is missing")]
+    Missing {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+    /// A file is not what was installed.
+    #[error("{file} has changed")]
+    Changed {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+    /// A file was not installed, and the loader may find it.
+    #[error("{file} does not belong to it")]
+    Foreign {
+        /// Its path in the runtime's folder.
+        file: String,
+    },
+}
 
 /// Reasons why pip did not fetch a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,22 +128,22 @@ pub enum RuntimeError {
         tried: String,
     },
     /// Python exists, but without pip.
-    #[error("packages are fetched with pip, but {python} does not have it: {said}")]
+    #[error("packages are fetched with pip, but {python} does not have it: {output}")]
     NoPip {
         /// The Python.
         python: String,
         /// Python's message.
-        said: String,
+        output: String,
     },
     /// pip failed.
-    #[error("pip could not fetch {package}: {said}")]
+    #[error("pip could not fetch {package}: {output}")]
     Pip {
         /// Name and version.
         package: String,
         /// The reason, as far as pip's message shows it.
         fault: PipFault,
         /// Pip's message.
-        said: String,
+        output: String,
     },
     /// A file is not the one that the lock names.
     #[error("{} is not the file that runtime.lock names: {detail}", .file.display())]

@@ -6,10 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use host_registry::{LockedPackage, sha256_of_file};
+use host_hash::sha256_of_file;
+use host_registry::LockedPackage;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RuntimeError;
+use crate::error::{Flaw, RuntimeError};
 
 /// The newest `schema` of `installed.json` that this host reads.
 const SCHEMA: u32 = 1;
@@ -103,30 +104,6 @@ pub struct Installed {
     pub packages: Vec<InstalledPackage>,
     /// Its files, by their paths in the runtime's folder.
     pub files: BTreeMap<String, InstalledFile>,
-}
-
-/// Flaws of an installed runtime.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(tag = "flaw", rename_all = "kebab-case")]
-pub enum Flaw {
-    /// A file is not there.
-    #[error("{file} is missing")]
-    Missing {
-        /// Its path in the runtime's folder.
-        file: String,
-    },
-    /// A file is not what was installed.
-    #[error("{file} has changed")]
-    Changed {
-        /// Its path in the runtime's folder.
-        file: String,
-    },
-    /// A file was not installed, and the loader may find it.
-    #[error("{file} does not belong to it")]
-    Foreign {
-        /// Its path in the runtime's folder.
-        file: String,
-    },
 }
 
 impl Installed {

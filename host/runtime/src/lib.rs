@@ -26,12 +26,14 @@ Nothing in a package is ever run: wheels are archives, and only files that the l
 mod error;
 mod install;
 mod installed;
+mod observer;
 mod pip;
 mod platform;
 mod runtimes;
 mod wheel;
 
-pub use error::{PipFault, RuntimeError};
-pub use install::{Observer, Outcome, Silent, Step};
-pub use installed::{Flaw, Installed, InstalledFile, InstalledPackage};
+pub use error::{Flaw, PipFault, RuntimeError};
+pub use install::Outcome;
+pub use installed::{Installed, InstalledFile, InstalledPackage};
+pub use observer::{Observer, Silent, Step};
 pub use runtimes::{Named, Ready, Runtimes, Standing, platform_name, unavailable};

@@ -28,8 +28,8 @@ impl Pip {
             match answer {
                 Ok(answer) if answer.status.success() => return Ok(Self { python }),
                 Ok(answer) => {
-                    let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
-                    return Err(RuntimeError::NoPip { python: (*python).into(), said });
+                    let output = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
+                    return Err(RuntimeError::NoPip { python: (*python).into(), output });
                 }
                 Err(_) => {}
             }
@@ -47,8 +47,11 @@ impl Pip {
         shown: bool,
     ) -> Result<(), RuntimeError> {
         let LockedPackage { name, version, sha256, .. } = package;
-        let failed =
-            |fault, said| RuntimeError::Pip { package: format!("{name} {version}"), fault, said };
+        let failed = |fault, output| RuntimeError::Pip {
+            package: format!("{name} {version}"),
+            fault,
+            output,
+        };
         let requirement = work.join("requirement.txt");
         let line = format!("{name}=={version} --hash=sha256:{sha256}\n");
         fs::write(&requirement, line).map_err(RuntimeError::io("write", &requirement))?;
@@ -81,15 +84,15 @@ impl Pip {
         }
         let log = fs::read_to_string(&log).unwrap_or_default();
         let fault = fault(&log);
-        let said = match (errors(&log), broken_connection(&log)) {
+        let output = match (errors(&log), broken_connection(&log)) {
             // Its errors then only say that it has found nothing.
             (_, Some(cause)) if fault == PipFault::Network => {
                 format!("it cannot reach its index: {cause}")
             }
-            (said, _) if said.is_empty() => format!("it ended with {status}"),
-            (said, _) => said,
+            (output, _) if output.is_empty() => format!("it ended with {status}"),
+            (output, _) => output,
         };
-        Err(failed(fault, said))
+        Err(failed(fault, output))
     }
 }
 

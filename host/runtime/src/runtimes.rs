@@ -8,13 +8,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use glob::Pattern;
+use host_hash::{sha256, sha256_of_file};
 use host_record::{RuntimeIdentity, RuntimeOrigin};
-use host_registry::{NativePlugin, RuntimeLock, sha256_of_file};
-use sha2::{Digest as _, Sha256};
+use host_registry::{NativePlugin, RuntimeLock};
 
-use crate::error::{RuntimeError, variable};
-use crate::install::Observer;
-use crate::installed::{self, Flaw, Installed};
+use crate::error::{Flaw, RuntimeError, variable};
+use crate::installed::{self, Installed};
+use crate::observer::{Observer, Step};
 
 /// Returns the operating system and architecture, as locks name them.
 #[must_use]
@@ -246,7 +246,7 @@ impl Runtimes {
         let folder = self.folder()?.join(name);
         let installed = Installed::read(&folder)?
             .ok_or_else(|| RuntimeError::NotInstalled { name: name.into() })?;
-        observer.step(crate::Step::Verifying { bytes: installed.bytes() });
+        observer.step(Step::Verifying { bytes: installed.bytes() });
         let flaws = installed.verify(&folder, |bytes| observer.advanced(bytes))?;
         Ok((installed, flaws))
     }
@@ -283,8 +283,7 @@ impl Ready {
                 let name = library.file_name().unwrap_or_default().to_string_lossy();
                 let _ = writeln!(lines, "{}  {name}", hash(&library)?);
             }
-            let hash = Sha256::digest(lines.as_bytes());
-            (!lines.is_empty()).then(|| hash.iter().map(|byte| format!("{byte:02x}")).collect())
+            (!lines.is_empty()).then(|| sha256(lines.as_bytes()))
         };
         Ok(RuntimeIdentity {
             name: self.name.clone(),

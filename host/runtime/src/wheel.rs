@@ -1,13 +1,12 @@
 //! Taking files out of a wheel.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Component, Path};
 
+use host_hash::sha256_of_reader;
 use host_registry::LockedPackage;
-use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -31,25 +30,13 @@ pub(crate) fn copy(
     writer: &mut impl Write,
     advanced: &mut dyn FnMut(u64),
 ) -> io::Result<InstalledFile> {
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
     let mut bytes = 0;
-    loop {
-        let count = match reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        hasher.update(&buffer[..count]);
-        writer.write_all(&buffer[..count])?;
-        bytes += count as u64;
-        advanced(count as u64);
-    }
-    let mut sha256 = String::with_capacity(64);
-    for byte in hasher.finalize() {
-        let _ = write!(sha256, "{byte:02x}");
-    }
+    let sha256 = sha256_of_reader(reader, |piece| {
+        writer.write_all(piece)?;
+        bytes += piece.len() as u64;
+        advanced(piece.len() as u64);
+        Ok::<_, io::Error>(())
+    })??;
     Ok(InstalledFile { sha256, bytes })
 }
 

@@ -7,8 +7,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_hash::sha256_of_file;
 use host_record::RuntimeOrigin;
-use host_registry::{Metadata, NativePlugin, Origin, sha256_of_file};
+use host_registry::{Metadata, NativePlugin, Origin};
 use host_runtime::{
     Flaw, Named, Observer, RuntimeError, Runtimes, Silent, Standing, Step, platform_name,
 };
@@ -226,7 +227,7 @@ fn a_wheel_that_means_harm_or_does_not_fit_is_refused_whole() {
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "../../evil.so" would be written outside of its folder
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "/etc/evil.so" would be written outside of its folder
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: "demo\\..\\..\\evil.so" would be written outside of its folder
-    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: nothing in it fits `demo/libs/*`
+    /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: none of its files fits `demo/libs/*`
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: two of its files would become lib/lib.so
     /data/runtimes/.downloads/demo-1.0/demo-1.0-py3-none-any.whl cannot be unpacked: invalid Zip archive: Could not find EOCD
     "#);
@@ -246,8 +247,8 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
         format!("is not available for {} (packages exist for: plan9-mips)", platform_name())
     );
     let error = place.install().expect_err("no package");
-    let told = format!("{error}\nhelp: {}", error.help().expect("help"));
-    insta::assert_snapshot!(told.replace(&platform_name(), "PLATFORM"), @r#"
+    let shown = format!("{error}\nhelp: {}", error.help().expect("help"));
+    insta::assert_snapshot!(shown.replace(&platform_name(), "PLATFORM"), @r#"
     runtime `demo-1.0` of plugin `demo-npu` cannot be installed: its runtime.lock has no package for PLATFORM, only for plan9-mips
     help: install it by the vendor's instructions and name its folder or library with --runtime demo-npu=PATH or TARE_RUNTIME_DEMO_NPU
     "#);
@@ -382,8 +383,8 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     fs::write(&file, b"text").expect("a file");
     place.named.flags = BTreeMap::from([("demo-npu".into(), file.clone())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("text");
-    let said = format!("is not a runtime: {} is a file but not a library", file.display());
-    assert!(error.to_string().ends_with(&said), "{error}");
+    let expected = format!("is not a runtime: {} is a file but not a library", file.display());
+    assert!(error.to_string().ends_with(&expected), "{error}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Correlation of neighbouring values, and the effective size of a correlated series.
 
 use crate::distribution::normal_quantile;
-use crate::moments::{STRIDE, moments};
-use crate::select::Value;
+use crate::moments::{Value, moments};
+use crate::select::STRIDE;
 
 /// Returns the autocorrelations of a series at lags 0 to `lags`, as far as the series is longer
 /// than the lag: the sum of the products of deviations from the mean at that distance, divided by

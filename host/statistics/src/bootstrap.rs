@@ -7,9 +7,9 @@ The cost is that of the statistic times the resamples: for a median or a p99 of 
 
 use crate::distribution::{normal_quantile, normal_tail, student_quantile};
 use crate::interval::Interval;
-use crate::moments::moments;
+use crate::moments::{Value, moments};
 use crate::random::Random;
-use crate::select::{Value, order_statistics};
+use crate::select::order_statistics;
 use crate::undefined::Undefined;
 
 /// Parameters of resampling.

@@ -2,10 +2,10 @@
 
 use crate::autocorrelation::{Memory, SHORT};
 use crate::distribution::{normal_quantile, student_quantile};
-use crate::moments::moments;
+use crate::moments::{Value, moments};
 use crate::quantile::{Estimate, Quantile, TooFew};
 use crate::ranks::normal_scores;
-use crate::select::{Value, order_statistics};
+use crate::select::order_statistics;
 
 /// An interval, with the estimate that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]

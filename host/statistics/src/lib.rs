@@ -102,12 +102,12 @@ pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_qu
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};
 pub use interval::{Interval, SizedEstimate, correlated_estimates, mean_interval, sized_estimates};
 pub use mann_whitney::{MannWhitney, MannWhitneyMethod, least_probability, mann_whitney};
-pub use moments::{Moments, median, median_absolute_deviation, moments};
+pub use moments::{Moments, Value, median, median_absolute_deviation, moments};
 pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};
 pub use proportion::wilson_interval;
 pub use quantile::{Estimate, Quantile, TooFew, estimates};
 pub use random::Random;
-pub use select::{Value, order_statistics};
+pub use select::order_statistics;
 pub use steady_state::{
     ProcessClass, STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, Segment, SteadyClass, SteadyState,
     classify_processes, drift, steady_state,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::distribution::normal_tail;
-use crate::select::Value;
+use crate::moments::Value;
 use crate::undefined::Undefined;
 
 /// Method of a *p* value.

@@ -1,6 +1,46 @@
 //! Mean and spread.
 
-use crate::select::{Value, order_statistics};
+use crate::select::{Keyed, STRIDE, order_statistics};
+
+/// A number that samples are made of: `u64` or `f64`.
+pub trait Value: Keyed {
+    /// Converts to the nearest floating-point number.
+    fn to_f64(self) -> f64;
+    /// Bounds, mean and squares.
+    #[doc(hidden)]
+    fn spread(values: &[Self]) -> Option<Spread<Self>>;
+    /// Returns the median of the distances from the median.
+    #[doc(hidden)]
+    fn absolute_deviation(values: &[Self]) -> Option<f64>;
+}
+
+impl Value for u64 {
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+
+    fn spread(values: &[Self]) -> Option<Spread<Self>> {
+        spread_of_integers(values)
+    }
+
+    fn absolute_deviation(values: &[Self]) -> Option<f64> {
+        absolute_deviation_of_integers(values)
+    }
+}
+
+impl Value for f64 {
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    fn spread(values: &[Self]) -> Option<Spread<Self>> {
+        spread_of_floats(values)
+    }
+
+    fn absolute_deviation(values: &[Self]) -> Option<f64> {
+        absolute_deviation_of_floats(values)
+    }
+}
 
 /// Size, bounds, mean and spread of a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,10 +82,6 @@ pub struct Spread<T> {
     squares: f64,
 }
 
-/// Number of values that are processed at a time, to share the loop's own cost, to which the
-/// sandbox adds its counting of instructions.
-pub(crate) const STRIDE: usize = 8;
-
 /// Bounds of the values, by comparison.
 fn bounds<T: Value>(values: &[T]) -> Option<(T, T)> {
     let first = *values.first()?;
@@ -64,7 +100,7 @@ fn bounds<T: Value>(values: &[T]) -> Option<(T, T)> {
     Some(bounds)
 }
 
-pub(crate) fn spread_of_floats(values: &[f64]) -> Option<Spread<f64>> {
+fn spread_of_floats(values: &[f64]) -> Option<Spread<f64>> {
     let (minimum, maximum) = bounds(values)?;
     // Distances from the smallest value are of the size of the spread, and so are their sums'
     // errors.
@@ -88,7 +124,7 @@ fn lane_sum<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     lanes.iter().sum::<f64>() + rest.iter().map(|&value| term(value)).sum::<f64>()
 }
 
-pub(crate) fn spread_of_integers(values: &[u64]) -> Option<Spread<u64>> {
+fn spread_of_integers(values: &[u64]) -> Option<Spread<u64>> {
     let (minimum, maximum) = bounds(values)?;
     let count = values.len() as u128;
     let total = total_distance(values, minimum, maximum);
@@ -171,7 +207,7 @@ pub fn median_absolute_deviation<T: Value>(values: &[T]) -> Option<f64> {
     T::absolute_deviation(values)
 }
 
-pub(crate) fn absolute_deviation_of_floats<T: Value>(values: &[T]) -> Option<f64> {
+fn absolute_deviation_of_floats<T: Value>(values: &[T]) -> Option<f64> {
     let centre = median(values)?;
     let distances: Vec<f64> = values.iter().map(|value| (value.to_f64() - centre).abs()).collect();
     median(&distances)
@@ -179,7 +215,7 @@ pub(crate) fn absolute_deviation_of_floats<T: Value>(values: &[T]) -> Option<f64
 
 /// Selects in whole numbers, which is faster: twice the median is one. Larger values than floats hold
 /// exactly are handed to [`absolute_deviation_of_floats`], so both ways give the same result.
-pub(crate) fn absolute_deviation_of_integers(values: &[u64]) -> Option<f64> {
+fn absolute_deviation_of_integers(values: &[u64]) -> Option<f64> {
     let (_, maximum) = bounds(values)?;
     if maximum >= 1 << 52 {
         return absolute_deviation_of_floats(values);

@@ -6,9 +6,9 @@ distribution and distinguish mild from severe. The modified z-score has one scal
 and holds until half of the values are outliers; the fences hold until a quarter.
 */
 
-use crate::moments::{median, median_absolute_deviation};
+use crate::moments::{Value, median, median_absolute_deviation};
 use crate::quantile::Quantile;
-use crate::select::{Value, order_statistics};
+use crate::select::order_statistics;
 use crate::undefined::Undefined;
 
 /// Severity of an outlier.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::select::{Value, order_statistics};
+use crate::moments::Value;
+use crate::select::order_statistics;
 
 /// A probability as an exact fraction, strictly between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::distribution::normal_quantile;
-use crate::select::Value;
+use crate::moments::Value;
 
 /// Returns the ranks minus their mean; equal values have the mean of their ranks.
 pub(crate) fn centred_ranks<T: Value>(values: &[T]) -> Vec<f64> {

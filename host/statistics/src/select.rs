@@ -9,27 +9,13 @@ value or few enough to sort. The input is only read, in a fixed number of passes
 its order does not matter, so there is no bad case as for quickselect.
 */
 
-use crate::moments::{
-    STRIDE, Spread, absolute_deviation_of_floats, absolute_deviation_of_integers, spread_of_floats,
-    spread_of_integers,
-};
-
 /// A number that can be ordered and counted: `u64` or `f64`.
-pub trait Value: Copy + PartialOrd + sealed::Sealed {
+#[doc(hidden)]
+pub trait Keyed: Copy + PartialOrd + sealed::Sealed {
     /// Returns an integer with the same order as the values.
-    #[doc(hidden)]
     fn key(self) -> u64;
     /// Returns the value of a key.
-    #[doc(hidden)]
     fn from_key(key: u64) -> Self;
-    /// Converts to the nearest floating-point number.
-    fn to_f64(self) -> f64;
-    /// Bounds, mean and squares.
-    #[doc(hidden)]
-    fn spread(values: &[Self]) -> Option<Spread<Self>>;
-    /// Returns the median of the distances from the median.
-    #[doc(hidden)]
-    fn absolute_deviation(values: &[Self]) -> Option<f64>;
 }
 
 mod sealed {
@@ -38,7 +24,7 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-impl Value for u64 {
+impl Keyed for u64 {
     fn key(self) -> u64 {
         self
     }
@@ -46,21 +32,9 @@ impl Value for u64 {
     fn from_key(key: u64) -> Self {
         key
     }
-
-    fn to_f64(self) -> f64 {
-        self as f64
-    }
-
-    fn spread(values: &[Self]) -> Option<Spread<Self>> {
-        spread_of_integers(values)
-    }
-
-    fn absolute_deviation(values: &[Self]) -> Option<f64> {
-        absolute_deviation_of_integers(values)
-    }
 }
 
-impl Value for f64 {
+impl Keyed for f64 {
     /// Orders as IEEE 754 `totalOrder`: −0 before +0, NaN at the ends.
     fn key(self) -> u64 {
         let bits = self.to_bits();
@@ -70,19 +44,11 @@ impl Value for f64 {
     fn from_key(key: u64) -> Self {
         Self::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
     }
-
-    fn to_f64(self) -> f64 {
-        self
-    }
-
-    fn spread(values: &[Self]) -> Option<Spread<Self>> {
-        spread_of_floats(values)
-    }
-
-    fn absolute_deviation(values: &[Self]) -> Option<f64> {
-        absolute_deviation_of_floats(values)
-    }
 }
+
+/// Values that are taken at a time, so that a loop's own cost, to which the sandbox adds its
+/// counting of instructions, is shared by them.
+pub(crate) const STRIDE: usize = 8;
 
 /// Bits after the highest set one that choose the first bucket: 256 buckets for each doubling.
 const RATIO_BITS: u32 = 8;
@@ -100,7 +66,7 @@ const FEW: usize = 256;
 /// # Panics
 ///
 /// If a rank is 0 or above the number of values.
-pub fn order_statistics<T: Value>(values: &[T], ranks: &[usize]) -> Vec<T> {
+pub fn order_statistics<T: Keyed>(values: &[T], ranks: &[usize]) -> Vec<T> {
     for &rank in ranks {
         assert!(
             (1..=values.len()).contains(&rank),
@@ -164,7 +130,7 @@ struct Buckets<const N: usize> {
 }
 
 impl<const N: usize> Buckets<N> {
-    fn count<T: Value>(values: &[T], bucket_of: impl Fn(u64) -> usize) -> Self {
+    fn count<T: Keyed>(values: &[T], bucket_of: impl Fn(u64) -> usize) -> Self {
         // Two tables take turns: neighbouring values often fall in one bucket, and an increment
         // would wait for the one before it.
         let mut even = table::<usize, N>(0);
@@ -186,7 +152,7 @@ impl<const N: usize> Buckets<N> {
     }
 
     /// Finds the bucket of each wanted rank, and looks into those that are not settled by it.
-    fn descend<T: Value>(
+    fn descend<T: Keyed>(
         &self,
         values: &[T],
         bucket_of: impl Fn(u64) -> usize,

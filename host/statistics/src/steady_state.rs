@@ -27,10 +27,10 @@ Change points are found in ranks, not in latencies:
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::moments::median;
+use crate::moments::{Value, median};
 use crate::quantile::Quantile;
 use crate::ranks::centred_ranks;
-use crate::select::{Value, order_statistics};
+use crate::select::order_statistics;
 use crate::thin::thinned;
 use crate::undefined::Undefined;
 

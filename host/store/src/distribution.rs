@@ -5,8 +5,8 @@ use host_statistics::{Quantile, order_statistics};
 /// Bins of a histogram, at most.
 const BINS: usize = 60;
 
-/// Quantiles and their latencies in nanoseconds: the smallest, each percentile, ever finer steps
-/// into the tail as far as there are queries for it, and the largest. By the nearest rank, as
+/// Returns quantiles and their latencies in nanoseconds: the smallest, each percentile, ever finer
+/// steps into the tail while there are queries for it, and the largest. By the nearest rank, as
 /// everywhere in this program.
 pub(crate) fn quantiles(latencies: &[u64]) -> Vec<(f64, u64)> {
     if latencies.is_empty() {
@@ -39,9 +39,9 @@ pub(crate) struct Bin {
     pub(crate) queries: u64,
 }
 
-/// A histogram in bins of equal ratio between the smallest and the largest latency. No bin is
-/// narrower than a nanosecond, since latencies are whole ones and a finer bin would be empty for
-/// no reason but rounding.
+/// Returns a histogram in bins of equal ratio between the smallest and the largest latency. No bin
+/// is narrower than a nanosecond, because latencies are whole nanoseconds and a finer bin would be
+/// empty only because of rounding.
 pub(crate) fn histogram(latencies: &[u64]) -> Vec<Bin> {
     let (Some(low), Some(high)) = (latencies.iter().min(), latencies.iter().max()) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Writing what a run holds to files that other tools read.
+//! Export of a run to files that other tools read.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub enum ExportFormat {
     JsonLines,
 }
 
-/// What can be exported besides the fixed views, and what has it.
+/// Exports beyond the fixed views, and the view of each.
 const OVER_FILES: [(&str, &str); 4] = [
     ("samples", "raw_benchmark_data"),
     ("outputs", "outputs"),
@@ -33,15 +33,16 @@ pub fn exported_views() -> impl Iterator<Item = &'static str> {
     OVER_FILES.map(|(name, _)| name).into_iter().chain(NAMES)
 }
 
-/// Writes a view of a run to a file: `samples` (one row a query), `outputs` (one row an example
-/// and output), `operators` (one row an operator of a profile), `device_states` (one row a look at the
-/// device), or one of the fixed views. The rows stream through, so that samples of any number can be exported; the file is complete or not there. Of a run that has lost files, what rests on
-/// them is not exported at all: a table with fewer cases would look like a whole one.
+/// Writes a view of a run to a file: `samples` (one row per query), `outputs` (one row per example and output),
+/// `operators` (one row per operator of a profile), `device_states` (one row per sample of the device's state),
+/// or one of the fixed views. The rows are streamed, so any number of samples can be exported; the file is
+/// complete or absent. If the run has lost files, a view that needs them is not exported at all: a table with
+/// fewer cases would look complete.
 ///
 /// # Errors
 ///
-/// Where there is no such view, the run cannot be read, or the file cannot be written;
-/// [`StoreError::LostFiles`] where finished cases have lost files that the view rests on.
+/// If there is no such view, the run cannot be read, or the file cannot be written;
+/// [`StoreError::LostFiles`] if finished cases have lost files that the view needs.
 pub fn export(
     folder: &RunFolder,
     view: &str,

@@ -28,12 +28,13 @@ mod run;
 mod views;
 
 pub use database::{
-    Answer, DATABASE_FILE, Database, SyncReport, Synced,
-    library_version as database_library_version,
+    Answer, Database, SyncReport, Synced, library_version as database_library_version,
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export, exported_views};
-pub use results_folder::{DamagedRun, ResultsFolder, RunEntry, RunState, list_table};
+pub use results_folder::{
+    DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,
+};
 pub use run::{
     CaseFile, Counts, Flaw, Loss, LostFile, LostReference, NewRun, PlanLine, PlanWriter,
     PluginRole, Program, RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder,

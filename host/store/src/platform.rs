@@ -1,4 +1,4 @@
-//! What depends on the operating system: making directory entries durable.
+//! Differences between operating systems: making directory entries durable.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,8 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
 }
 
-/// Elsewhere the file system orders entries by itself, and a folder cannot be opened as a file.
+/// Does nothing: elsewhere the file system orders entries itself, and a folder cannot be opened as
+/// a file.
 #[cfg(not(unix))]
 pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())

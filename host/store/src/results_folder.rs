@@ -6,11 +6,13 @@ use std::path::{Component, Path, PathBuf};
 
 use host_record::{Cell, Table};
 
-use crate::database::DATABASE_FILE;
 use crate::error::StoreError;
 use crate::run::{
-    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, RunWriter, TornLine,
+    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, TornLine, is_locked,
 };
+
+/// Name of the database file in a results folder.
+pub const DATABASE_FILE: &str = "tare.duckdb";
 
 /// A results folder, such as `./results`: run folders in `runs/`, and one DuckDB file.
 #[derive(Debug, Clone)]
@@ -118,7 +120,7 @@ impl ResultsFolder {
         paths.retain(|path| {
             // Where the lock cannot be looked at, nobody is seen to hold it.
             let layout = Layout { root: path.clone() };
-            !is_run(path) && !RunWriter::is_locked(&layout).unwrap_or(false)
+            !is_run(path) && !is_locked(&layout).unwrap_or(false)
         });
         Ok(paths)
     }
@@ -233,7 +235,7 @@ fn entry(path: &Path) -> Result<RunEntry, StoreError> {
             for record in folder.records()? {
                 counts.add(&record?.outcome);
             }
-            let running = RunWriter::is_locked(&folder.layout)?;
+            let running = is_locked(&folder.layout)?;
             let state = if running { RunState::Running } else { RunState::Interrupted };
             (state, folder.plan()?.count() as u64, counts)
         }

@@ -15,8 +15,8 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Outcome, Table, Views};
 
 use crate::database::{
-    MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory, migrate,
-    operators_view, pattern_literal, samples_view, table, user_query,
+    COLUMNS_OF_MARKS, MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory,
+    migrate, operators_view, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -74,14 +74,17 @@ impl RunViews {
             "parse_path(filename)[-3]",
             samples.as_deref().unwrap_or_default(),
             samples.is_some(),
+            COLUMNS_OF_MARKS,
         );
         let outputs = match parquet_files(&path, CaseFile::Outputs, &lost)? {
             Some(files) => format!(
                 "SELECT split_part(parse_filename(filename), '.', 1) AS case_id, example::BIGINT AS example, \
-                 output::VARCHAR AS output, values FROM read_parquet({files}, filename = true)"
+                 output::VARCHAR AS output, values, booleans, texts \
+                 FROM read_parquet({files}, filename = true)"
             ),
             None => "SELECT NULL::VARCHAR AS case_id, NULL::BIGINT AS example, \
-                     NULL::VARCHAR AS output, NULL::FLOAT[] AS values WHERE false"
+                     NULL::VARCHAR AS output, NULL::FLOAT[] AS values, NULL::BOOLEAN[] AS booleans, \
+                     NULL::VARCHAR[] AS texts WHERE false"
                 .into(),
         };
         let operators = operators_view(parquet_files(&path, CaseFile::Profile, &lost)?.as_deref());

@@ -12,8 +12,8 @@ pub(crate) mod metric {
             package tare:host;
 
             world metric-plugin {
-                include tare:plugin/metric-plugin@0.1.1;
-                import tare:plugin/views@0.1.1;
+                include tare:plugin/metric-plugin@0.1.2;
+                import tare:plugin/views@0.1.2;
             }
         ",
         world: "tare:host/metric-plugin",

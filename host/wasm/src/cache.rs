@@ -15,7 +15,7 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
+use host_hash::{Digest, Sha256, hexadecimal};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -90,11 +90,6 @@ fn entry(compiled: &[u8]) -> Vec<u8> {
 fn payload(entry: &[u8]) -> Option<&[u8]> {
     let (checksum, compiled) = entry.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     (Sha256::digest(compiled).as_slice() == checksum).then_some(compiled)
-}
-
-/// Returns lower-case hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The standard library's hash functions are not promised to stay the same.

@@ -22,6 +22,7 @@ folder.
 mod answer;
 mod bindings;
 mod cache;
+mod console;
 mod error;
 mod limits;
 mod output;

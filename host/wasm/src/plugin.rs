@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::wasi;
 
 /// Version of the package `tare:plugin` that this host speaks.
-pub const INTERFACE_VERSION: Version = Version::new(0, 1, 1);
+pub const INTERFACE_VERSION: Version = Version::new(0, 1, 2);
 
 /// Kinds of guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ impl Interface {
     /// Interfaces of `tare:plugin` that its world imports.
     fn offered(self) -> &'static [&'static str] {
         match self {
-            Self::Metric => &["types", "log"],
+            Self::Metric => &["types", "log", "other-columns"],
             Self::Report => &["types", "log", "views", "output"],
             Self::RunMetric | Self::Recommender => &["types", "log", "views"],
         }
@@ -271,8 +271,9 @@ fn link(
     let host = |error: wasmtime::Error| GuestErrorKind::Host { detail: format!("{error:#}") };
     match interface {
         Interface::Metric => {
-            metric::tare::plugin::log::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| {
-                state
+            use metric::tare::plugin::{log, other_columns};
+            log::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).and_then(|()| {
+                other_columns::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
             })
         }
         Interface::RunMetric => {
@@ -326,15 +327,15 @@ mod tests {
         let refusal = |version| check_version(version).expect_err("another series").to_string();
         insta::assert_snapshot!(
             refusal("0.2.0"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.1; install a newer host, or a build of the plugin for this one"
+            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.2; install a newer host, or a build of the plugin for this one"
         );
         insta::assert_snapshot!(
             refusal("0.0.9"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.1; build the plugin again with the SDK of this host"
+            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.2; build the plugin again with the SDK of this host"
         );
         insta::assert_snapshot!(
             refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.1; build the plugin with the SDK"
+            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.2; build the plugin with the SDK"
         );
     }
 

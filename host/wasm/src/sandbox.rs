@@ -6,15 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use host_record::{CaseColumns, ColumnData, MetricValue, Recommendation, Table, Views};
-use sha2::{Digest, Sha256};
+use host_record::{
+    CaseColumns, Column, ColumnData, MetricValue, Recommendation, Table, Views, asks_for,
+};
 use wasmtime::component::Component;
 use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
 
 use crate::answer;
+use crate::bindings::metric::tare::plugin::other_columns::{OtherColumn, Values};
 use crate::bindings::metric::tare::plugin::types;
 use crate::bindings::run_metric::RunMetricPluginPre;
-use crate::cache::{Cache, hexadecimal};
+use crate::cache::Cache;
 use crate::error::{GuestError, GuestErrorKind};
 use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
 use crate::platform::HugePages;
@@ -122,7 +124,7 @@ impl Sandbox {
         };
         let bytes = read(path).map_err(failed)?;
         plugin::check_header(&bytes).map_err(failed)?;
-        let sha256 = hexadecimal(&Sha256::digest(&bytes));
+        let sha256 = host_hash::sha256(&bytes);
         let component = self.component(&bytes, &sha256).map_err(failed)?;
         let world = plugin::resolve(&self.engine, &component).map_err(failed)?;
         let (description, columns) = self.ask(&name, &world)?;
@@ -206,24 +208,37 @@ impl Sandbox {
             .iter()
             .map(|(name, value)| types::AttributeParam { name, value })
             .collect();
-        let columns: Vec<_> = case
-            .columns
-            .iter()
-            .filter(|column| plugin.columns.contains(&column.name))
-            .map(|column| types::Column {
-                name: &column.name,
-                unit: &column.unit,
-                width: column.width,
-                data: match &column.data {
-                    ColumnData::U64(values) => types::ColumnData::Unsigned(values),
-                    ColumnData::S64(values) => types::ColumnData::Signed(values),
-                    ColumnData::F32(values) => types::ColumnData::Single(values),
-                    ColumnData::F64(values) => types::ColumnData::Double(values),
-                },
-            })
-            .collect();
+        let mut columns = Vec::new();
+        let mut others = Vec::new();
+        let wanted =
+            |column: &&Column| plugin.columns.iter().any(|asked| asks_for(asked, &column.name));
+        for column in case.columns.iter().filter(wanted) {
+            let Column { name, unit, width, data } = column;
+            let other = |values| OtherColumn {
+                name: name.clone(),
+                unit: unit.clone(),
+                width: *width,
+                values,
+            };
+            let data = match data {
+                ColumnData::U64(values) => types::ColumnData::Unsigned(values),
+                ColumnData::S64(values) => types::ColumnData::Signed(values),
+                ColumnData::F32(values) => types::ColumnData::Single(values),
+                ColumnData::F64(values) => types::ColumnData::Double(values),
+                ColumnData::Boolean(values) => {
+                    others.push(other(Values::Booleans(values.clone())));
+                    continue;
+                }
+                ColumnData::Text(values) => {
+                    others.push(other(Values::Texts(values.clone())));
+                    continue;
+                }
+            };
+            columns.push(types::Column { name, unit, width: *width, data });
+        }
         let description = types::CaseDescription { id: &case.case_id, attributes: &attributes };
         let answer = self.call(id, "compute", None, |store| {
+            store.data_mut().columns = others;
             pre.instantiate(&mut *store)?.tare_plugin_metric().call_compute(
                 store,
                 description,

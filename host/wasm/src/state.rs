@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use host_record::{Cell, Table, Views};
 
+use crate::bindings::metric::tare::plugin::other_columns::OtherColumn;
 use crate::bindings::{metric, recommender, report, run_metric};
+use crate::console::Console;
 use crate::limits::{Limits, Meter};
 use crate::output::Staged;
-use crate::wasi::Console;
 
 /// Lines that a call may write to the host's log.
 const LOG_LINES: usize = 1000;
@@ -24,6 +25,8 @@ pub(crate) struct State {
     pub(crate) views: Option<Rc<dyn Views>>,
     /// For reports.
     pub(crate) output: Staged,
+    /// For metrics over a case: its columns that are not numbers.
+    pub(crate) columns: Vec<OtherColumn>,
     log_lines: usize,
 }
 
@@ -35,6 +38,7 @@ impl State {
             console: Console::default(),
             views,
             output: Staged::new(limits.output_bytes, limits.output_files),
+            columns: Vec::new(),
             log_lines: 0,
         }
     }
@@ -115,6 +119,13 @@ log_import!(recommender);
 views_import!(run_metric);
 views_import!(report);
 views_import!(recommender);
+
+impl metric::tare::plugin::other_columns::Host for State {
+    fn read(&mut self) -> Vec<OtherColumn> {
+        // A guest that asks twice has them already.
+        std::mem::take(&mut self.columns)
+    }
+}
 
 impl report::tare::plugin::output::Host for State {
     fn write(&mut self, name: String, contents: Vec<u8>) -> Result<(), String> {

@@ -22,42 +22,11 @@ use wasmtime::component::types::{ComponentInstance, ComponentItem};
 use wasmtime::component::{ComponentType, LinkerInstance, Lower, Resource, ResourceType, WasmList};
 use wasmtime::{Engine, StoreContextMut};
 
+use crate::console::KEPT;
 use crate::state::State;
-
-/// Bytes of standard output and standard error that are kept: the last ones.
-const KEPT: usize = 16 << 10;
 
 /// Streams and pollables that a guest may ask for. Each costs the host a few bytes.
 const HANDLES: usize = 10_000;
-
-/// Output of a guest to its standard streams.
-#[derive(Debug, Default)]
-pub(crate) struct Console {
-    text: Vec<u8>,
-    handles: usize,
-}
-
-impl Console {
-    fn write(&mut self, bytes: &[u8]) {
-        let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
-        let excess = (self.text.len() + bytes.len()).saturating_sub(KEPT);
-        self.text.drain(..excess);
-        self.text.extend_from_slice(bytes);
-    }
-
-    /// Returns the end of the output. Control characters except line ends are replaced, because
-    /// they could reach a terminal.
-    pub(crate) fn text(&self) -> String {
-        let text = String::from_utf8_lossy(&self.text);
-        text.chars()
-            .map(|character| match character {
-                '\n' | '\t' => character,
-                control if control.is_control() => char::REPLACEMENT_CHARACTER,
-                other => other,
-            })
-            .collect()
-    }
-}
 
 /// The guest called a function that is not granted.
 #[derive(Debug, thiserror::Error)]
@@ -243,18 +212,6 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_console_keeps_the_end() {
-        let mut console = Console::default();
-        console.write(&vec![b'a'; KEPT]);
-        console.write(b"end\x1b[31m");
-        let text = console.text();
-        assert_eq!(text.chars().count(), KEPT);
-        assert!(text.ends_with("aend\u{fffd}[31m"), "{}", &text[KEPT - 20..]);
-        console.write(&vec![b'b'; 2 * KEPT]);
-        assert_eq!(console.text(), "b".repeat(KEPT));
-    }
 
     #[test]
     fn what_is_denied_says_what_plugins_do_without() {

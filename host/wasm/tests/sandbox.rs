@@ -92,7 +92,7 @@ fn a_plugin_tells_what_it_is() {
     let sandbox = sandbox(small());
     let metric = load(&sandbox, "hostile_metric");
     assert_eq!(metric.kind(), Kind::Metric);
-    assert_eq!(metric.columns(), ["latency", "output", "label", "energy"]);
+    assert_eq!(metric.columns(), ["latency", "output", "output.*", "label", "energy"]);
     insta::assert_debug_snapshot!(metric.description(), @r#"
     Description {
         id: "hostile-metric",
@@ -114,6 +114,33 @@ fn a_plugin_tells_what_it_is() {
 }
 
 #[test]
+fn a_metric_gets_all_outputs_whatever_they_are() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_metric");
+    let texts = vec!["a".to_owned(), "\u{e9}\n".to_owned()];
+    let columns = case(vec![
+        column("output", "1", 1, ColumnData::F32(vec![0.5])),
+        column("output.score", "1", 1, ColumnData::F32(vec![0.5])),
+        column("output.mask", "1", 2, ColumnData::Boolean(vec![true, false])),
+        column("output.word", "1", 1, ColumnData::Text(texts)),
+        column("outputs", "1", 1, ColumnData::Text(vec!["not asked for".into()])),
+    ]);
+    let values = sandbox.compute(&plugin, &columns, &json!({ "act": "others" })).expect("values");
+    let said: Vec<_> = values
+        .iter()
+        .map(|one| (one.metric.as_str(), one.value.clone().ok(), one.attributes["values"].as_str()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("hostile-metric.score", Some(1.0), "Single([0.5])"),
+            ("hostile-metric.mask", Some(2.0), "[true, false]"),
+            ("hostile-metric.word", Some(1.0), "[\"a\", \"\u{e9}\\n\"]"),
+        ]
+    );
+}
+
+#[test]
 fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
     let sandbox = sandbox(small());
     let plugin = load(&sandbox, "hostile_metric");
@@ -125,14 +152,14 @@ fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
         column("start", "ns", 1, ColumnData::U64(vec![7])),
     ]);
     let values = sandbox.compute(&plugin, &columns, &json!({ "act": "echo" })).expect("values");
-    let said: Vec<_> = values
+    let stated: Vec<_> = values
         .iter()
         .map(|one| {
             let value = one.value.clone().map_err(|gap| gap.reason);
             (one.metric.as_str(), value, one.unit.as_str(), one.attributes.get("width"))
         })
         .collect();
-    insta::assert_debug_snapshot!(said, @r#"
+    insta::assert_debug_snapshot!(stated, @r#"
     [
         (
             "hostile-metric.attributes",
@@ -587,11 +614,11 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     };
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.9.0")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.9.0, but this host has 0.1.1; install a newer host, or a build of the plugin for this one"
+        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.9.0, but this host has 0.1.2; install a newer host, or a build of the plugin for this one"
     );
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.0.1")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.0.1, but this host has 0.1.1; build the plugin again with the SDK of this host"
+        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.0.1, but this host has 0.1.2; build the plugin again with the SDK of this host"
     );
     let other_types = refusal(&empty("tare:plugin/metric@0.1.0"));
     assert!(other_types.contains("its metric interface has other types"), "{other_types}");

@@ -1,13 +1,13 @@
-//! What the harness costs per query: the null backend through the real ABI and the real loop,
+//! Overhead of the harness per query: the null backend through the real ABI and the real loop,
 //! beside a bare loop that reads the clock.
 //!
 //! `overhead LIBRARY [SECONDS [RATE]]` prints one JSON line, in nanoseconds: `bare_ns` is a bare reading
-//! of the clock; `query_ns` is what the null backend's queries measure; `iteration_ns` is all that an
-//! iteration costs, with samples encoded and written (to nowhere) after each block. Ratios are to
+//! of the clock; `query_ns` is the latency of the null backend's queries; `iteration_ns` is the whole
+//! cost of an iteration, with samples encoded and written (to nowhere) after each block. Ratios are to
 //! `bare_ns`. All figures are medians over repetitions that take turns.
 //!
 //! With `SECONDS`, `server` holds a second of the server scenario each, at 150,000 queries per second
-//! unless one says otherwise: offered and achieved rate, the generator's lateness, and how often the
+//! by default: offered and achieved rate, the generator's lateness, and how often the
 //! kernel took the processor away meanwhile.
 
 use std::convert::Infallible;
@@ -67,6 +67,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 items_per_query: 1,
                 lane: block.lane,
                 times: SampleTimes::Chain(edges.to_vec()),
+                marks: None,
             };
             write_message(&mut nowhere, &Message::Samples(block))
         };
@@ -116,7 +117,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// How often the kernel has taken the processor away from this thread.
+/// Returns how often the kernel has taken the processor away from this thread.
 fn taken_away() -> i64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid, and a zeroed `rusage` is a valid one should the call fail.

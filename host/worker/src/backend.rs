@@ -2,15 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use host_measure::Target;
 use host_record::protocol::BackendDescription;
-use host_record::{DeviceInfo, Phase};
-use plugin_api::client::{Call, Error, ModelInfo, Session, TensorData, TensorInfo};
+use host_record::{DeviceInfo, Mode, Phase};
+use plugin_api::client::{
+    Call, DataType, Error, Model, ModelInfo, Session, Tensor, TensorData, TensorInfo, TextData,
+    ValueKind,
+};
 
+use crate::cancel;
 use crate::connection::Connection;
 use crate::failure::{self, Stop};
 use crate::library::Library;
+
+/// The host hears of progress at most this often while a plugin describes itself.
+const DESCRIBING: Duration = Duration::from_secs(1);
 
 /// Opens a plugin, and asks what it is and which devices it sees.
 pub(crate) fn describe(
@@ -19,11 +27,16 @@ pub(crate) fn describe(
     sha256: Option<&str>,
 ) -> Result<BackendDescription, Stop> {
     connection.enter(Phase::Open)?;
-    let backend = Library::check(path, sha256)?.open()?;
+    let backend = Library::check(path, sha256)?.open(connection.reporter(DESCRIBING)?)?;
+    cancel::listen(connection, &backend)?;
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
     connection.enter(Phase::Devices)?;
     let devices = backend.devices().map_err(failure::backend(Phase::Devices))?;
+    // A newer plugin may have modes that this host has no name for and cannot ask for.
+    let modes: Vec<Mode> =
+        description.modes().iter().filter_map(|name| name.parse().ok()).collect();
     let devices = devices.into_iter().map(|device| DeviceInfo {
+        modes: modes.clone(),
         id: device.id,
         kind: device.kind,
         name: device.name,
@@ -41,6 +54,37 @@ pub(crate) fn describe(
         extensions: description.extensions,
         devices: devices.collect(),
     })
+}
+
+/// Puts a batch on the device: a tensor of each input, in the model's order.
+pub(crate) fn tensors(model: &Model, batch: &[TensorData]) -> Result<Vec<Tensor>, Error> {
+    batch.iter().map(|data| model.tensor(data.view())).collect()
+}
+
+/// What a run left as one of its outputs.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A tensor of numbers.
+    Numbers(TensorData),
+    /// A tensor of texts.
+    Texts(TextData),
+    /// Something else: what it is.
+    NotATensor(ValueKind),
+}
+
+impl Answer {
+    /// Reads an output of a call's latest run.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says.
+    pub(crate) fn read(call: &mut Call, index: usize) -> Result<Self, Error> {
+        Ok(match call.output_kind(index)? {
+            (ValueKind::Tensor, Some(DataType::STRING)) => Self::Texts(call.read_texts(index)?),
+            (ValueKind::Tensor, _) => Self::Numbers(call.read_output(index)?),
+            (kind, _) => Self::NotATensor(kind),
+        })
+    }
 }
 
 /// What the loop times: calls of one session, taken in turn so that each query has other inputs
@@ -70,6 +114,11 @@ impl BackendTarget {
         self.calls[0].check_outputs()
     }
 
+    /// The session of the calls.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Drops the calls, with their inputs and outputs.
     pub(crate) fn into_session(self) -> Session {
         self.session
@@ -90,24 +139,28 @@ impl BackendTarget {
     /// Waits until a call's run is done and reads its first output.
     pub(crate) fn read(&mut self, call: usize) -> Result<(), Error> {
         self.session.synchronise()?;
-        self.calls[call].read_output(0).map(drop)
+        Answer::read(&mut self.calls[call], 0).map(drop)
     }
 
-    /// What the call that ran first has left, by the outputs' names.
+    /// What the call that ran first has left, by the outputs' names: those that are numbers.
     pub(crate) fn first_outputs(
         &mut self,
         model: &ModelInfo,
     ) -> Result<Vec<(String, TensorData)>, Error> {
         self.session.synchronise()?;
         let outputs = model.outputs.iter().enumerate();
-        let read = |(index, info): (usize, &TensorInfo)| {
-            Ok((info.name.clone(), self.calls[0].read_output(index)?))
-        };
-        outputs.map(read).collect()
+        let read =
+            |(index, info): (usize, &TensorInfo)| match Answer::read(&mut self.calls[0], index) {
+                Ok(Answer::Numbers(data)) => Some(Ok((info.name.clone(), data))),
+                Ok(Answer::Texts(_) | Answer::NotATensor(_)) => None,
+                Err(error) => Some(Err(error)),
+            };
+        outputs.filter_map(read).collect()
     }
 
+    /// The call whose turn it is.
     #[inline]
-    fn next_call(&mut self) -> &mut Call {
+    pub(crate) fn next_call(&mut self) -> &mut Call {
         let index = self.next;
         self.next = if index + 1 == self.calls.len() { 0 } else { index + 1 };
         &mut self.calls[index]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use host_record::Phase;
 use host_record::protocol::{Message, write_message};
+use plugin_api::client::{OnProgress, ProgressReport};
 
 /// Sends frames to the host.
 pub(crate) struct Connection {
@@ -16,6 +17,22 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(pipe: File) -> Self {
         Self { pipe, sent: Instant::now() }
+    }
+
+    /// Passes on what a backend says of its progress from within a call, at most once in `interval`. This
+    /// thread waits for the call meanwhile, so that no other frame is under way.
+    pub(crate) fn reporter(&self, interval: Duration) -> io::Result<OnProgress> {
+        let mut pipe = self.pipe.try_clone()?;
+        let mut sent: Option<Instant> = None;
+        Ok(Box::new(move |report| {
+            if sent.is_some_and(|sent| sent.elapsed() < interval) {
+                return;
+            }
+            let ProgressReport { part, doing } = report;
+            // If the host is gone, the next frame of ours finds that out.
+            let _ = write_message(&mut pipe, &Message::Working { part, doing });
+            sent = Some(Instant::now());
+        }))
     }
 
     /// Sends a frame.

@@ -11,9 +11,9 @@ use host_record::{DeviceTime, Gap, GapKind, InvalidKind, InvalidReason};
 use host_statistics::median;
 use plugin_api::client::{Error, Model, Session, TensorData};
 
-use crate::stages::tensors;
+use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
-use crate::warnings::time;
+use crate::words::time;
 
 /// Enough for a median, and little beside what was measured.
 const RUNS: usize = 10;

@@ -14,7 +14,7 @@ use plugin_api::client::Error;
 
 use crate::backend::BackendTarget;
 use crate::connection::Connection;
-use crate::warnings::time;
+use crate::words::time;
 
 /// What was left of a run when it had returned, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

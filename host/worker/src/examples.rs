@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use host_record::{CaseSpec, Failure, InputSource, SyntheticInput};
-use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, TensorInfo};
+use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, TensorInfo, ValueKind};
 
 use crate::failure::input;
 use crate::npy::NpyFile;
@@ -54,6 +54,17 @@ impl Examples {
         let batch = u64::from(case.key.batch);
         if batch == 0 {
             return Err(input("a batch of no examples"));
+        }
+        for TensorInfo { name, kind, dtype, .. } in &model.inputs {
+            if *kind != ValueKind::Tensor {
+                let kind = kind.name();
+                return Err(input(format!("`{name}` is a {kind}, and only tensors can be given")));
+            }
+            if dtype.is_some_and(DataType::is_text) {
+                return Err(input(format!(
+                    "`{name}` takes texts, which can neither be drawn nor read from a file"
+                )));
+            }
         }
         let (inputs, count, labels) = match &case.inputs {
             InputSource::Files { inputs: files, labels } => {
@@ -379,7 +390,8 @@ mod tests {
     use crate::tests::case;
 
     fn tensor(name: &str, dtype: DataType, dimensions: Vec<Dimension>) -> TensorInfo {
-        TensorInfo { name: name.into(), dtype: Some(dtype), dimensions: Some(dimensions) }
+        let kind = ValueKind::Tensor;
+        TensorInfo { name: name.into(), dtype: Some(dtype), dimensions: Some(dimensions), kind }
     }
 
     fn dynamic(name: &str) -> Dimension {
@@ -471,7 +483,8 @@ mod tests {
         insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"input: `image` from good.npy: the model's first axis is fixed at 1, the case wants a batch of 8; export the model with a dynamic batch axis, or leave this batch size out");
 
         let mut two = images();
-        two.inputs.push(TensorInfo { name: "other".into(), dtype: None, dimensions: None });
+        let other = tensor("other", DataType::F32, Vec::new());
+        two.inputs.push(TensorInfo { dtype: None, dimensions: None, ..other });
         let short = write("short.npy", "|u1", "(2,)", &[0; 2]);
         insta::assert_snapshot!(refusal(&files(1, &[("image", good), ("other", short)], None), &two), @"input: `image` has 3 examples, and `other` has 2");
     }
@@ -511,7 +524,8 @@ mod tests {
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
         insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"input: the model's first axis is fixed at 4, the case wants a batch of 2; export the model with a dynamic batch axis, or leave this batch size out");
         assert!(Examples::new(&drawn(4, &[]), &fixed).is_ok(), "the batch that it is fixed at");
-        let unknown = TensorInfo { name: "x".into(), dtype: None, dimensions: None };
+        let unknown =
+            TensorInfo { dtype: None, dimensions: None, ..tensor("x", DataType::F32, Vec::new()) };
         let unknown = ModelInfo { inputs: vec![unknown], outputs: Vec::new() };
         insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: `x`: the model does not say which shape it has, so it cannot be drawn; give it a file");
     }

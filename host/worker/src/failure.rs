@@ -1,7 +1,9 @@
 //! Why a worker stops early.
 
+use std::convert::Infallible;
 use std::io;
 
+use host_measure::MeasureError;
 use host_record::{Failure, Phase};
 use plugin_api::client::{Error, ErrorCode, OpenError};
 
@@ -67,4 +69,10 @@ pub(crate) fn opening(error: OpenError) -> Failure {
 /// Something about the inputs.
 pub(crate) fn input(detail: impl Into<String>) -> Failure {
     Failure::Input { detail: detail.into() }
+}
+
+/// A clock that went back while something was timed.
+pub(crate) fn went_back(before_ns: u64, after_ns: u64) -> Failure {
+    let error = MeasureError::<Infallible, Infallible>::ClockWentBack { before_ns, after_ns };
+    Failure::Impossible { detail: error.to_string() }
 }

@@ -1,15 +1,18 @@
 //! Several targets of one model, for clients and servers on threads of their own.
 
+use host_measure::SystemClock;
 use host_record::{CaseSpec, Failure, Phase};
-use plugin_api::client::{Error, Model, ModelOnThreads, TensorData};
+use plugin_api::abi::MARKS;
+use plugin_api::client::{Error, ErrorCode, Model, ModelOnThreads, TensorData};
 
-use crate::backend::BackendTarget;
+use crate::backend::{BackendTarget, tensors};
 use crate::examples::Examples;
+use crate::marks::{MarkLog, MarkedTarget, Marking};
 
 /// What each lane makes its target of.
 pub(crate) struct Lanes<'a> {
     model: ModelOnThreads<'a>,
-    precision: &'static str,
+    case: &'a CaseSpec,
     shapes: Vec<Vec<i64>>,
     batches: Vec<Vec<TensorData>>,
 }
@@ -20,7 +23,7 @@ impl<'a> Lanes<'a> {
     /// Where the backend serves one thread only, or an input cannot be read.
     pub(crate) fn new(
         model: &'a Model,
-        case: &CaseSpec,
+        case: &'a CaseSpec,
         examples: &mut Examples,
     ) -> Result<Self, Failure> {
         let model = model.on_threads().ok_or_else(|| Failure::Backend {
@@ -34,7 +37,7 @@ impl<'a> Lanes<'a> {
         let shapes = examples.shapes();
         let batches = (0..examples.resident_batches()).map(|index| examples.batch(index));
         let batches = batches.collect::<Result<_, _>>()?;
-        Ok(Self { model, precision: case.key.precision.name(), shapes, batches })
+        Ok(Self { model, case, shapes, batches })
     }
 
     /// Makes a lane's target, on the thread that calls this. Each begins with another input.
@@ -44,17 +47,37 @@ impl<'a> Lanes<'a> {
     /// What the backend says.
     pub(crate) fn target(&self, lane: u32) -> Result<BackendTarget, Error> {
         let model = self.model.here();
-        let session = model.prepare(self.precision, &self.shapes)?;
+        let session = model.prepare(self.case.key.precision.name(), &self.shapes)?;
         let count = self.batches.len();
         let calls = (0..count).map(|index| {
             let batch = &self.batches[(index + lane as usize) % count];
-            let inputs = batch.iter().map(|data| model.tensor(data.view()));
-            session.call(inputs.collect::<Result<_, _>>()?)
+            session.call(tensors(model, batch)?)
         });
         let calls = calls.collect::<Result<_, _>>()?;
         let mut target = BackendTarget::new(session, calls);
         // What a first run does once is not to be in anybody's latency.
         target.first_run()?;
         Ok(target)
+    }
+
+    /// The same, of a case whose queries have marks.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that a session has no marks where another one has.
+    pub(crate) fn marked<'clock>(
+        &self,
+        lane: u32,
+        clock: &'clock SystemClock,
+        log: MarkLog,
+    ) -> Result<MarkedTarget<'clock, BackendTarget>, Error> {
+        let target = self.target(lane)?;
+        let marking = Marking::of(self.case, target.session())?.ok_or_else(|| Error {
+            call: MARKS,
+            code: ErrorCode::Contract,
+            message: "is offered for one session and not for another".into(),
+            details: String::new(),
+        })?;
+        Ok(MarkedTarget::new(target, &marking, clock, log))
     }
 }

@@ -3,8 +3,10 @@ The worker process: loads one backend plugin, measures one case, streams its sam
 
 A worker lives for one request. It reads the request from standard input, answers in frames (see
 [`host_record::protocol`]) and ends. It owns what must happen in the plugin's own process, and
-nothing else: opening the library, making the inputs, timing, reading outputs back. It has no
-threads, so that nothing of ours runs beside the plugin while the clock runs.
+nothing else: opening the library, making the inputs, timing, reading outputs back. Of its own it has
+three kinds of threads and no other: one for each client or server if there are several, one that looks at
+the device if the case asks for that, and one that sleeps until the host asks to end what is under way, if
+the backend can be asked.
 
 The plugin is trusted with this process and with nothing beyond: whatever it does to it, the host
 sees only frames that stop coming. So the worker makes no attempt at surviving; it makes sure
@@ -12,6 +14,7 @@ that a frame is either whole or absent, and that the phase is known in which it 
 */
 
 mod backend;
+mod cancel;
 mod clock;
 mod connection;
 mod device_state;
@@ -21,15 +24,22 @@ mod early;
 mod energy;
 mod examples;
 mod failure;
+<<<<<<< HEAD
 mod hash;
+=======
+mod files;
+>>>>>>> main
 mod lanes;
 mod library;
 mod load;
+mod marks;
 mod measurement;
+mod model;
 mod npy;
 mod outputs;
 mod oversubscription;
 mod parity;
+mod percentile;
 mod pinning;
 mod platform;
 mod profile;
@@ -39,7 +49,9 @@ mod stages;
 mod stalls;
 mod surroundings;
 mod synthetic;
+mod thinned;
 mod warnings;
+mod words;
 
 use std::io::{self, BufRead, Read};
 
@@ -161,6 +173,7 @@ mod tests {
                 kind: "cpu".into(),
                 name: String::new(),
                 memory_bytes: None,
+                modes: vec![Mode::Inference],
                 precisions: vec![Precision::Fp32],
                 attributes: BTreeMap::new(),
             },
@@ -200,7 +213,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "refused version: the host speaks protocol 4, this worker speaks 3; they are \
+            "refused version: the host speaks protocol 5, this worker speaks 4; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256_of_reader;
 use host_record::Failure;
 use object::elf::{self, FileHeader64};
 use object::macho::{self, MachHeader64};
@@ -22,10 +23,15 @@ use object::read::macho::{FatArch, MachHeader, MachOFatFile32, Segment};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 use plugin_api::abi;
-use plugin_api::client::Backend;
+use plugin_api::client::{Backend, OnProgress};
 
 use crate::platform::Stamp;
-use crate::{failure, hash, platform};
+use crate::{failure, platform};
+
+/// A hash, unless it is empty and so not known.
+pub(crate) fn known(sha256: &str) -> Option<&str> {
+    Some(sha256).filter(|sha256| !sha256.is_empty())
+}
 
 /// Opens a plugin's library and its backend, whatever its hash.
 ///
@@ -33,7 +39,7 @@ use crate::{failure, hash, platform};
 ///
 /// As for [`Library::check`] and [`Library::open`].
 pub fn open(path: &Path) -> Result<Backend, Failure> {
-    Library::check(path, None)?.open()
+    Library::check(path, None)?.open(Box::new(|_| {}))
 }
 
 /// A file that is a library for this machine, and the one that was admitted.
@@ -61,7 +67,7 @@ impl Library {
         let mut file = File::open(path).map_err(fail)?;
         let stamp = Stamp::of(&file.metadata().map_err(fail)?);
         if let Some(expected) = sha256 {
-            let Ok(found) = hash::sha256::<Infallible>(&mut file, || Ok(()));
+            let Ok(found) = sha256_of_reader(&mut file, |_| Ok::<_, Infallible>(()));
             let found = found.map_err(fail)?;
             file.rewind().map_err(fail)?;
             if found != expected {
@@ -78,7 +84,7 @@ impl Library {
         Ok(Self { path: path.to_owned(), stamp })
     }
 
-    /// Opens the library and its backend.
+    /// Opens the library and its backend. `on_progress` hears what long calls say of their progress.
     ///
     /// It is opened by its path, and not by the descriptor that was hashed: a library that looks for
     /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Whether the path
@@ -89,7 +95,7 @@ impl Library {
     /// # Errors
     ///
     /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
-    pub(crate) fn open(self) -> Result<Backend, Failure> {
+    pub(crate) fn open(self, on_progress: OnProgress) -> Result<Backend, Failure> {
         let path = self.path;
         // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
         // its own, and this is that process.
@@ -108,7 +114,7 @@ impl Library {
         std::mem::forget(library);
         // SAFETY: the entry point has the name that the ABI gives it, its library is never unloaded,
         // and a worker opens one backend in its life.
-        unsafe { Backend::open(entry) }.map_err(failure::opening)
+        unsafe { Backend::open_with(entry, on_progress) }.map_err(failure::opening)
     }
 }
 

@@ -1,8 +1,8 @@
-//! NumPy's `.npy` files: rows are read when they are needed, so that a data set may be larger than
+//! NumPy's `.npy` files: rows are read on demand, so a data set may be larger than
 //! memory.
 //!
 //! The format is a line of text before the numbers (see `numpy.lib.format`), and its reader is
-//! here: the crates that read it bring a parser generator and a parser for Python with them,
+//! here: crates that read it depend on a parser generator and a parser for Python,
 //! twenty packages for three keys.
 
 use std::fs::File;
@@ -30,7 +30,7 @@ pub(crate) struct NpyFile {
 }
 
 impl NpyFile {
-    /// Opens a file and checks that it holds what its header says.
+    /// Opens a file and checks that its size fits its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |what: String| input(format!("{}: {what}", path.display()));
         let mut file = File::open(path).map_err(|error| fail(error.to_string()))?;
@@ -97,7 +97,7 @@ impl NpyFile {
         Ok(())
     }
 
-    /// All examples as class labels: one whole number each.
+    /// Returns all examples as class labels: one whole number each.
     pub(crate) fn labels(mut self) -> Result<Vec<i64>, Failure> {
         let fail = |path: &Path, what: String| input(format!("labels {}: {what}", path.display()));
         if !self.shape.is_empty() {
@@ -135,7 +135,7 @@ impl NpyFile {
     }
 }
 
-/// The element type for NumPy's, such as `<f4`.
+/// Returns the element type for NumPy's, such as `<f4`.
 fn data_type(descr: &str) -> Option<DataType> {
     Some(match descr {
         "<f8" => DataType::F64,
@@ -154,7 +154,7 @@ fn data_type(descr: &str) -> Option<DataType> {
     })
 }
 
-/// What stands before the numbers.
+/// Contents of the header before the numbers.
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
     /// Element type, such as `<f4`; for a structured one, its description.
@@ -169,7 +169,7 @@ impl Header {
     /// No header is longer; NumPy itself warns from 10,000 on.
     const LIMIT: u32 = 1 << 20;
 
-    /// Reads up to where the numbers begin.
+    /// Reads up to the start of the numbers.
     fn read(reader: &mut impl Read) -> io::Result<Self> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let mut start = [0; 8];
@@ -226,7 +226,7 @@ impl Header {
     }
 }
 
-/// What is left of a Python literal.
+/// The rest of a Python literal.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
@@ -243,7 +243,7 @@ impl<'a> Literal<'a> {
         Some(string)
     }
 
-    /// A list, unread: the description of a structured type.
+    /// Skips a list: the description of a structured type.
     fn list(&mut self) -> Option<&'a str> {
         let text = self.0.trim_start();
         let mut depth = 0_i32;

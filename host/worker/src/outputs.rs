@@ -1,8 +1,10 @@
-//! What the model answered: as 32-bit floats, and how much of it is no number.
+//! Outputs of the model, as metrics get them, and how much of them is NaN.
 
 use half::{bf16, f16};
-use host_record::{InvalidKind, InvalidReason, OutputBlock, Warning, WarningKind};
+use host_record::{InvalidKind, InvalidReason, OutputBlock, OutputValues, Warning, WarningKind};
 use plugin_api::client::{DataType, TensorData};
+
+use crate::backend::Answer;
 
 /// Bytes of values in one block; a frame may have several times as many.
 const BLOCK_BYTES: usize = 8 << 20;
@@ -14,34 +16,78 @@ const BLOCK_BYTES: usize = 8 << 20;
 /// Says in one sentence why the output has no values per example.
 pub(crate) fn blocks(
     name: &str,
-    output: &TensorData,
+    output: &Answer,
     batch: u64,
     first_example: u64,
     examples: u64,
 ) -> Result<Vec<OutputBlock>, String> {
-    let shape = &output.shape;
+    let shape = match output {
+        Answer::Numbers(data) => &data.shape,
+        Answer::Texts(data) => &data.shape,
+        Answer::NotATensor(kind) => {
+            return Err(format!("the output `{name}` is a {}, not a tensor", kind.name()));
+        }
+    };
     if shape.first().and_then(|size| u64::try_from(*size).ok()) != Some(batch) {
         return Err(format!(
-            "the first output, `{name}`, has shape {shape:?}, whose first axis is not the batch \
-             of {batch}"
+            "the output `{name}` has shape {shape:?}, whose first axis is not the batch of {batch}"
         ));
     }
-    let values = to_f32(output).ok_or_else(|| {
-        format!("the first output, `{name}`, has elements of the type {}", output.dtype)
-    })?;
-    let width = values.len() / batch as usize;
-    if width == 0 || width * size_of::<f32>() > BLOCK_BYTES {
-        return Err(format!("the first output, `{name}`, has {width} values per example"));
+    match output {
+        Answer::Numbers(data) if data.dtype == DataType::BOOL => {
+            let values: Vec<bool> = data.bytes.iter().map(|byte| *byte != 0).collect();
+            let cut = Cut { name, batch, first_example, examples, bytes: 1 };
+            cut.blocks(&values, |values| OutputValues::Booleans(values.to_vec()))
+        }
+        Answer::Numbers(data) => {
+            let values = to_f32(data).ok_or_else(|| {
+                format!("the output `{name}` has elements of the type {}", data.dtype)
+            })?;
+            let cut = Cut { name, batch, first_example, examples, bytes: size_of::<f32>() };
+            cut.blocks(&values, |values| OutputValues::Numbers(values.to_vec()))
+        }
+        Answer::Texts(data) => {
+            // As JSON a character takes up to six bytes.
+            let longest = data.texts.iter().map(String::len).max().unwrap_or(0);
+            let cut = Cut { name, batch, first_example, examples, bytes: 6 * longest + 3 };
+            cut.blocks(&data.texts, |values| OutputValues::Texts(values.to_vec()))
+        }
+        Answer::NotATensor(_) => Ok(Vec::new()),
     }
-    let per_block = BLOCK_BYTES / size_of::<f32>() / width;
-    let kept = &values[..width * examples.min(batch) as usize];
-    let blocks = kept.chunks(per_block * width).enumerate().map(|(index, values)| OutputBlock {
-        name: name.into(),
-        first_example: first_example + (index * per_block) as u64,
-        width: width as u64,
-        values: values.into(),
-    });
-    Ok(blocks.collect())
+}
+
+/// How an output is cut into blocks.
+struct Cut<'a> {
+    name: &'a str,
+    batch: u64,
+    first_example: u64,
+    examples: u64,
+    /// What a value takes at most.
+    bytes: usize,
+}
+
+impl Cut<'_> {
+    fn blocks<T>(
+        &self,
+        values: &[T],
+        own: impl Fn(&[T]) -> OutputValues,
+    ) -> Result<Vec<OutputBlock>, String> {
+        let Self { name, batch, first_example, examples, bytes } = *self;
+        let width = values.len() / batch as usize;
+        if width == 0 || width * bytes > BLOCK_BYTES {
+            return Err(format!("the output `{name}` has {width} values per example"));
+        }
+        let per_block = BLOCK_BYTES / bytes / width;
+        let kept = &values[..width * examples.min(batch) as usize];
+        let blocks =
+            kept.chunks(per_block * width).enumerate().map(|(index, values)| OutputBlock {
+                name: name.into(),
+                first_example: first_example + (index * per_block) as u64,
+                width: width as u64,
+                values: own(values),
+            });
+        Ok(blocks.collect())
+    }
 }
 
 /// How many values of an output are NaN.
@@ -129,6 +175,8 @@ pub(crate) fn to_f32(tensor: &TensorData) -> Option<Vec<f32>> {
 
 #[cfg(test)]
 mod tests {
+    use plugin_api::client::{TextData, ValueKind};
+
     use super::*;
 
     fn tensor(dtype: DataType, shape: &[i64], bytes: Vec<u8>) -> TensorData {
@@ -174,7 +222,7 @@ mod tests {
     #[test]
     fn examples_that_only_fill_the_batch_up_are_left_out() {
         let bytes = (0..6).flat_map(|value| (value as f32).to_le_bytes()).collect();
-        let output = tensor(DataType::F32, &[3, 2], bytes);
+        let output = Answer::Numbers(tensor(DataType::F32, &[3, 2], bytes));
         let blocks = blocks("scores", &output, 3, 9, 2).expect("values per example");
         assert_eq!(
             blocks,
@@ -182,15 +230,29 @@ mod tests {
                 name: "scores".into(),
                 first_example: 9,
                 width: 2,
-                values: vec![0.0, 1.0, 2.0, 3.0]
+                values: vec![0.0, 1.0, 2.0, 3.0].into()
             }]
         );
+    }
+
+    #[test]
+    fn booleans_and_texts_stay_what_they_are() {
+        let booleans = Answer::Numbers(tensor(DataType::BOOL, &[2, 1], vec![0, 1]));
+        let found = blocks("mask", &booleans, 2, 0, 2).expect("values per example");
+        assert_eq!(found[0].values, OutputValues::Booleans(vec![false, true]));
+        let texts = vec!["a".to_owned(), "b".to_owned()];
+        let answer = Answer::Texts(TextData { shape: vec![2], texts: texts.clone() });
+        let found = blocks("label", &answer, 2, 0, 2).expect("values per example");
+        assert_eq!((found[0].width, &found[0].values), (1, &OutputValues::Texts(texts)));
+        let reason = blocks("all", &Answer::NotATensor(ValueKind::Map), 2, 0, 2);
+        assert_eq!(reason, Err("the output `all` is a map, not a tensor".into()));
     }
 
     #[test]
     fn large_outputs_are_split_between_examples() {
         let width = BLOCK_BYTES / 4 / 3;
         let output = tensor(DataType::U8, &[7, width as i64], vec![1; 7 * width]);
+        let output = Answer::Numbers(output);
         let blocks = blocks("mask", &output, 7, 0, 7).expect("values per example");
         let starts: Vec<_> =
             blocks.iter().map(|block| (block.first_example, block.values.len() / width)).collect();
@@ -199,12 +261,12 @@ mod tests {
 
     #[test]
     fn outputs_without_a_batch_axis_say_so() {
-        let output = tensor(DataType::F32, &[2], vec![0; 8]);
+        let output = Answer::Numbers(tensor(DataType::F32, &[2], vec![0; 8]));
         insta::assert_snapshot!(
             blocks("loss", &output, 3, 0, 3).expect_err("no batch axis"),
-            @"the first output, `loss`, has shape [2], whose first axis is not the batch of 3"
+            @"the output `loss` has shape [2], whose first axis is not the batch of 3"
         );
-        let empty = tensor(DataType::F32, &[3, 0], Vec::new());
+        let empty = Answer::Numbers(tensor(DataType::F32, &[3, 0], Vec::new()));
         assert!(blocks("loss", &empty, 3, 0, 3).is_err());
     }
 }

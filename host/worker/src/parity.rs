@@ -1,8 +1,8 @@
-//! Whether outputs are those of the reference, looked at before anything is timed.
+//! Comparison of outputs with the reference's, before anything is timed.
 //!
-//! Two batches are run, so that outputs which do not follow their inputs are found out. A backend can be
-//! fast by answering with zeros, with what was there before, or with nothing that is a number; each of
-//! these has a name of its own, whatever the tolerance.
+//! Two batches are run, so that outputs that do not follow their inputs are detected. A backend can be
+//! fast by answering with zeros, with earlier outputs, or with NaN; each of
+//! these is reported by name, whatever the tolerance.
 
 use host_record::{Check, DifferenceKind, Failure, OutputParity, Parity, Precision, Tolerance};
 use plugin_api::client::TensorData;
@@ -38,7 +38,7 @@ pub(crate) fn compare(
     }
 }
 
-/// The same failure, found once the case had been timed.
+/// Returns the same failure, marked as found after the case was timed.
 pub(crate) fn after_measuring(failure: Failure) -> Failure {
     match failure {
         Failure::Differs { difference, detail, parity } => {
@@ -51,7 +51,7 @@ pub(crate) fn after_measuring(failure: Failure) -> Failure {
 
 type Difference = (DifferenceKind, String);
 
-/// The figures of each output, as long as no difference makes them meaningless.
+/// Returns the figures of each output, unless a difference makes them meaningless.
 fn figures(
     tolerance: Tolerance,
     reference: &[Outputs],
@@ -89,7 +89,7 @@ fn figures(
 struct Pair {
     reference: Vec<f32>,
     found: Vec<f32>,
-    /// Length of the last axis where there are rows along it.
+    /// Length of the last axis, if there are rows along it.
     row: Option<usize>,
 }
 
@@ -125,18 +125,19 @@ impl Pair {
     }
 }
 
-/// Whether a value is within the tolerance. What is not finite in the reference has to be the same.
+/// Returns whether a value is within the tolerance. Values that are not finite in the reference
+/// must be equal.
 fn within(tolerance: Tolerance, reference: f64, found: f64) -> bool {
     let same = reference == found || (reference.is_nan() && found.is_nan());
     same || (found - reference).abs() <= tolerance.absolute + tolerance.relative * reference.abs()
 }
 
-/// What is smaller may be zero in a precision with a narrow range.
+/// Smaller values may be zero in a precision with a narrow range.
 const LEAST: f64 = 1e-6;
 /// Outputs that differ by more than this part of their greatest value differ in 8 bits as well.
 const STEPS: f64 = 0.1;
 
-/// Outputs that are none.
+/// Returns the difference of outputs that are not results at all.
 fn lie(name: &str, pairs: &[Pair]) -> Option<Difference> {
     let values = || pairs.iter().flat_map(Pair::values);
     let odd = values().filter(|(reference, found)| reference.is_finite() && !found.is_finite());
@@ -201,7 +202,7 @@ fn of_output(name: &str, tolerance: Tolerance, pairs: &[Pair]) -> OutputParity {
     }
 }
 
-/// Share of rows whose greatest value is in the same place.
+/// Returns the share of rows whose largest value is in the same place.
 fn top1(pairs: &[Pair]) -> Option<f64> {
     fn place(row: &[f32]) -> usize {
         let greatest =
@@ -219,7 +220,7 @@ fn top1(pairs: &[Pair]) -> Option<f64> {
     (rows > 0).then(|| same as f64 / rows as f64)
 }
 
-/// The first output that is further off than it may be.
+/// Returns the first output that exceeds the tolerance.
 fn beyond(parity: &Parity) -> Option<Difference> {
     let Tolerance { absolute, relative, cosine } = parity.tolerance;
     let output = parity.outputs.iter().find(|output| {
@@ -273,6 +274,7 @@ mod tests {
                 kind: "cpu".into(),
                 name: String::new(),
                 memory_bytes: None,
+                modes: vec![host_record::Mode::Inference],
                 precisions: vec![Precision::Fp32],
                 attributes: BTreeMap::new(),
             },

@@ -5,7 +5,7 @@ use host_record::{
 };
 use plugin_api::client::{Error, Model, Session, TensorData};
 
-use crate::stages::tensors;
+use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
 /// Names are cut to this many bytes; what is behind it tells nobody anything.

@@ -9,18 +9,17 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_hash::{Digest as _, Sha256};
 use host_record::{CaseSpec, Failure, Phase};
-use plugin_api::client::{
-    Call, DataType, LoadRequest, Model, Session, TensorData, TensorInfo, element_count,
-};
+use plugin_api::client::{Call, DataType, Model, Session, TensorData, TensorInfo, element_count};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
+use crate::backend::tensors;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
-use crate::library::Library;
-use crate::measurement::{check_model, known, tensors};
+use crate::library::{Library, known};
+use crate::{cancel, model};
 
 /// Outputs of each batch, in the model's order.
 pub(crate) type Batches = Vec<Outputs>;
@@ -46,17 +45,11 @@ pub(crate) fn make(connection: &mut Connection, case: &CaseSpec, file: &Path) ->
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
     connection.enter(Phase::Open)?;
     let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
-    check_model(connection, case, interval)?;
-    let backend = library.open()?;
+    model::check(connection, case, interval)?;
+    let backend = library.open(connection.reporter(interval)?)?;
+    cancel::listen(connection, &backend)?;
     connection.enter(Phase::Load)?;
-    let options: Vec<_> =
-        case.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let path = case.model_path.to_str().ok_or_else(|| {
-        input(format!("the model's path is not UTF-8: {}", case.model_path.display()))
-    })?;
-    let request =
-        LoadRequest { path, device: &case.key.device, threads: case.threads, options: &options };
-    let model = backend.load(&request).map_err(failure::backend(Phase::Load))?;
+    let model = model::load(&backend, case, &[])?;
     connection.enter(Phase::Inputs)?;
     let mut examples = Examples::new(case, model.info())?;
     let batches = examples.different_batches()?;
@@ -75,11 +68,8 @@ pub(crate) fn calls(
     session: &Session,
     batches: &[Vec<TensorData>],
 ) -> Result<Vec<Call>, Failure> {
-    let call = |batch: &Vec<TensorData>| {
-        let inputs = tensors(model, batch, Phase::Check)?;
-        session.call(inputs).map_err(failure::backend(Phase::Check))
-    };
-    batches.iter().map(call).collect()
+    let call = |batch: &Vec<TensorData>| session.call(tensors(model, batch)?);
+    batches.iter().map(call).collect::<Result<_, _>>().map_err(failure::backend(Phase::Check))
 }
 
 /// Runs each call once, and reads all of its outputs.

@@ -10,7 +10,7 @@ use host_statistics::{
 };
 
 use crate::stalls::{Row, stalls};
-use crate::warnings::time;
+use crate::words::time;
 
 /// What differs by less is one level.
 const MATTERS: f64 = 0.05;

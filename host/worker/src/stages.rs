@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
 use host_record::{Gap, GapKind, InsideRun, StageTimes};
-use plugin_api::client::{Error, Model, Session, Tensor, TensorData};
+use plugin_api::client::{Error, Model, Session, TensorData};
 
+use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
 /// Enough for a mean, and little beside what was measured.
@@ -83,10 +84,6 @@ fn with_inside(
         copy_out_ns: copy_out_ns + out * compute_ns,
         inside_run,
     }
-}
-
-pub(crate) fn tensors(model: &Model, batch: &[TensorData]) -> Result<Vec<Tensor>, Error> {
-    batch.iter().map(|data| model.tensor(data.view())).collect()
 }
 
 /// Copying in, running and copying out, in nanoseconds.

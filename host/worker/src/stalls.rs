@@ -19,7 +19,7 @@ use host_measure::Times;
 use host_record::{Warning, WarningKind};
 use host_statistics::{OutlierClass, TukeyFences, median};
 
-use crate::warnings::time;
+use crate::words::time;
 
 /// Fewest stalls that are called regular.
 const LEAST: usize = 8;

@@ -5,7 +5,8 @@ use plugin_api::client::DataType;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
-/// A generator for one input of one batch. The seed alone would give all inputs the same values.
+/// Returns a generator for one input of one batch. The seed alone would give all inputs the same
+/// values.
 pub(crate) fn generator(seed: u64, input: &str, batch: u64) -> Pcg64 {
     // FNV-1a, which is short and will never change.
     let name = input.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -18,7 +19,7 @@ pub(crate) fn generator(seed: u64, input: &str, batch: u64) -> Pcg64 {
 ///
 /// # Errors
 ///
-/// Says in one sentence why there is no such range.
+/// The reason why there is no such range, in one sentence.
 pub(crate) fn draw(
     dtype: DataType,
     count: usize,
@@ -56,7 +57,7 @@ pub(crate) fn draw(
     })
 }
 
-/// Least and greatest whole number of a type.
+/// Returns the smallest and largest whole number of a type.
 fn whole_range(dtype: DataType) -> Option<(f64, f64)> {
     Some(match dtype {
         DataType::I64 => (i64::MIN as f64, i64::MAX as f64),

@@ -28,8 +28,8 @@ pub mod report {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::report",
         with: {
-            "tare:plugin/types@0.1.1": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.1": super::metric::tare::plugin::log,
+            "tare:plugin/types@0.1.2": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.2": super::metric::tare::plugin::log,
         },
     });
 }
@@ -42,9 +42,9 @@ pub mod run_metric {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::run_metric",
         with: {
-            "tare:plugin/types@0.1.1": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.1": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.1": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.2": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.2": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.2": super::report::tare::plugin::views,
         },
     });
 }
@@ -57,14 +57,14 @@ pub mod recommender {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::recommender",
         with: {
-            "tare:plugin/types@0.1.1": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.1": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.1": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.2": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.2": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.2": super::report::tare::plugin::views,
         },
     });
 }
 
-use metric::tare::plugin::{log, types};
+use metric::tare::plugin::{log, other_columns, types};
 use report::tare::plugin::{output, views};
 
 /// A metric as a component.
@@ -86,7 +86,8 @@ impl<T: Metric> metric::exports::tare::plugin::metric::Guest for MetricComponent
     ) -> Result<Vec<types::Measurement>, String> {
         let options = parse_options(&T::describe(), &options).map_err(text)?;
         let attributes = case.attributes.into_iter().map(|item| (item.name, item.value)).collect();
-        let columns: Vec<_> = columns.into_iter().map(column).collect();
+        let others = other_columns::read().into_iter().map(other_column);
+        let columns: Vec<_> = columns.into_iter().map(column).chain(others).collect();
         let case = Case { id: case.id, attributes };
         let measurements = T::compute(&case, &Columns::from(columns), options).map_err(text)?;
         Ok(measurements.into_iter().map(measurement).collect())
@@ -215,6 +216,15 @@ fn column(wit: types::Column) -> Column {
         types::ColumnData::Signed(values) => ColumnData::Signed(values),
         types::ColumnData::Single(values) => ColumnData::Single(values),
         types::ColumnData::Double(values) => ColumnData::Double(values),
+    };
+    let width = usize::try_from(wit.width).unwrap_or(usize::MAX);
+    Column { name: wit.name, unit: wit.unit, width, data }
+}
+
+fn other_column(wit: other_columns::OtherColumn) -> Column {
+    let data = match wit.values {
+        other_columns::Values::Booleans(values) => ColumnData::Boolean(values),
+        other_columns::Values::Texts(values) => ColumnData::Text(values),
     };
     let width = usize::try_from(wit.width).unwrap_or(usize::MAX);
     Column { name: wit.name, unit: wit.unit, width, data }

@@ -77,6 +77,10 @@ pub enum ColumnData {
     Single(Vec<f32>),
     /// 64-bit floats.
     Double(Vec<f64>),
+    /// Booleans.
+    Boolean(Vec<bool>),
+    /// Texts.
+    Text(Vec<String>),
 }
 
 impl ColumnData {
@@ -86,6 +90,8 @@ impl ColumnData {
             Self::Signed(_) => "signed integers",
             Self::Single(_) => "32-bit floats",
             Self::Double(_) => "64-bit floats",
+            Self::Boolean(_) => "booleans",
+            Self::Text(_) => "texts",
         }
     }
 }
@@ -150,6 +156,14 @@ impl Columns {
     typed_column!(signed, Signed, i64, "signed integers");
     typed_column!(single, Single, f32, "32-bit floats");
     typed_column!(double, Double, f64, "64-bit floats");
+    typed_column!(boolean, Boolean, bool, "booleans");
+    typed_column!(text, Text, String, "texts");
+
+    /// The columns whose names begin so, such as `phase.`, with what comes behind it, in the order of the
+    /// case.
+    pub fn beginning(&self, prefix: &str) -> impl Iterator<Item = (&str, &Column)> {
+        self.0.iter().filter_map(move |column| Some((column.name.strip_prefix(prefix)?, column)))
+    }
 }
 
 /// Kinds of gaps.

@@ -5,7 +5,7 @@
 
 use plugin_api::backend::{
     Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
-    LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, View,
+    LoadRequest, Model, ModelInfo, PrepareRequest, Result, Session, TensorInfo, ValueKind, View,
 };
 
 const WIDTH: u64 = 4;
@@ -29,6 +29,7 @@ impl Backend for ScaleBackend {
             engine: "a loop".into(),
             engine_version: String::new(),
             extensions: Vec::new(),
+            modes: vec!["inference".into()],
         }
     }
 
@@ -76,6 +77,7 @@ impl Model for ScaleModel {
             name: name.into(),
             dtype: Some(DataType::F32),
             dimensions: Some(vec![Dimension::Dynamic("batch".into()), Dimension::Fixed(WIDTH)]),
+            kind: ValueKind::Tensor,
         };
         ModelInfo { inputs: vec![tensor("x")], outputs: vec![tensor("y")] }
     }

@@ -6,9 +6,10 @@
  * backend needs; plugin_api.hpp wraps it for C++, and the crate `plugin-api` for Rust.
  *
  * Growth. Every struct that may grow begins with `struct_size`, which whoever fills the struct sets
- * to the size that it knows. Fields are only ever appended, and nobody reads further than the size
- * that was given; TARE_HAS asks whether a field is there. A call whose argument struct is smaller
- * than the first version of it is refused with TARE_ERROR_VERSION. The value types tare_string,
+ * to the size that it knows. Fields are only ever appended, and nobody reads or writes further than
+ * the size that was given; TARE_HAS asks whether a field is there. A field that was appended says since
+ * which version it exists, and zero means what an older version did. A call whose argument struct is
+ * smaller than in ABI 1.0 is refused with TARE_ERROR_VERSION. The value types tare_string,
  * tare_attribute, tare_dtype, tare_dimension and tare_shape have no size and never change.
  * Whatever does not fit into the core is an extension, asked for by a name with a version.
  *
@@ -46,7 +47,7 @@ extern "C" {
 
 /* Version of this header. The major version is also part of the entry symbol's name. */
 #define TARE_ABI_MAJOR 1
-#define TARE_ABI_MINOR 0
+#define TARE_ABI_MINOR 1
 
 /* Put this before the entry point's definition. */
 #if defined(_WIN32)
@@ -87,14 +88,28 @@ typedef struct tare_dtype {
     uint16_t lanes;
 } tare_dtype;
 
-/* DLPack's codes of element types. Booleans have 8 bits and are 0 or 1. */
+/* DLPack's codes of element types, and one for text. Booleans have 8 bits and are 0 or 1. An element of
+ * text is a tare_string, and its bits are TARE_STRING_BITS: what it points to is read from a view until
+ * the call returns, and what tensor_read writes may be read until the tensor is written again or
+ * destroyed. */
 enum {
     TARE_DTYPE_INT = 0,
     TARE_DTYPE_UINT = 1,
     TARE_DTYPE_FLOAT = 2,
     TARE_DTYPE_BFLOAT = 4,
     TARE_DTYPE_COMPLEX = 5,
-    TARE_DTYPE_BOOL = 6
+    TARE_DTYPE_BOOL = 6,
+    TARE_DTYPE_STRING = 128 /* Since 1.1. */
+};
+#define TARE_STRING_BITS ((uint8_t)(8 * sizeof(tare_string)))
+
+/* What an input or output is, since 1.1. Only a tensor has an element type and a shape, and only a tensor
+ * can be made and read. */
+enum {
+    TARE_KIND_TENSOR = 0,
+    TARE_KIND_SEQUENCE = 1, /* A list of values. */
+    TARE_KIND_MAP = 2,      /* Values by key. */
+    TARE_KIND_OTHER = 3
 };
 
 /* An axis of an input or output. */
@@ -132,7 +147,8 @@ enum {
     TARE_ERROR_UNSUPPORTED = 5,      /* The backend cannot do this, and never could. */
     TARE_ERROR_OUT_OF_MEMORY = 6,    /* On the host or on the device. */
     TARE_ERROR_DEVICE = 7,           /* The device or its driver failed. */
-    TARE_ERROR_VERSION = 8           /* A struct is smaller than the first version of it. */
+    TARE_ERROR_VERSION = 8,          /* A struct is smaller than in ABI 1.0. */
+    TARE_ERROR_CANCELLED = 10        /* The host asked for an end, by "tare/cancel/1". Since 1.1. */
 };
 
 typedef struct tare_error tare_error;
@@ -157,6 +173,9 @@ typedef struct tare_description {
     tare_string engine_version; /* The engine's version as found at run time; empty if unknown. */
     const tare_string *extensions; /* Names that get_extension answers. */
     size_t extension_count;
+    /* Modes that load takes: "inference", "training", "generation". None: inference only. */
+    const tare_string *modes; /* Since 1.1. */
+    size_t mode_count;        /* Since 1.1. */
 } tare_description;
 
 /* A device that models can be loaded onto. */
@@ -180,6 +199,8 @@ typedef struct tare_tensor_info {
     tare_dtype dtype; /* bits = 0 if the model does not say. */
     int32_t rank;     /* -1 if the model does not say. */
     const tare_dimension *dimensions; /* As many as the rank. */
+    uint32_t kind;   /* Since 1.1. One of TARE_KIND_*. */
+    uint32_t unused; /* Since 1.1. 0. */
 } tare_tensor_info;
 
 /* What a model takes and gives; the order is the order of handles in run. */
@@ -238,6 +259,9 @@ typedef struct tare_load_args {
     size_t option_count;
     tare_model *model;           /* out */
     const tare_model_info *info; /* out, until unload */
+    /* Since 1.1. One of the description's modes; empty: inference. In training, a run is a step, and its
+     * inputs and outputs are the step's. In generation, a run answers a prompt. */
+    tare_string mode;
 } tare_load_args;
 
 typedef struct tare_prepare_args {
@@ -248,7 +272,20 @@ typedef struct tare_prepare_args {
     size_t shape_count;
     tare_session *session;         /* out */
     const tare_session_info *info; /* out, until release */
+    /* Since 1.1. Bounds of the shapes that calls may have, axis by axis, one of each for each input; the
+     * shapes above are then the typical ones. NULL: calls have the shapes above. */
+    const tare_shape *least;    /* Since 1.1. */
+    const tare_shape *greatest; /* Since 1.1. */
+    uint32_t shapes_served;     /* Since 1.1. out: one of TARE_SHAPES_*. */
+    uint32_t unused;            /* Since 1.1. 0. */
 } tare_prepare_args;
+
+/* Which shapes the calls of a session may have, since 1.1. */
+enum {
+    TARE_SHAPES_ONE = 0,      /* Only those that were prepared: it compiles for a shape. */
+    TARE_SHAPES_COMPILED = 1, /* Any within the bounds; the first run with each compiles it. */
+    TARE_SHAPES_ANY = 2       /* Any within the bounds, at once. */
+};
 
 /* Bits of tare_run_args.flags. Unknown bits are an error. */
 #define TARE_RUN_ENQUEUE ((uint64_t)1)
@@ -301,6 +338,10 @@ typedef struct tare_tensor_describe_args {
     tare_dtype dtype;     /* out */
     uint32_t rank;        /* out */
     const int64_t *shape; /* out, until the tensor is written again or destroyed */
+    /* Since 1.1. out: one of TARE_KIND_*. What is not a tensor leaves the three fields above zero. If this
+     * field is not there, it is refused with TARE_ERROR_UNSUPPORTED instead. */
+    uint32_t kind;
+    uint32_t unused; /* Since 1.1. 0. */
 } tare_tensor_describe_args;
 
 typedef struct tare_tensor_read_args {
@@ -316,6 +357,13 @@ typedef struct tare_tensor_destroy_args {
 
 /* ---- The two tables ----------------------------------------------------------------------- */
 
+/* How far a call has come. Since 1.1. */
+typedef struct tare_progress {
+    size_t struct_size;
+    double part;       /* Part that is done, 0 to 1; not a number: unknown. */
+    tare_string doing; /* What is being done, such as "compiling kernels"; may be empty. */
+} tare_progress;
+
 /* What the host offers. Valid until the backend is destroyed. */
 typedef struct tare_host_api {
     size_t struct_size;
@@ -327,6 +375,9 @@ typedef struct tare_host_api {
     /* [main thread] Says in one sentence why the entry point is about to return NULL, and which side
      * must be updated. Only to be called from within the entry point. */
     void (*refuse)(void *context, tare_string reason);
+    /* Since 1.1. [main thread] Says from within a call that the work goes on, so that a long one is not
+     * taken for one that hangs. It may be called often: the host passes on what it needs. */
+    void (*progress)(void *context, const tare_progress *progress);
 } tare_host_api;
 
 /* What the backend offers. Valid until destroy. No function is NULL. */
@@ -395,7 +446,7 @@ TARE_EXPORT const tare_backend_api *tare_backend_v1(const tare_host_api *host);
 /* get_extension answers with a pointer to the table that is named here, or with NULL. A backend offers
  * what it knows and nothing else: what is not offered is shown as a gap, and an error from one of
  * these calls as a gap with its message. None of them is called while queries are timed, but for
- * tare_device_state, and that only where the user asks for it. */
+ * tare_device_state, if the user asks for it, and for tare_marks, by which queries of some modes run. */
 
 /* Energy of a device. The table is a tare_device_energy. */
 #define TARE_DEVICE_ENERGY "tare/device-energy/1"
@@ -545,8 +596,57 @@ typedef struct tare_profile {
     tare_error *(*profile)(tare_profile_args *args);
 } tare_profile;
 
+/* An end before a call is done. The table is a tare_cancel. */
+#define TARE_CANCEL "tare/cancel/1"
+
+typedef struct tare_cancel_args {
+    size_t struct_size;
+    tare_backend *backend;
+} tare_cancel_args;
+
+typedef struct tare_cancel {
+    size_t struct_size;
+    /* [any thread] Asks all calls that are under way to end soon, each with TARE_ERROR_CANCELLED, and
+     * returns at once. Calls that begin afterwards are not concerned. The host asks before it ends the
+     * process by force, and gives it a moment. */
+    tare_error *(*cancel)(tare_cancel_args *args);
+} tare_cancel;
+
+/* Marks within a run: ends of phases, and moments such as tokens. The host takes all times by its own
+ * clock. The table is a tare_marks. A backend that offers this does so for the modes other than inference
+ * that it has. */
+#define TARE_MARKS "tare/marks/1"
+
+typedef struct tare_phases_args {
+    size_t struct_size;
+    tare_session *session;
+    const tare_string *phases; /* out, until release: names of the phases that make up a run, in order, such
+                                * as "forward", "backward", "update". Each is a lower-case word, or several
+                                * joined by hyphens. At most 16. */
+    size_t phase_count;        /* out; 0: a run is done in one call. */
+} tare_phases_args;
+
+typedef struct tare_marked_run_args {
+    size_t struct_size;
+    tare_run_args *run; /* As for run, the same in all phases; flags are 0. */
+    uint32_t phase;     /* Which phase to do, from 0; 0 also if there are none. */
+    uint32_t unused;    /* 0. */
+    void *context;      /* For `mark`. */
+    void (*mark)(void *context); /* To be called, on the thread of this call, whenever something that is
+                                  * counted is complete, such as a token. */
+} tare_marked_run_args;
+
+typedef struct tare_marks {
+    size_t struct_size;
+    /* [main thread] Names the phases of a session's runs. */
+    tare_error *(*phases)(tare_phases_args *args);
+    /* [main thread] Does one phase of a run, and returns when the device is done with it. All phases in
+     * order do what run does; outputs are complete after the last one. */
+    tare_error *(*run)(tare_marked_run_args *args);
+} tare_marks;
+
 /* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
- * except load, on any thread, several at the same time: on one model without limit, on one session and
+ * except load, and those of tare_marks, on any thread, several at the same time: on one model without limit, on one session and
  * the outputs that it writes by one thread at a time. A tensor that is nobody's output may be an input
  * of several. Handles are ended on any thread, once nobody else uses them. */
 #define TARE_EXTENSION_THREADS "tare/threads/1"
@@ -555,7 +655,7 @@ typedef struct tare_threads {
     size_t struct_size;
 } tare_threads;
 
-/* ---- Sizes, asserted where pointers have 64 bits; src/abi.rs asserts the same ----------------- */
+/* ---- Sizes today, asserted where pointers have 64 bits; src/abi.rs asserts the same, and those of 1.0 -- */
 
 #ifdef __cplusplus
 #define TARE_ASSERT_SIZE(type, size)                                                               \
@@ -572,25 +672,26 @@ TARE_ASSERT_SIZE(tare_dimension, 24);
 TARE_ASSERT_SIZE(tare_shape, 16);
 TARE_ASSERT_SIZE(tare_view, 48);
 TARE_ASSERT_SIZE(tare_error, 56);
-TARE_ASSERT_SIZE(tare_description, 88);
+TARE_ASSERT_SIZE(tare_description, 104);
 TARE_ASSERT_SIZE(tare_device, 96);
-TARE_ASSERT_SIZE(tare_tensor_info, 40);
+TARE_ASSERT_SIZE(tare_tensor_info, 48);
 TARE_ASSERT_SIZE(tare_model_info, 40);
 TARE_ASSERT_SIZE(tare_session_info, 24);
 TARE_ASSERT_SIZE(tare_describe_args, 24);
 TARE_ASSERT_SIZE(tare_devices_args, 32);
-TARE_ASSERT_SIZE(tare_load_args, 88);
-TARE_ASSERT_SIZE(tare_prepare_args, 64);
+TARE_ASSERT_SIZE(tare_load_args, 104);
+TARE_ASSERT_SIZE(tare_prepare_args, 88);
 TARE_ASSERT_SIZE(tare_run_args, 56);
 TARE_ASSERT_SIZE(tare_synchronise_args, 16);
 TARE_ASSERT_SIZE(tare_release_args, 16);
 TARE_ASSERT_SIZE(tare_unload_args, 16);
 TARE_ASSERT_SIZE(tare_destroy_args, 16);
 TARE_ASSERT_SIZE(tare_tensor_create_args, 32);
-TARE_ASSERT_SIZE(tare_tensor_describe_args, 32);
+TARE_ASSERT_SIZE(tare_tensor_describe_args, 40);
 TARE_ASSERT_SIZE(tare_tensor_read_args, 24);
 TARE_ASSERT_SIZE(tare_tensor_destroy_args, 16);
-TARE_ASSERT_SIZE(tare_host_api, 64);
+TARE_ASSERT_SIZE(tare_progress, 32);
+TARE_ASSERT_SIZE(tare_host_api, 72);
 TARE_ASSERT_SIZE(tare_backend_api, 136);
 TARE_ASSERT_SIZE(tare_threads, 8);
 TARE_ASSERT_SIZE(tare_device_energy_args, 40);
@@ -608,6 +709,11 @@ TARE_ASSERT_SIZE(tare_device_timer, 16);
 TARE_ASSERT_SIZE(tare_operator, 72);
 TARE_ASSERT_SIZE(tare_profile_args, 48);
 TARE_ASSERT_SIZE(tare_profile, 16);
+TARE_ASSERT_SIZE(tare_cancel_args, 16);
+TARE_ASSERT_SIZE(tare_cancel, 16);
+TARE_ASSERT_SIZE(tare_phases_args, 32);
+TARE_ASSERT_SIZE(tare_marked_run_args, 40);
+TARE_ASSERT_SIZE(tare_marks, 24);
 
 #ifdef __cplusplus
 }

@@ -60,6 +60,7 @@ struct Description {
     std::string engine;
     std::string engine_version;
     std::vector<std::string> extensions;
+    std::vector<std::string> modes = {}; /* "inference", "training", "generation"; none: inference. */
 };
 
 struct Device {
@@ -92,11 +93,15 @@ template <typename T> constexpr tare_dtype dtype_of() {
             static_cast<uint8_t>(8 * sizeof(T)), 1};
 }
 
+/* The element type of text. */
+inline tare_dtype string_dtype() { return {TARE_DTYPE_STRING, TARE_STRING_BITS, 1}; }
+
 struct TensorInfo {
     std::string name;
     tare_dtype dtype = {0, 0, 1};      /* bits = 0: unknown. */
     bool shape_known = true;           /* Whether the model says anything of the axes. */
     std::vector<Dimension> dimensions; /* Empty if it does not, or for a scalar. */
+    uint32_t kind = TARE_KIND_TENSOR;  /* One of TARE_KIND_*. */
 };
 
 struct ModelInfo {
@@ -156,6 +161,18 @@ public:
         return values;
     }
 
+    /* The texts in C order, if elements are texts. */
+    std::vector<std::string> texts() const {
+        expect(string_dtype());
+        std::vector<std::string> texts;
+        each([&](char *element) {
+            tare_string text;
+            std::memcpy(&text, element, sizeof text);
+            texts.emplace_back(text.data == nullptr ? "" : text.data, text.length);
+        });
+        return texts;
+    }
+
     /* Writes elements that are in C order. For the view of a Tensor::read only. */
     template <typename T> void write(const std::vector<T> &values) const {
         expect(dtype_of<T>());
@@ -206,6 +223,7 @@ struct LoadRequest {
     std::string device;
     uint32_t threads; /* 0: the backend chooses. */
     Attributes options;
+    std::string mode; /* One of the description's modes. */
 
     /* Refuses every option that is not known. To be called first. */
     void only(const std::vector<std::string_view> &known) const {
@@ -228,6 +246,8 @@ struct LoadRequest {
 struct PrepareRequest {
     std::string precision;
     std::vector<std::vector<int64_t>> shapes; /* One for each input, and fitting ModelInfo. */
+    /* Bounds of the shapes that calls may have, if a Session serves others than those above; or empty. */
+    std::vector<std::vector<int64_t>> least, greatest;
 };
 
 /* ---- What a backend implements ---------------------------------------------------------------- */
@@ -240,6 +260,10 @@ public:
     virtual const std::vector<int64_t> &shape() const = 0;
     /* Copies the elements into a view of the same type and shape. */
     virtual void read(const View &into) const = 0;
+    /* The elements, if dtype() is string_dtype(): it is read by this instead of read(). */
+    virtual const std::vector<std::string> *texts() const { return nullptr; }
+    /* One of TARE_KIND_*. Of what is not a tensor nothing else is asked. */
+    virtual uint32_t kind() const { return TARE_KIND_TENSOR; }
 };
 
 /* A tensor in the host's memory, for backends whose device that is. */
@@ -290,6 +314,8 @@ public:
     virtual ~Session() = default;
     /* What it uses, as opposed to what was asked for: at least "precision". */
     virtual Attributes used() const = 0;
+    /* One of TARE_SHAPES_*: which shapes calls may have, if bounds were given. */
+    virtual uint32_t shapes_served() const { return TARE_SHAPES_ONE; }
     /* Returns when the device is done and every output is set. */
     virtual void run(const Inputs &inputs, const Outputs &outputs) = 0;
     /* May return as soon as the work is queued. */
@@ -382,6 +408,13 @@ inline std::string own(tare_string text) {
     return text.length == 0 ? std::string() : std::string(text.data, text.length);
 }
 
+inline std::vector<std::vector<int64_t>> own(const tare_shape *shapes, size_t count) {
+    std::vector<std::vector<int64_t>> owned;
+    for (size_t index = 0; index < count; ++index)
+        owned.emplace_back(shapes[index].sizes, shapes[index].sizes + shapes[index].rank);
+    return owned;
+}
+
 inline std::vector<tare_attribute> borrow(const Attributes &attributes) {
     std::vector<tare_attribute> raw;
     for (const auto &attribute : attributes)
@@ -410,7 +443,8 @@ struct StoredTensors {
         for (size_t index = 0; index < owned.size(); ++index) {
             const auto rank = static_cast<int32_t>(dimensions[index].size());
             raw.push_back({sizeof(tare_tensor_info), borrow(owned[index].name), owned[index].dtype,
-                           owned[index].shape_known ? rank : -1, dimensions[index].data()});
+                           owned[index].shape_known ? rank : -1, dimensions[index].data(),
+                           owned[index].kind, 0});
         }
         for (const auto &info : raw) pointers.push_back(&info);
     }
@@ -454,6 +488,8 @@ struct PreparedSession {
     tare_session_info raw;
     std::unique_ptr<StoredProfile> profile; /* What the latest one said. */
     std::string allocator;                  /* Its name, as it was last asked for. */
+    std::vector<std::string> phases;        /* Names of its phases, as they were last asked for. */
+    std::vector<tare_string> phase_names;
 
     PreparedSession(std::unique_ptr<Session> prepared, const ModelInfo &info)
         : session(std::move(prepared)), input_count(info.inputs.size()),
@@ -516,6 +552,31 @@ inline void check_shapes(const ModelInfo &info, const std::vector<std::vector<in
     }
 }
 
+/* Checks that the least shapes are nowhere above the typical ones, nor those above the greatest. */
+inline void check_bounds(const ModelInfo &info, const PrepareRequest &request) {
+    check_shapes(info, request.least);
+    check_shapes(info, request.greatest);
+    for (size_t index = 0; index < request.shapes.size(); ++index) {
+        const auto &least = request.least[index], &greatest = request.greatest[index];
+        const auto &typical = request.shapes[index];
+        bool within = least.size() == typical.size() && typical.size() == greatest.size();
+        for (size_t axis = 0; within && axis < typical.size(); ++axis)
+            within = least[axis] <= typical[axis] && typical[axis] <= greatest[axis];
+        require(within, TARE_ERROR_INVALID_ARGUMENT, "a shape is not between its bounds");
+    }
+}
+
+/* Writes where texts lie, which stay there as long as their tensor is left alone. */
+inline void write_texts(const View &view, const std::vector<std::string> *texts) {
+    require(texts != nullptr && texts->size() == view.count(), TARE_ERROR_INTERNAL,
+            "the backend has a tensor of text with another number of texts");
+    auto text = texts->begin();
+    view.each([&](char *element) {
+        const tare_string raw = borrow(*text++);
+        std::memcpy(element, &raw, sizeof raw);
+    });
+}
+
 inline LoadedModel &model(tare_model *handle) { return *reinterpret_cast<LoadedModel *>(handle); }
 inline PreparedSession &session(tare_session *handle) {
     return *reinterpret_cast<PreparedSession *>(handle);
@@ -527,16 +588,16 @@ struct Instance {
     tare_backend_api api;
     std::unique_ptr<Backend> backend;
     Description description;
-    std::vector<tare_string> extensions;
+    std::vector<tare_string> extensions, modes;
     tare_description raw;
     std::unique_ptr<StoredDevices> devices;
 
     explicit Instance(std::unique_ptr<Backend> root)
         : backend(std::move(root)), description(backend->description()),
-          extensions(borrow(description.extensions)),
+          extensions(borrow(description.extensions)), modes(borrow(description.modes)),
           raw{sizeof(tare_description), borrow(description.id), borrow(description.version),
               borrow(description.engine), borrow(description.engine_version), extensions.data(),
-              extensions.size()} {
+              extensions.size(), modes.data(), modes.size()} {
         api = {sizeof(tare_backend_api),
                TARE_ABI_MAJOR,
                TARE_ABI_MINOR,
@@ -558,6 +619,12 @@ struct Instance {
     }
     Instance(const Instance &) = delete;
     Instance &operator=(const Instance &) = delete;
+
+    void check_mode(const std::string &mode) const {
+        bool offered = description.modes.empty() && mode == "inference";
+        for (const auto &known : description.modes) offered = offered || known == mode;
+        if (!offered) throw Error(TARE_ERROR_UNSUPPORTED, "the mode " + mode + " is not offered");
+    }
 
     static Instance &of(tare_backend *handle) { return *reinterpret_cast<Instance *>(handle); }
 
@@ -581,7 +648,10 @@ struct Instance {
     static tare_error *call_load(tare_load_args *args) {
         return guard([&] {
             TARE_DETAIL_ARGUMENTS(tare_load_args, args, info);
-            LoadRequest request{own(args->path), own(args->device), args->threads, {}};
+            LoadRequest request{own(args->path), own(args->device), args->threads, {}, "inference"};
+            if (TARE_HAS(tare_load_args, args, mode) && args->mode.length > 0)
+                request.mode = own(args->mode);
+            of(args->backend).check_mode(request.mode);
             for (size_t index = 0; index < args->option_count; ++index)
                 request.options.emplace_back(own(args->options[index].key),
                                              own(args->options[index].value));
@@ -596,14 +666,18 @@ struct Instance {
         return guard([&] {
             TARE_DETAIL_ARGUMENTS(tare_prepare_args, args, info);
             LoadedModel &loaded = model(args->model);
-            PrepareRequest request{own(args->precision), {}};
-            for (size_t index = 0; index < args->shape_count; ++index) {
-                const tare_shape &shape = args->shapes[index];
-                request.shapes.emplace_back(shape.sizes, shape.sizes + shape.rank);
-            }
+            PrepareRequest request{own(args->precision), own(args->shapes, args->shape_count), {}, {}};
             check_shapes(loaded.owned, request.shapes);
+            const bool bounded = TARE_HAS(tare_prepare_args, args, shapes_served) &&
+                                 args->least != nullptr && args->greatest != nullptr;
+            if (bounded) {
+                request.least = own(args->least, args->shape_count);
+                request.greatest = own(args->greatest, args->shape_count);
+                check_bounds(loaded.owned, request);
+            }
             auto prepared = std::make_unique<PreparedSession>(
                 made(loaded.model->prepare(request)), loaded.owned);
+            if (bounded) args->shapes_served = prepared->session->shapes_served();
             args->info = &prepared->raw;
             args->session = reinterpret_cast<tare_session *>(prepared.release());
         });
@@ -663,6 +737,12 @@ struct Instance {
         return guard([&] {
             TARE_DETAIL_ARGUMENTS(tare_tensor_describe_args, args, shape);
             const Tensor &described = tensor(args->tensor);
+            if (described.kind() != TARE_KIND_TENSOR) {
+                require(TARE_HAS(tare_tensor_describe_args, args, kind), TARE_ERROR_UNSUPPORTED,
+                        "it is not a tensor");
+                args->kind = described.kind();
+                return;
+            }
             args->dtype = described.dtype();
             args->rank = static_cast<uint32_t>(described.shape().size());
             args->shape = described.shape().data();
@@ -673,10 +753,14 @@ struct Instance {
         return guard([&] {
             TARE_DETAIL_ARGUMENTS(tare_tensor_read_args, args, view);
             const Tensor &source = tensor(args->tensor);
+            require(source.kind() == TARE_KIND_TENSOR, TARE_ERROR_UNSUPPORTED, "it is not a tensor");
             const View view(args->view);
             require(view.dtype() == source.dtype() && view.shape() == source.shape(),
                     TARE_ERROR_INVALID_ARGUMENT, "the view has another type or shape");
-            source.read(view);
+            if (source.dtype() == string_dtype())
+                write_texts(view, source.texts());
+            else
+                source.read(view);
         });
     }
 
@@ -687,8 +771,10 @@ struct Instance {
         });
     }
 
-    /* Runs in one way or another, after the checks that are the same for all. */
-    template <typename Run> static void checked_run(tare_run_args *args, Run run) {
+    /* Runs in one way or another, after the checks that are the same for all. Outputs must be there
+     * afterwards if the run is whole. */
+    template <typename Run>
+    static void checked_run(tare_run_args *args, Run run, bool whole = true) {
         PreparedSession &prepared = session(args->session);
         require(args->input_count == prepared.input_count &&
                     args->output_count == prepared.output_count,
@@ -696,7 +782,7 @@ struct Instance {
         const Inputs inputs(args->inputs);
         const Outputs outputs(args->outputs);
         run(*prepared.session, inputs, outputs);
-        for (size_t index = 0; index < prepared.output_count; ++index)
+        for (size_t index = 0; whole && index < prepared.output_count; ++index)
             require(outputs[index] != nullptr, TARE_ERROR_INTERNAL,
                     "the backend left an output empty");
     }
@@ -870,6 +956,69 @@ template <typename S> const void *profile() {
                     session.profile(Inputs(args->inputs)));
                 args->operators = prepared.profile->pointers.data();
                 args->operator_count = prepared.profile->pointers.size();
+            });
+        }};
+    return &table;
+}
+
+/* For Backend::extension to answer TARE_CANCEL with. `B` is the backend's class, and has
+ * `static void cancel()`, which is called on another thread than the one that is busy. */
+template <typename B> const void *cancel() {
+    static const tare_cancel table = {
+        sizeof(tare_cancel), [](tare_cancel_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_cancel_args, args, backend);
+                B::cancel();
+            });
+        }};
+    return &table;
+}
+
+/* Takes the time of moments within a run, by the host's clock. */
+class Mark {
+public:
+    explicit Mark(const tare_marked_run_args &args) : context_(args.context), mark_(args.mark) {}
+    /* Something that is counted is complete now, such as a token. */
+    void now() const {
+        if (mark_ != nullptr) mark_(context_);
+    }
+
+private:
+    void *context_;
+    void (*mark_)(void *context);
+};
+
+/* For Backend::extension to answer TARE_MARKS with. `S` is the class of its sessions, and has
+ * `std::vector<std::string> phases()` and
+ * `void run_phase(uint32_t, const tare::Inputs &, const tare::Outputs &, const tare::Mark &)`. */
+template <typename S> const void *marks() {
+    static const tare_marks table = {
+        sizeof(tare_marks),
+        [](tare_phases_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_phases_args, args, phase_count);
+                detail::PreparedSession &prepared = detail::session(args->session);
+                prepared.phases = static_cast<S &>(*prepared.session).phases();
+                prepared.phase_names = detail::borrow(prepared.phases);
+                args->phases = prepared.phase_names.data();
+                args->phase_count = prepared.phase_names.size();
+            });
+        },
+        [](tare_marked_run_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_marked_run_args, args, mark);
+                TARE_DETAIL_ARGUMENTS(tare_run_args, args->run, output_count);
+                detail::PreparedSession &prepared = detail::session(args->run->session);
+                const size_t count = static_cast<S &>(*prepared.session).phases().size();
+                detail::require(args->phase < count || args->phase == 0,
+                                TARE_ERROR_INVALID_ARGUMENT, "there is no such phase");
+                detail::Instance::checked_run(
+                    args->run,
+                    [&](Session &session, const Inputs &inputs, const Outputs &outputs) {
+                        static_cast<S &>(session).run_phase(args->phase, inputs, outputs,
+                                                            Mark(*args));
+                    },
+                    args->phase + 1 >= count);
             });
         }};
     return &table;

@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_void};
 /// Major version of the ABI.
 pub const MAJOR: u32 = 1;
 /// Minor version of the ABI.
-pub const MINOR: u32 = 0;
+pub const MINOR: u32 = 1;
 /// Name of the entry point, ending in a zero byte as a loader wants it.
 pub const ENTRY_SYMBOL: &[u8] = b"tare_backend_v1\0";
 /// Type of the entry point.
@@ -35,6 +35,11 @@ pub const ALLOCATOR: &str = "tare/allocator/1";
 pub const DEVICE_TIMER: &str = "tare/device-timer/1";
 /// Name of the extension whose table is [`Profile`].
 pub const PROFILE: &str = "tare/profile/1";
+
+/// Name of the extension whose table is [`Cancel`].
+pub const CANCEL: &str = "tare/cancel/1";
+/// Name of the extension whose table is [`Marks`].
+pub const MARKS: &str = "tare/marks/1";
 
 /// Name of the load option by which the host asks for `strict` placement.
 pub const OPTION_PLACEMENT: &str = "placement";
@@ -76,14 +81,46 @@ pub mod error_code {
     pub const DEVICE: i32 = 7;
     /// A struct is smaller than the first version of it.
     pub const VERSION: i32 = 8;
+    /// The host asked for an end before the call was done.
+    pub const CANCELLED: i32 = 10;
+}
+
+/// Bits of an element that is a [`String`]: its code is [`DTYPE_STRING`].
+pub const STRING_BITS: u8 = 8 * size_of::<String>() as u8;
+/// Code of the element type of text, which DLPack does not have.
+pub const DTYPE_STRING: u8 = 128;
+
+/// Values of `kind`: what an input or output is.
+pub mod value_kind {
+    /// A dense tensor.
+    pub const TENSOR: u32 = 0;
+    /// A list of values.
+    pub const SEQUENCE: u32 = 1;
+    /// Values by key.
+    pub const MAP: u32 = 2;
+    /// Something else.
+    pub const OTHER: u32 = 3;
+}
+
+/// Values of `shapes_served`: which shapes the calls of a session may have.
+pub mod shapes_served {
+    /// Only those that were prepared.
+    pub const ONE: u32 = 0;
+    /// Any within the bounds; the first run with each compiles it.
+    pub const COMPILED: u32 = 1;
+    /// Any within the bounds, at once.
+    pub const ANY: u32 = 2;
 }
 
 /// A struct that begins with `struct_size`.
 ///
+/// A struct has two sizes. `size_of` is its size in this version of the ABI, and what this side sets
+/// `struct_size` to. [`SizedStruct::V1_SIZE`] never changes, and is the least that a reader accepts.
+///
 /// # Safety
 ///
-/// `V1_SIZE` must be the size of the struct in ABI 1.0, the struct's first field must be
-/// `struct_size: usize`, and all fields must be valid when they are zero.
+/// `V1_SIZE` must be where the last field that the struct had in ABI 1.0 ends, the struct's first field must
+/// be `struct_size: usize`, and all fields must be valid when they are zero.
 pub unsafe trait SizedStruct: Copy {
     /// Size in ABI 1.0: the least that the other side may give.
     const V1_SIZE: usize;
@@ -96,50 +133,70 @@ pub struct Layout {
     pub name: &'static str,
     /// Its size.
     pub size: usize,
+    /// Its size in ABI 1.0, if it begins with its size.
+    pub v1_size: Option<usize>,
     /// Its fields and their offsets.
     pub fields: &'static [(&'static str, usize)],
 }
 
+/// Where a list of fields ends, in bytes from the beginning of their struct.
+const fn end<const N: usize>(ends: [usize; N]) -> usize {
+    ends[N - 1]
+}
+
+/// Each struct gives its size in ABI 1.0 on 64 bits with the fields that it had then. Fields that were
+/// appended later follow behind `=> SIZE`, with the size that they make it.
 macro_rules! structs {
     ($(
         $(#[$meta:meta])*
-        $kind:ident $name:ident as $c_name:ident = $size:literal {
+        $kind:ident $name:ident as $c_name:ident = $v1_size:literal {
             $($field:ident: $type:ty,)+
-        }
+        } $(=> $size:literal { $($appended:ident: $appended_type:ty,)+ })?
     )+) => {
         $(
             $(#[$meta])*
             #[repr(C)]
             #[derive(Clone, Copy)]
             #[expect(missing_docs, reason = "the header documents the fields")]
-            pub struct $name { $(pub $field: $type,)+ }
+            pub struct $name {
+                $(pub $field: $type,)+
+                $($(pub $appended: $appended_type,)+)?
+            }
 
             #[cfg(target_pointer_width = "64")]
-            const _: () = assert!(size_of::<$name>() == $size);
+            const _: () = {
+                let v1_size = end([$(std::mem::offset_of!($name, $field) + size_of::<$type>()),+]);
+                assert!(v1_size == $v1_size);
+                // Without appended fields the size is that of ABI 1.0.
+                assert!(size_of::<$name>() == end([$v1_size $(, $size)?]));
+            };
 
-            structs!(@$kind $name $size);
+            structs!(@$kind $name { $($field: $type,)+ });
         )+
 
         /// Every struct of the ABI.
         pub const LAYOUTS: &[Layout] = &[$(Layout {
             name: stringify!($c_name),
             size: size_of::<$name>(),
-            fields: &[$((stringify!($field), std::mem::offset_of!($name, $field)),)+],
+            v1_size: structs!(@v1 $kind $name),
+            fields: &[
+                $((stringify!($field), std::mem::offset_of!($name, $field)),)+
+                $($((stringify!($appended), std::mem::offset_of!($name, $appended)),)+)?
+            ],
         },)+];
     };
-    (@value $name:ident $size:literal) => {};
-    (@sized $name:ident $size:literal) => {
-        // SAFETY: the size is that of ABI 1.0, `struct_size` comes first, and there is nothing
-        // but integers, raw pointers and optional functions.
+    (@value $name:ident { $($fields:tt)+ }) => {};
+    (@sized $name:ident { $($field:ident: $type:ty,)+ }) => {
+        // SAFETY: these are the fields of ABI 1.0, `struct_size` comes first, and there is nothing but
+        // numbers, raw pointers and optional functions.
         unsafe impl SizedStruct for $name {
-            const V1_SIZE: usize = if cfg!(target_pointer_width = "64") {
-                $size
-            } else {
-                size_of::<Self>()
-            };
+            const V1_SIZE: usize =
+                end([$(std::mem::offset_of!($name, $field) + size_of::<$type>()),+]);
         }
         const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
     };
+    (@v1 value $name:ident) => { None };
+    (@v1 sized $name:ident) => { Some(<$name as SizedStruct>::V1_SIZE) };
 }
 
 structs! {
@@ -188,6 +245,9 @@ structs! {
         engine_version: String,
         extensions: *const String,
         extension_count: usize,
+    } => 104 {
+        modes: *const String,
+        mode_count: usize,
     }
 
     /// A device.
@@ -210,6 +270,9 @@ structs! {
         dtype: DType,
         rank: i32,
         dimensions: *const Dimension,
+    } => 48 {
+        kind: u32,
+        unused: u32,
     }
 
     /// What a model takes and gives.
@@ -255,6 +318,8 @@ structs! {
         option_count: usize,
         model: *mut Model,
         info: *const ModelInfo,
+    } => 104 {
+        mode: String,
     }
 
     /// Arguments of `prepare`.
@@ -266,6 +331,11 @@ structs! {
         shape_count: usize,
         session: *mut Session,
         info: *const SessionInfo,
+    } => 88 {
+        least: *const Shape,
+        greatest: *const Shape,
+        shapes_served: u32,
+        unused: u32,
     }
 
     /// Arguments of `run`.
@@ -318,6 +388,9 @@ structs! {
         dtype: DType,
         rank: u32,
         shape: *const i64,
+    } => 40 {
+        kind: u32,
+        unused: u32,
     }
 
     /// Arguments of `tensor_read`.
@@ -333,6 +406,13 @@ structs! {
         tensor: *mut Tensor,
     }
 
+    /// How far a call has come.
+    sized Progress as tare_progress = 32 {
+        struct_size: usize,
+        part: f64,
+        doing: String,
+    }
+
     /// What the host offers.
     sized HostApi as tare_host_api = 64 {
         struct_size: usize,
@@ -342,6 +422,8 @@ structs! {
         version: String,
         context: *mut c_void,
         refuse: Option<unsafe extern "C" fn(context: *mut c_void, reason: String)>,
+    } => 72 {
+        progress: Option<unsafe extern "C" fn(context: *mut c_void, progress: *const Progress)>,
     }
 
     /// What the backend offers.
@@ -486,6 +568,43 @@ structs! {
         profile: Option<Call<ProfileArgs>>,
     }
 
+    /// Arguments of [`Cancel`]'s `cancel`.
+    sized CancelArgs as tare_cancel_args = 16 {
+        struct_size: usize,
+        backend: *mut Backend,
+    }
+
+    /// The extension [`CANCEL`].
+    sized Cancel as tare_cancel = 16 {
+        struct_size: usize,
+        cancel: Option<Call<CancelArgs>>,
+    }
+
+    /// Arguments of [`Marks`]'s `phases`.
+    sized PhasesArgs as tare_phases_args = 32 {
+        struct_size: usize,
+        session: *mut Session,
+        phases: *const String,
+        phase_count: usize,
+    }
+
+    /// Arguments of [`Marks`]'s `run`.
+    sized MarkedRunArgs as tare_marked_run_args = 40 {
+        struct_size: usize,
+        run: *mut RunArgs,
+        phase: u32,
+        unused: u32,
+        context: *mut c_void,
+        mark: Option<Mark>,
+    }
+
+    /// The extension [`MARKS`].
+    sized Marks as tare_marks = 24 {
+        struct_size: usize,
+        phases: Option<Call<PhasesArgs>>,
+        run: Option<Call<MarkedRunArgs>>,
+    }
+
     /// The extension [`EXTENSION_THREADS`].
     sized Threads as tare_threads = 8 { struct_size: usize, }
 }
@@ -495,6 +614,9 @@ pub const EXTENSION_THREADS: &str = "tare/threads/1";
 
 /// A function of the table that takes one argument struct.
 pub type Call<Args> = unsafe extern "C" fn(args: *mut Args) -> *mut Error;
+
+/// The function of the host that takes the time of a moment within a run.
+pub type Mark = unsafe extern "C" fn(context: *mut c_void);
 
 /// The function that answers for extensions.
 pub type GetExtension = unsafe extern "C" fn(backend: *mut Backend, name: String) -> *const c_void;
@@ -550,6 +672,43 @@ pub struct SizeError {
 
 /// No struct of this ABI will ever be larger; one that claims to be is garbage.
 const LARGEST_STRUCT: usize = 1 << 16;
+
+/// Runs `body` with a struct from the other side, which may be older or newer than this one.
+///
+/// If it is at least as large as ours, `body` gets the struct itself. If it is smaller, `body` gets a copy in
+/// which the fields beyond its size are zero, and what `body` leaves in the others is copied back, unless it
+/// fails.
+///
+/// # Errors
+///
+/// What `body` returns, or what `wrong_size` makes of a size that cannot be right.
+///
+/// # Safety
+///
+/// `pointer` is aligned and points to as many bytes as the struct's `struct_size` says, which nobody else
+/// uses meanwhile.
+#[inline]
+pub unsafe fn with_sized<T: SizedStruct, R, E>(
+    pointer: *mut T,
+    wrong_size: impl Fn(SizeError) -> E,
+    body: impl FnOnce(&mut T) -> Result<R, E>,
+) -> Result<R, E> {
+    // SAFETY: every sized struct begins with its size, and the caller vouches for the pointer.
+    let given = unsafe { pointer.cast::<usize>().read() };
+    check_size::<T>(given).map_err(&wrong_size)?;
+    if given >= size_of::<T>() {
+        // SAFETY: it has room for all fields of ours, and the caller vouches for the rest.
+        return body(unsafe { &mut *pointer });
+    }
+    // SAFETY: passed on.
+    let mut copy = unsafe { read_sized(pointer) }.map_err(wrong_size)?;
+    let result = body(&mut copy)?;
+    // SAFETY: `given` bytes are writable, which are fewer than the copy has.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const copy).cast::<u8>(), pointer.cast(), given);
+    }
+    Ok(result)
+}
 
 /// Checks the size that a struct from the other side claims.
 ///

@@ -6,8 +6,7 @@ The native plugin ABI.
   [`export_backend!`](crate::export_backend).
 - [`client`] is the host's side over a plugin's entry point.
 
-The header explains ownership, growth, errors and threads once for everybody; this crate repeats
-none of it.
+The header explains ownership, growth, errors and threads; this crate does not repeat it.
 */
 
 pub mod abi;

@@ -13,8 +13,15 @@ pub struct DataType {
 }
 
 /// DLPack's codes and the names that NumPy has for them.
-const CODES: &[(u8, &str)] =
-    &[(0, "int"), (1, "uint"), (2, "float"), (4, "bfloat"), (5, "complex"), (6, "bool")];
+const CODES: &[(u8, &str)] = &[
+    (0, "int"),
+    (1, "uint"),
+    (2, "float"),
+    (4, "bfloat"),
+    (5, "complex"),
+    (6, "bool"),
+    (abi::DTYPE_STRING, "string"),
+];
 
 impl DataType {
     /// 64-bit float.
@@ -43,8 +50,10 @@ impl DataType {
     pub const U8: Self = Self::new(1, 8);
     /// Boolean: a byte that is 0 or 1.
     pub const BOOL: Self = Self::new(6, 8);
+    /// Text in UTF-8, of any length.
+    pub const STRING: Self = Self::new(abi::DTYPE_STRING, abi::STRING_BITS);
 
-    /// The types above.
+    /// The types above that are numbers, or read as such.
     pub const ALL: &'static [Self] = &[
         Self::F64,
         Self::F32,
@@ -65,6 +74,12 @@ impl DataType {
         Self { code, bits, lanes: 1 }
     }
 
+    /// Whether elements are texts, which lie elsewhere than the elements themselves.
+    #[must_use]
+    pub const fn is_text(self) -> bool {
+        self.code == abi::DTYPE_STRING
+    }
+
     /// Bytes per element.
     #[must_use]
     pub const fn size(self) -> usize {
@@ -82,6 +97,9 @@ impl DataType {
     #[must_use]
     pub fn from_abi(raw: abi::DType) -> Option<Self> {
         let abi::DType { code, bits, lanes } = raw;
+        if code == abi::DTYPE_STRING {
+            return ((bits, lanes) == (abi::STRING_BITS, 1)).then_some(Self::STRING);
+        }
         let known = CODES.iter().any(|(known, _)| *known == code);
         (known && bits > 0 && bits % 8 == 0 && lanes > 0).then_some(Self { code, bits, lanes })
     }
@@ -94,10 +112,11 @@ impl DataType {
 }
 
 impl fmt::Display for DataType {
-    /// NumPy's name: `float32`, `bool`; with `x4` behind it for four lanes.
+    /// NumPy's name, such as `float32` or `bool`, with `x4` behind it for four lanes; `string` for text.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = CODES.iter().find(|(code, _)| *code == self.code).map_or("?", |(_, name)| name);
-        let bits = if *self == Self::BOOL { String::new() } else { self.bits.to_string() };
+        let alone = *self == Self::BOOL || self.is_text();
+        let bits = if alone { String::new() } else { self.bits.to_string() };
         let lanes = if self.lanes == 1 { String::new() } else { format!("x{}", self.lanes) };
         formatter.pad(&format!("{name}{bits}{lanes}"))
     }
@@ -166,8 +185,10 @@ codes! {
     OutOfMemory = OUT_OF_MEMORY "out-of-memory",
     /// The device or its driver failed.
     Device = DEVICE "device",
-    /// A struct is smaller than the first version of it.
+    /// A struct is smaller than in ABI 1.0.
     Version = VERSION "version",
+    /// The host asked for an end before the call was done.
+    Cancelled = CANCELLED "cancelled",
 }
 
 impl fmt::Display for ErrorCode {
@@ -189,7 +210,23 @@ pub struct Description {
     pub engine_version: String,
     /// Names of the extensions that it offers.
     pub extensions: Vec<String>,
+    /// Modes in which it runs models: `inference`, `training`, `generation`. None: inference only.
+    pub modes: Vec<String>,
 }
+
+impl Description {
+    /// Modes in which it runs models, at least one.
+    #[must_use]
+    pub fn modes(&self) -> Vec<&str> {
+        match self.modes.as_slice() {
+            [] => vec![INFERENCE],
+            modes => modes.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// The mode of a backend that names none.
+pub(crate) const INFERENCE: &str = "inference";
 
 /// A device that models can be loaded onto.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +255,65 @@ pub enum Dimension {
     Dynamic(String),
 }
 
+macro_rules! numbered {
+    ($(#[$meta:meta])* $name:ident else $default:ident {
+        $($(#[$variant_meta:meta])* $variant:ident = $value:path, $word:literal;)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
+
+        impl $name {
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// Its number in the ABI.
+            #[must_use]
+            pub const fn to_abi(self) -> u32 {
+                match self { $(Self::$variant => $value,)+ }
+            }
+
+            /// What has this number in the ABI. A number that is not known counts as the least that can
+            /// be relied on.
+            #[must_use]
+            pub const fn from_abi(number: u32) -> Self {
+                match number { $($value => Self::$variant,)+ _ => Self::$default }
+            }
+        }
+    };
+}
+
+numbered! {
+    /// What an input or output is. Only a tensor has an element type and a shape.
+    ValueKind else Other {
+        /// A dense tensor.
+        #[default]
+        Tensor = abi::value_kind::TENSOR, "tensor";
+        /// A list of values.
+        Sequence = abi::value_kind::SEQUENCE, "sequence";
+        /// Values by key.
+        Map = abi::value_kind::MAP, "map";
+        /// Something else.
+        Other = abi::value_kind::OTHER, "value of another kind";
+    }
+}
+
+numbered! {
+    /// Which shapes the calls of a session may have.
+    ShapesServed else One {
+        /// Only those that were prepared: the backend compiles for a shape.
+        #[default]
+        One = abi::shapes_served::ONE, "one";
+        /// Any within the bounds; the first run with each compiles it.
+        Compiled = abi::shapes_served::COMPILED, "compiled";
+        /// Any within the bounds, at once.
+        Any = abi::shapes_served::ANY, "any";
+    }
+}
+
 /// An input or output of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
@@ -227,6 +323,8 @@ pub struct TensorInfo {
     pub dtype: Option<DataType>,
     /// Its axes, where the model says.
     pub dimensions: Option<Vec<Dimension>>,
+    /// What it is.
+    pub kind: ValueKind,
 }
 
 /// What a model takes and gives.

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use plugin_api::backend::{
     self, Description, Device, Dimension, Host, HostTensor, ModelInfo, PrepareRequest, TensorInfo,
-    View, ViewMut,
+    ValueKind, View, ViewMut,
 };
 use plugin_api::client::{Backend, DataType, ErrorCode, LoadRequest, Model, Tensor, TensorView};
 
 thread_local! {
-    /// What has ended, in order.
+    /// Names of ended objects, in order.
     static ENDED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
     /// Runs that are queued, and not yet waited for.
     static QUEUED: RefCell<u32> = const { RefCell::new(0) };
@@ -46,6 +46,7 @@ impl backend::Backend for EchoBackend {
             engine: "none".into(),
             engine_version: String::new(),
             extensions: Vec::new(),
+            modes: Vec::new(),
         }
     }
 
@@ -70,10 +71,12 @@ impl backend::Model for EchoModel {
             name: name.into(),
             dtype: Some(DataType::F32),
             dimensions: Some(vec![first, Dimension::Dynamic("n".into())]),
+            kind: ValueKind::Tensor,
         };
         let inputs =
             vec![tensor("a", Dimension::Dynamic("n".into())), tensor("b", Dimension::Fixed(2))];
-        let unknown = TensorInfo { name: "echo".into(), dtype: None, dimensions: None };
+        let kind = ValueKind::Tensor;
+        let unknown = TensorInfo { name: "echo".into(), dtype: None, dimensions: None, kind };
         ModelInfo { inputs, outputs: vec![unknown] }
     }
 

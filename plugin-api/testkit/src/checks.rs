@@ -14,6 +14,8 @@ use crate::{Suite, Verdict, platform};
 
 mod batches;
 mod damage;
+mod modes;
+mod shapes;
 
 /// Result of a helper of the checks: the deviation, if there is one.
 type Outcome = Result<(), String>;
@@ -53,6 +55,11 @@ checks! {
     "two models work beside each other": models_are_independent,
     "two models with two sessions each work beside each other": sessions_are_independent,
     "several threads are served at once, where that is offered": threads_are_served,
+    "calls have any shape within the bounds, or the one that was prepared": shapes::within_bounds,
+    "bounds that do not hold the typical shape are errors": shapes::impossible_bounds,
+    "each mode that is offered loads a model, or says why not": modes::load_or_say_why,
+    "all phases in order do what a run does": modes::phases_make_a_run,
+    "cancelling with nothing under way changes nothing": modes::cancelling_is_harmless,
     "batches of none are right, or refused": batches::empty_batches,
     "large batches are right, or refused": batches::large_batches,
     "what does not fit into memory is an error that says so": batches::absurd_batches,
@@ -121,16 +128,23 @@ struct Loading<'a> {
     extra_option: Option<&'a str>,
 }
 
+impl Loading<'_> {
+    fn load_for(&self, backend: &Backend, fixture: &Fixture, mode: &str) -> Result<Model, Error> {
+        let mut options: Vec<(&str, &str)> =
+            fixture.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        options.extend(self.extra_option.map(|option| (option, "1")));
+        let request = LoadRequest {
+            path: self.path,
+            device: self.device,
+            threads: fixture.threads,
+            options: &options,
+        };
+        backend.load_for(mode, &request)
+    }
+}
+
 fn load_with(backend: &Backend, fixture: &Fixture, loading: &Loading<'_>) -> Result<Model, Error> {
-    let mut options: Vec<(&str, &str)> =
-        fixture.options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    options.extend(loading.extra_option.map(|option| (option, "1")));
-    backend.load(&LoadRequest {
-        path: loading.path,
-        device: loading.device,
-        threads: fixture.threads,
-        options: &options,
-    })
+    loading.load_for(backend, fixture, "")
 }
 
 fn path(fixture: &Fixture) -> Result<&str, String> {
@@ -250,6 +264,7 @@ fn small_structs_are_refused(suite: &Suite, _: &Fixture) -> Outcome {
         version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
         context: std::ptr::null_mut(),
         refuse: Some(ignore),
+        progress: None,
     };
     // SAFETY: whoever made the suite vouches for the entry point.
     let table = unsafe { (suite.entry)(&raw const host) };

@@ -27,8 +27,6 @@ cargo run -p plugin-testkit -- path/to/libbackend.so path/to/fixture.toml
 ```
 
 `host plugins test` starts that program for an installed plugin, with its runtime.
-
-There is nothing about cancelling: the ABI has no way to cancel a run, so the host ends the process.
 */
 
 mod checks;

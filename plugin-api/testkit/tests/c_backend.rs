@@ -142,10 +142,28 @@ fn extensions_are_told(source: &str) {
         operator("copy", "", "OtherProvider", 6, 7),
     ];
     assert_eq!(operators, expected);
+    let phases = session.phases().expect("the extension").expect("names");
+    assert_eq!(phases, ["look", "scale"]);
+    let run = session.marked_run().expect("the extension").expect("a function");
+    let mut marks = Vec::new();
+    for phase in [0, 1] {
+        call.run_phase(run, phase, &mut || marks.push(phase)).expect("a phase");
+    }
+    assert_eq!(marks, [0, 1]);
+    let error = call.run_phase(run, 2, &mut || {}).expect_err("no such phase");
+    assert_eq!(error.code.name(), "invalid-argument");
+
+    let canceller = backend.canceller().expect("the extension").expect("a canceller");
+    let asked = std::thread::spawn(move || canceller.cancel().map(|()| canceller));
+    let canceller = asked.join().expect("no panic").expect("it is heard");
+    let memory = backend.device_memory("scale:0").expect("the extension").expect("memory");
+    assert_eq!(memory.used_bytes, 1025, "the backend has counted");
     let output = call.read_output(0).expect("the run's output");
     let output: Vec<f32> =
         output.bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
     assert_eq!(output, [3.0, 6.0, 9.0, 12.0]);
+    drop((call, session, model, backend));
+    canceller.cancel().expect("there is nobody left to ask");
 }
 
 #[test]

@@ -308,7 +308,7 @@ fn seen_in_line(line: &str) -> Result<Seen, Failed> {
 
 /// Parses lines such as `[ INFO ]    Median:        12.34 ms`.
 fn seen_by_application(text: &str) -> Result<Seen, Failed> {
-    let said = |name: &str| {
+    let value_of = |name: &str| {
         let found = text.lines().find_map(|line| {
             let (_, rest) = line.split_once(name)?;
             rest.trim().strip_suffix("ms")?.trim().parse::<f64>().ok()
@@ -316,7 +316,7 @@ fn seen_by_application(text: &str) -> Result<Seen, Failed> {
         let missing = || Failed::new(format!("benchmark_app told no `{name}`:\n{text}"));
         found.map(|milliseconds| milliseconds * 1e6).ok_or_else(missing)
     };
-    Ok(Seen { median: said("Median:")?, least: said("Min:")? })
+    Ok(Seen { median: value_of("Median:")?, least: value_of("Min:")? })
 }
 
 /// Returns how many ratios, on either side, are outside an interval that covers their true median in at

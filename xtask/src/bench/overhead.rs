@@ -110,14 +110,14 @@ fn document(
             "≤ 1.3×",
             iteration_ratio.median <= 1.3,
         ),
-        Row::told(
+        Row::text(
             "the loop alone, with an empty target in place of a plugin",
             format!("{empty:.1} ns"),
         ),
     ];
     match gap {
         Some(gap) => {
-            rows.push(Row::told("LoadGen's Python binding", format!("not measured: {gap}")))
+            rows.push(Row::text("LoadGen's Python binding", format!("not measured: {gap}")))
         }
         None => {
             let single = of(theirs, "single_stream_ns")?;
@@ -295,7 +295,7 @@ impl Row {
         Self { what, measured, target, verdict: if met { "met" } else { "**missed**" } }
     }
 
-    fn told(what: &'static str, measured: String) -> Self {
+    fn text(what: &'static str, measured: String) -> Self {
         Self { what, measured, target: "", verdict: "" }
     }
 

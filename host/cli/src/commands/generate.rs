@@ -35,7 +35,7 @@ fn man_pages(folder: &Path) -> Result<()> {
         .map_err(|error| Failure::io("write man pages to", folder, error))
 }
 
-/// The reference page: every command with all that its help says.
+/// Returns the reference page: every command with its help.
 fn reference() -> String {
     let options = clap_markdown::MarkdownOptions::new()
         .title("Command-line reference".into())

@@ -46,6 +46,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
             kind: "cpu".into(),
             name: String::new(),
             memory_bytes: None,
+            modes: vec![Mode::Inference],
             precisions: vec![Precision::Fp32],
             attributes: BTreeMap::new(),
         },

@@ -8,21 +8,92 @@ only: a read-only database would still let `COPY … TO` overwrite a run's files
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use duckdb::types::{TimeUnit, Value, ValueRef};
 use duckdb::{AccessMode, Config, Connection};
 use host_record::{Cell, Table};
 
-use super::Answer;
 use crate::error::{StoreError, duckdb_message};
 
 /// Settings that every connection has.
-pub(super) fn configuration(access: AccessMode) -> duckdb::Result<Config> {
+fn configuration(access: AccessMode) -> duckdb::Result<Config> {
     Config::default()
         .access_mode(access)?
         .with("autoinstall_known_extensions", "false")?
         .with("autoload_known_extensions", "false")?
         .with("allow_community_extensions", "false")
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Its rows.
+    pub table: Table,
+    /// The columns whose values are lists, structures or maps: their cells are JSON text.
+    pub nested: BTreeSet<usize>,
+}
+
+/// Opens a database file, waiting for others to be done with it for as long as patience lasts.
+pub(super) fn connect(
+    path: &Path,
+    access: AccessMode,
+    patience: Duration,
+) -> Result<Connection, StoreError> {
+    // DuckDB takes what follows for an address's query, and puts its log elsewhere.
+    if path.to_string_lossy().contains('?') {
+        let detail = format!("DuckDB takes no path with a question mark: `{}`", path.display());
+        return Err(StoreError::Database { action: "open the database", detail });
+    }
+    let deadline = Instant::now() + patience;
+    let read_only = matches!(access, AccessMode::ReadOnly);
+    loop {
+        let access = if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
+        let opened =
+            configuration(access).and_then(|settings| Connection::open_with_flags(path, settings));
+        match opened.map_err(failed(path, "open the database")) {
+            Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Tells apart what DuckDB says about a database file.
+pub(super) fn failed(
+    path: &Path,
+    action: &'static str,
+) -> impl FnOnce(duckdb::Error) -> StoreError {
+    move |error| {
+        let detail = duckdb_message(&error);
+        located(StoreError::Database { action, detail }, path)
+    }
+}
+
+/// Turns DuckDB's words about a file into the typed error that they stand for.
+pub(super) fn located(error: StoreError, path: &Path) -> StoreError {
+    let StoreError::Database { action, detail } = error else { return error };
+    let says = |words: &[&str]| words.iter().any(|words| detail.contains(words));
+    let path = path.to_owned();
+    if says(&["Could not set lock on file", "being used by another process"]) {
+        StoreError::Busy { path, detail }
+    } else if says(&[
+        "not a valid DuckDB database",
+        "Corrupt",
+        "corrupt",
+        "checksum",
+        "Serialization Error",
+        "database file with version number",
+        "Could not read enough bytes",
+        "Failure while replaying WAL",
+        "INTERNAL Error",
+        "FATAL Error",
+    ]) {
+        StoreError::Unreadable { path, detail }
+    } else {
+        StoreError::Database { action, detail }
+    }
 }
 
 /// A database in memory.
@@ -221,7 +292,7 @@ fn json(value: Value) -> serde_json::Value {
             Json::Object(entries.collect())
         }
         Value::Union(value) => json(*value),
-        Value::Blob(bytes) | Value::Geometry(bytes) => crate::run::hexadecimal(&bytes).into(),
+        Value::Blob(bytes) | Value::Geometry(bytes) => host_hash::hexadecimal(&bytes).into(),
         Value::Interval { months, days, nanos } => {
             format!("{months} months {days} days {} s", nanos as f64 / 1e9).into()
         }

@@ -12,26 +12,26 @@ mod connection;
 mod import;
 mod schema;
 
+pub use connection::Answer;
 pub(crate) use connection::{confine, in_memory, path_literal, pattern_literal, table, user_query};
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, migrate};
 
-use std::collections::{BTreeSet, HashSet};
+use connection::{connect, failed, located};
+
+use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use duckdb::{AccessMode, Connection};
-use host_record::{Cell, Table};
+use host_record::Cell;
 
-use crate::error::{StoreError, duckdb_message};
+use crate::error::StoreError;
 use crate::platform::sync_folder;
-use crate::results_folder::{ResultsFolder, folder_name};
+use crate::results_folder::{DATABASE_FILE, ResultsFolder, folder_name};
 use crate::run::{DEVICE_STATE_NUMBERS, Flaw, Inspection, RunFolder};
-
-/// Name of the database file in a results folder.
-pub const DATABASE_FILE: &str = "tare.duckdb";
 
 /// The database file, open for writing.
 pub struct Database {
@@ -65,15 +65,6 @@ pub struct SyncReport {
     pub flaws: Vec<Flaw>,
     /// Folders that are no run, as [`ResultsFolder::half_made`] finds them.
     pub half_made: Vec<PathBuf>,
-}
-
-/// The answer to a query.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// Its rows.
-    pub table: Table,
-    /// The columns whose values are lists, structures or maps: their cells are JSON text.
-    pub nested: BTreeSet<usize>,
 }
 
 impl Database {
@@ -327,11 +318,16 @@ fn raw_view(results: &Path, has_samples: bool) -> String {
     } else {
         pattern_literal(results, "runs/*/samples/*.parquet")
     };
-    samples_view("parse_path(filename)[-3]", &files, has_samples)
+    // The columns of a view that is kept must stay what they are, whichever files come later.
+    samples_view("parse_path(filename)[-3]", &files, has_samples, "")
 }
 
+/// Further columns of [`samples_view`]: those of marks, where files have them.
+pub(crate) const COLUMNS_OF_MARKS: &str =
+    ", * EXCLUDE (phase, start_ns, latency_ns, items, scheduled_ns, lane, filename)";
+
 /// A view over files of samples.
-pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> String {
+pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further: &str) -> String {
     if !has_samples {
         return "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS phase, \
                 NULL::BIGINT AS start_ns, NULL::BIGINT AS latency_ns, NULL::BIGINT AS items, \
@@ -345,7 +341,7 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool) -> Stri
          items::BIGINT AS items, scheduled_ns::BIGINT AS scheduled_ns, \
          coalesce(lane, 0)::INTEGER AS lane, \
          coalesce(try_cast(split_part(parse_filename(filename), '.', 2) AS INTEGER), 0) \
-         AS process \
+         AS process{further} \
          FROM read_parquet({files}, filename = true, union_by_name = true)"
     )
 }
@@ -446,60 +442,6 @@ fn remove(path: &Path) -> Result<(), StoreError> {
             Err(StoreError::io("remove", path)(error))
         }
         _ => Ok(()),
-    }
-}
-
-fn connect(path: &Path, access: AccessMode, patience: Duration) -> Result<Connection, StoreError> {
-    // DuckDB takes what follows for an address's query, and puts its log elsewhere.
-    if path.to_string_lossy().contains('?') {
-        let detail = format!("DuckDB takes no path with a question mark: `{}`", path.display());
-        return Err(StoreError::Database { action: "open the database", detail });
-    }
-    let deadline = Instant::now() + patience;
-    let read_only = matches!(access, AccessMode::ReadOnly);
-    loop {
-        let access = if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
-        let opened = connection::configuration(access)
-            .and_then(|settings| Connection::open_with_flags(path, settings));
-        match opened.map_err(failed(path, "open the database")) {
-            Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Tells apart what DuckDB says about a database file.
-fn failed(path: &Path, action: &'static str) -> impl FnOnce(duckdb::Error) -> StoreError {
-    move |error| {
-        let detail = duckdb_message(&error);
-        located(StoreError::Database { action, detail }, path)
-    }
-}
-
-/// Turns DuckDB's words about a file into the typed error that they stand for.
-fn located(error: StoreError, path: &Path) -> StoreError {
-    let StoreError::Database { action, detail } = error else { return error };
-    let says = |words: &[&str]| words.iter().any(|words| detail.contains(words));
-    let path = path.to_owned();
-    if says(&["Could not set lock on file", "being used by another process"]) {
-        StoreError::Busy { path, detail }
-    } else if says(&[
-        "not a valid DuckDB database",
-        "Corrupt",
-        "corrupt",
-        "checksum",
-        "Serialization Error",
-        "database file with version number",
-        "Could not read enough bytes",
-        "Failure while replaying WAL",
-        "INTERNAL Error",
-        "FATAL Error",
-    ]) {
-        StoreError::Unreadable { path, detail }
-    } else {
-        StoreError::Database { action, detail }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use duckdb::Connection;
 
-use super::failed;
+use super::connection::failed;
 use crate::error::StoreError;
 
 /// What leads from the version before to this one.

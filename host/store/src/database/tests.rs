@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
 use super::schema::{Migration, newest};
 use super::*;
 
@@ -20,7 +18,7 @@ fn released_migrations_are_as_they_were() {
     let hashes: Vec<_> = MIGRATIONS
         .iter()
         .map(|migration| {
-            let hash = crate::run::hexadecimal(&Sha256::digest(migration.sql.as_bytes()));
+            let hash = host_hash::sha256(migration.sql.as_bytes());
             format!("{} {hash}", migration.version)
         })
         .collect();

@@ -1,4 +1,4 @@
-//! What the device did, look by look, as Parquet: a row for each, in order of time.
+//! States of the device as Parquet: a row for each sample, in order of time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 
 pub(crate) type Value = fn(&DeviceSample) -> Option<f64>;
 
-/// The columns of numbers, none of which every device tells.
+/// The columns of numbers, each of which a device may lack.
 pub(crate) const NUMBERS: [(&str, Value); 6] = [
     ("utilisation", |sample| sample.utilisation),
     ("memory_utilisation", |sample| sample.memory_utilisation),

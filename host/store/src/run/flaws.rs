@@ -6,22 +6,22 @@ run asks whether that still holds, since a file that is gone would otherwise be 
 rows and no word about it.
 */
 
-use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use host_record::{CaseKey, CaseRecord, column};
+use host_hash::{Digest, Sha256, hexadecimal};
+use host_record::CaseKey;
 use parquet::file::reader::SerializedFileReader;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use serde::Deserialize;
 
-use super::folder::{RunFolder, hexadecimal};
+use super::folder::RunFolder;
+use super::journal::Files;
 use super::lines::{Line, Lines, TornLine, torn_line};
+use super::lock::is_locked;
+use super::lost::{CaseFile, Loss, LostFile};
 use super::samples::SampleReader;
-use super::writer::RunWriter;
-use super::{Layout, lines};
 use crate::error::StoreError;
 
 /// Something that a reader of a run has to be told, though the run can be read.
@@ -31,131 +31,6 @@ pub enum Flaw {
     LostFile(Box<LostFile>),
     /// A file's last line was cut short.
     TornLine(TornLine),
-}
-
-/// A file that the journal promises of a finished case, and that is not there as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostFile {
-    /// The case's id.
-    pub case_id: String,
-    /// The case's coordinates.
-    pub key: CaseKey,
-    /// What the file holds.
-    pub file: CaseFile,
-    /// Where it should be.
-    pub path: PathBuf,
-    /// What became of it.
-    pub loss: Loss,
-}
-
-/// A file of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CaseFile {
-    /// The timed queries.
-    Samples,
-    /// What the model answered.
-    Outputs,
-    /// The data set's labels.
-    Labels,
-    /// The operators of one run.
-    Profile,
-    /// What the device did, look by look.
-    DeviceStates,
-}
-
-/// What became of a lost file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Loss {
-    /// It is not there.
-    Missing,
-    /// It is not as long as when it was written.
-    WrongLength {
-        /// Its length in bytes.
-        found: u64,
-        /// The length in bytes that the journal says.
-        recorded: u64,
-    },
-    /// It is there, and is no Parquet file of its kind.
-    Unreadable {
-        /// What the reader said.
-        detail: String,
-    },
-    /// The operating system does not let it be read, so that nothing is known of what is in it.
-    Refused {
-        /// What the operating system said.
-        detail: String,
-    },
-}
-
-impl CaseFile {
-    const ALL: [Self; 5] =
-        [Self::Samples, Self::Outputs, Self::Labels, Self::Profile, Self::DeviceStates];
-
-    /// The word for it, which is also its folder's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Outputs => "outputs",
-            Self::Labels => "labels",
-            Self::Profile => "profiles",
-            Self::DeviceStates => "device-states",
-        }
-    }
-
-    /// The file that a column is read from; `None` for one that is in the journal itself.
-    #[must_use]
-    pub fn of_column(name: &str) -> Option<Self> {
-        match name {
-            column::LATENCY
-            | column::START
-            | column::ITEMS
-            | column::SCHEDULED
-            | column::LANE
-            | column::PROCESS
-            | column::WARM_UP_LATENCY
-            | column::WARM_UP_START => Some(Self::Samples),
-            column::OUTPUT => Some(Self::Outputs),
-            column::LABEL => Some(Self::Labels),
-            _ => None,
-        }
-    }
-
-    fn path(self, layout: &Layout, part: &str) -> PathBuf {
-        match self {
-            Self::Samples => layout.samples(part),
-            Self::Outputs => layout.outputs(part),
-            Self::Labels => layout.labels(part),
-            Self::Profile => layout.profile(part),
-            Self::DeviceStates => layout.device_states(part),
-        }
-    }
-}
-
-impl Loss {
-    /// The word for it, for machines.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::WrongLength { .. } => "wrong-length",
-            Self::Unreadable { .. } => "unreadable",
-            Self::Refused { .. } => "refused",
-        }
-    }
-
-    /// What became of the file that should be at `path`.
-    pub(super) fn explain(&self, path: &Path, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = path.display();
-        match self {
-            Self::Missing => write!(formatter, "`{path}` is missing"),
-            Self::WrongLength { found, recorded } => {
-                write!(formatter, "`{path}` has {found} bytes, expected {recorded}")
-            }
-            Self::Unreadable { detail } => write!(formatter, "`{path}` is unreadable: {detail}"),
-            Self::Refused { detail } => write!(formatter, "`{path}` cannot be read: {detail}"),
-        }
-    }
 }
 
 impl Flaw {
@@ -169,11 +44,6 @@ impl Flaw {
     }
 }
 
-impl LostFile {
-    pub(crate) const HINT: &str = "restore the file from a copy; where the run is unfinished, \
-                                   `host run --resume` measures the case again";
-}
-
 impl fmt::Display for Flaw {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -181,71 +51,6 @@ impl fmt::Display for Flaw {
             Self::TornLine(torn) => torn.fmt(formatter),
         }
     }
-}
-
-impl fmt::Display for LostFile {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { case_id, key, file, path, loss } = self;
-        write!(formatter, "the {} of case {case_id} ({key}) are lost: ", file.name())?;
-        loss.explain(path, formatter)
-    }
-}
-
-/// The lengths of a case's files in bytes, as the journal keeps them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct Files {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    samples: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    outputs: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    labels: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    profiles: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    device_states: Option<u64>,
-}
-
-impl Files {
-    /// The files that a process of a case has now.
-    pub(super) fn of(layout: &Layout, part: &str) -> Result<Self, StoreError> {
-        let length = |file: CaseFile| {
-            let path = file.path(layout, part);
-            match fs::metadata(&path) {
-                Ok(metadata) => Ok(Some(metadata.len())),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(StoreError::io("read", &path)(error)),
-            }
-        };
-        Ok(Self {
-            samples: length(CaseFile::Samples)?,
-            outputs: length(CaseFile::Outputs)?,
-            labels: length(CaseFile::Labels)?,
-            profiles: length(CaseFile::Profile)?,
-            device_states: length(CaseFile::DeviceStates)?,
-        })
-    }
-
-    fn length(self, file: CaseFile) -> Option<u64> {
-        match file {
-            CaseFile::Samples => self.samples,
-            CaseFile::Outputs => self.outputs,
-            CaseFile::Labels => self.labels,
-            CaseFile::Profile => self.profiles,
-            CaseFile::DeviceStates => self.device_states,
-        }
-    }
-}
-
-/// A line of the journal as it is written.
-#[derive(Serialize)]
-pub(super) struct JournalLine<'record> {
-    #[serde(flatten)]
-    pub(super) record: &'record CaseRecord,
-    /// Absent for what was never started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) files: Option<Files>,
 }
 
 /// What looking after files needs of a line of the journal.
@@ -309,7 +114,7 @@ impl RunFolder {
         let torn = files.into_iter().map(torn_line).collect::<Result<Vec<_>, _>>()?;
         let mut torn: Vec<TornLine> = torn.into_iter().flatten().collect();
         // Where the lock cannot be looked at, nobody is seen to hold it.
-        if !torn.is_empty() && RunWriter::is_locked(layout).unwrap_or(false) {
+        if !torn.is_empty() && is_locked(layout).unwrap_or(false) {
             torn.clear();
         }
         Ok(torn)
@@ -358,12 +163,6 @@ impl RunFolder {
     }
 }
 
-/// The cases that have lost their samples.
-pub(crate) fn without_samples(lost: &[LostFile]) -> HashSet<&str> {
-    let samples = lost.iter().filter(|lost| lost.file == CaseFile::Samples);
-    samples.map(|lost| lost.case_id.as_str()).collect()
-}
-
 /// What became of a file, if it is not as the journal says.
 fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
     let recorded = match recorded {
@@ -397,14 +196,4 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
         }
         Err(error) => Some(Loss::Unreadable { detail: error.to_string() }),
     }
-}
-
-/// Takes the lines of some cases out of a file, which is replaced as a whole.
-pub(super) fn forget(path: &Path, is_forgotten: impl Fn(&str) -> bool) -> Result<(), StoreError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    struct Case {
-        case_id: String,
-    }
-    lines::retain(path, |case: &Case| !is_forgotten(&case.case_id))
 }

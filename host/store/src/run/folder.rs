@@ -5,23 +5,21 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use host_hash::sha256;
 use host_record::{
-    CaseColumns, CaseRecord, Column, ColumnData, Outcome, Pace, Processes, WorkerReport, column,
-    part,
+    CaseColumns, CaseRecord, Column, ColumnData, Outcome, OutputValues, Pace, Processes,
+    WorkerReport, column, part,
 };
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use super::conditions;
-use super::flaws::CaseFile;
-use super::header::{
-    NewRun, PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader, now, rfc3339,
-    run_id,
-};
+use super::durable::make_folder;
+use super::header::{PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader};
+use super::layout::Layout;
 use super::lines::{Lines, TornLine, check_version, declared_version};
-use super::samples::{SampleColumn, SampleReader};
-use super::writer::RunWriter;
-use super::{Layout, make_folder, outputs, write_whole};
+use super::lost::CaseFile;
+use super::outputs;
+use super::samples::{MeasuredMarks, SampleColumn, SampleReader};
 use crate::error::StoreError;
 
 /// A run folder, open for reading. Any number of readers may read while one host writes.
@@ -32,57 +30,6 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run in `results/runs`, and opens it for writing.
-    ///
-    /// # Errors
-    ///
-    /// Where the file system refuses, or the folder's name is not UTF-8. Nothing is then left of
-    /// the run.
-    pub fn create(results: &Path, run: NewRun) -> Result<RunWriter, StoreError> {
-        let place = std::path::absolute(results).map_err(StoreError::io("find", results))?;
-        if place.to_str().is_none() {
-            return Err(StoreError::NotUnicode { path: place });
-        }
-        let runs = results.join("runs");
-        fs::create_dir_all(&runs).map_err(StoreError::io("create", &runs))?;
-        let started = now();
-        let (run_id, root) = claim(&runs, started, &run.experiment)?;
-        let layout = Layout { root };
-        let header = RunHeader {
-            record_version: host_record::RECORD_VERSION,
-            run_id,
-            experiment: run.experiment,
-            description: run.description,
-            started_at: rfc3339(started),
-            host_version: run.host_version,
-            manifest_path: run.manifest_path,
-            manifest_sha256: hexadecimal(&Sha256::digest(run.manifest_text.as_bytes())),
-            plugins: run.plugins,
-            programs: run.programs,
-            environment: run.environment,
-        };
-        let root = layout.root.clone();
-        let made = Self { layout, header }.fill(&runs, &run.manifest_text);
-        if made.is_err() {
-            // Nobody has seen it, and half a run would be in everybody's way. Where even that
-            // fails, a list of runs names what is left.
-            drop(fs::remove_dir_all(root));
-        }
-        made
-    }
-
-    /// Writes what a new run's folder holds.
-    fn fill(self, runs: &Path, manifest: &str) -> Result<RunWriter, StoreError> {
-        let writer = RunWriter::lock(self)?;
-        let layout = &writer.folder().layout;
-        write_whole(&layout.manifest(), manifest.as_bytes())?;
-        // The header comes last: a folder without it is not a run.
-        write_json(&layout.header(), &writer.folder().header)?;
-        crate::platform::sync_folder(runs).map_err(StoreError::io("write", runs))?;
-        tracing::debug!(folder = %layout.root.display(), "run folder made");
-        Ok(writer)
-    }
-
     /// Opens a run folder for reading.
     ///
     /// # Errors
@@ -96,29 +43,6 @@ impl RunFolder {
             return Err(StoreError::NotARun { path: path.to_owned() });
         };
         Ok(Self { layout, header })
-    }
-
-    /// Opens a run folder for writing, to add results to what was measured: takes the lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`RunFolder::open`]; also where another host is writing the run.
-    pub fn open_to_amend(path: &Path) -> Result<RunWriter, StoreError> {
-        RunWriter::lock(Self::open(path)?)
-    }
-
-    /// Opens a run folder for writing, to go on where an interrupted run left off: takes the lock,
-    /// cuts torn lines off, and drops what a case that was never recorded left behind.
-    /// [`RunWriter::is_recorded`] says which cases are done.
-    ///
-    /// # Errors
-    ///
-    /// As [`RunFolder::open`]; also where another host is writing the run, or its journal is
-    /// damaged.
-    pub fn open_to_resume(path: &Path) -> Result<RunWriter, StoreError> {
-        let writer = RunWriter::lock(Self::open(path)?)?;
-        writer.drop_leftovers()?;
-        Ok(writer)
     }
 
     /// What was known when the run began.
@@ -164,7 +88,7 @@ impl RunFolder {
             }
             text => text.map_err(StoreError::io("read", &path))?,
         };
-        if hexadecimal(&Sha256::digest(text.as_bytes())) != self.header.manifest_sha256 {
+        if sha256(text.as_bytes()) != self.header.manifest_sha256 {
             let detail = "this is not the manifest that the run used: its SHA-256 differs from \
                           the one in `run.json`";
             return Err(StoreError::Malformed { path, line: 1, detail: detail.into() });
@@ -246,8 +170,12 @@ impl RunFolder {
                 false => Vec::new(),
             };
             for name in names {
-                if let Some(data) = self.column(record, report, &samples, name.as_ref())? {
-                    columns.push(data);
+                match name.as_ref() {
+                    column::OUTPUTS => columns.extend(self.outputs(&record.case_id)?),
+                    column::PHASES | column::TOKENS | column::TOKEN_TIME => {
+                        columns.extend(mark_columns(&samples, name.as_ref())?);
+                    }
+                    name => columns.extend(self.column(record, report, &samples, name)?),
                 }
             }
         }
@@ -317,8 +245,8 @@ impl RunFolder {
             column::WARM_UP_LATENCY => ("ns", warm_up(SampleColumn::Latency)?),
             column::WARM_UP_START => ("ns", warm_up(SampleColumn::Start)?),
             column::OUTPUT => {
-                let output = outputs::read_first_output(&self.layout.outputs(case_id))?;
-                ("1", output.map(|(width, values)| (width, ColumnData::F32(values))))
+                let first = outputs::read_outputs(&self.layout.outputs(case_id), true)?.pop();
+                ("1", first.map(|output| (output.width, data(output.values))))
             }
             column::LABEL => {
                 let labels = outputs::read_labels(&self.layout.labels(case_id))?;
@@ -351,6 +279,18 @@ impl RunFolder {
         Ok(found.map(|(width, data)| Column { name: name.into(), unit: unit.into(), width, data }))
     }
 
+    /// All outputs of a case, each as a column.
+    fn outputs(&self, case_id: &str) -> Result<Vec<Column>, StoreError> {
+        let outputs = outputs::read_outputs(&self.layout.outputs(case_id), false)?;
+        let column = |output: outputs::Output| Column {
+            name: format!("output.{}", output.name),
+            unit: "1".into(),
+            width: output.width,
+            data: data(output.values),
+        };
+        Ok(outputs.into_iter().map(column).collect())
+    }
+
     /// The samples of a case, process by process; a process without a file of them is left out.
     pub(crate) fn samples(&self, record: &CaseRecord) -> Result<Vec<SampleReader>, StoreError> {
         let processes = 1 + record.further.len() as u32;
@@ -361,6 +301,44 @@ impl RunFolder {
         };
         (0..processes).filter_map(open).collect()
     }
+}
+
+fn data(values: OutputValues) -> ColumnData {
+    match values {
+        OutputValues::Numbers(values) => ColumnData::F32(values),
+        OutputValues::Booleans(values) => ColumnData::Boolean(values),
+        OutputValues::Texts(values) => ColumnData::Text(values),
+    }
+}
+
+/// The columns that somebody asks for by this name, of the marks of a case's queries.
+fn mark_columns(samples: &[SampleReader], asked: &str) -> Result<Vec<Column>, StoreError> {
+    let mut all: Option<MeasuredMarks> = None;
+    for samples in samples {
+        if let Some(marks) = samples.read_marks()? {
+            all.get_or_insert_default().extend(marks);
+        }
+    }
+    let Some(MeasuredMarks { phases, durations_ns, counts, within_ns }) = all else {
+        return Ok(Vec::new());
+    };
+    let column = |name: String, unit: &str, values| Column {
+        name,
+        unit: unit.into(),
+        width: 1,
+        data: ColumnData::U64(values),
+    };
+    Ok(match asked {
+        column::PHASES => phases
+            .into_iter()
+            .zip(durations_ns)
+            .map(|(phase, durations)| column(format!("phase.{phase}"), "ns", durations))
+            .collect(),
+        // Queries without a single one have none that could be counted.
+        _ if within_ns.is_empty() => Vec::new(),
+        column::TOKENS => vec![column(asked.into(), "1", counts)],
+        _ => vec![column(asked.into(), "ns", within_ns)],
+    })
 }
 
 /// Coordinates of a case by name, and the confidence that the manifest asks for.
@@ -501,48 +479,6 @@ pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
             Ok(whole.rsplit_once('.').map_or(whole, |(stem, _)| stem).to_owned())
         })
         .collect()
-}
-
-/// Takes a name that no run has yet. Making the folder is what takes it, so two hosts that start
-/// at once cannot take the same.
-fn claim(
-    runs: &Path,
-    started: jiff::Timestamp,
-    experiment: &str,
-) -> Result<(String, PathBuf), StoreError> {
-    let mut attempt = 0;
-    loop {
-        let id = run_id(started, experiment, salt());
-        let path = runs.join(&id);
-        match fs::create_dir(&path) {
-            Ok(()) => return Ok((id, path)),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 100 => attempt += 1,
-            Err(error) => return Err(StoreError::io("create", &path)(error)),
-        }
-    }
-}
-
-/// A number that differs from call to call and process to process. The standard library's hash
-/// maps are seeded by the operating system, so that a crate for random numbers is not needed.
-fn salt() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-pub(super) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), StoreError> {
-    let mut text = serde_json::to_string_pretty(value)
-        .map_err(|error| StoreError::io("write", path)(error.into()))?;
-    text.push('\n');
-    write_whole(path, text.as_bytes())
 }
 
 /// Reads a small JSON file; `None` where there is none.

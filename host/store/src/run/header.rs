@@ -1,4 +1,4 @@
-//! What a run folder says about itself, besides the cases.
+//! A run folder's description of itself, apart from the cases.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use host_record::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the host knows of a run before its first case.
+/// Facts that the host knows about a run before its first case.
 #[derive(Debug, Clone)]
 pub struct NewRun {
     /// The experiment's name, as the manifest gives it.
@@ -17,7 +17,7 @@ pub struct NewRun {
     pub description: String,
     /// Version of the host.
     pub host_version: String,
-    /// Where the manifest was read from.
+    /// File that the manifest was read from.
     pub manifest_path: PathBuf,
     /// The manifest's text; kept in the run folder as `manifest.toml`.
     pub manifest_text: String,
@@ -41,7 +41,7 @@ pub struct Program {
     pub sha256: String,
 }
 
-/// What a plugin does in a run.
+/// Roles of plugins in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluginRole {
@@ -56,7 +56,7 @@ pub enum PluginRole {
 }
 
 impl PluginRole {
-    /// The name used in files and tables.
+    /// Returns the name used in files and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,13 +72,12 @@ impl PluginRole {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunPlugin {
-    /// What it does.
+    /// Its role.
     pub role: PluginRole,
     /// Which it is.
     #[serde(flatten)]
     pub identity: PluginIdentity,
-    /// The vendor's runtime that a backend was given; `None` where it takes none, or finds one by
-    /// itself.
+    /// The backend's runtime; `None` if it uses none, or finds one itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeIdentity>,
 }
@@ -100,8 +99,8 @@ pub struct RunHeader {
     pub started_at: String,
     /// Version of the host.
     pub host_version: String,
-    /// Where the manifest was read from. Its text is in `manifest.toml`. What is not UTF-8 in it
-    /// is kept as U+FFFD, since JSON has no other text.
+    /// File that the manifest was read from. Its text is in `manifest.toml`. Parts that are not
+    /// UTF-8 are kept as U+FFFD, because JSON has no other text.
     #[serde(serialize_with = "lossy")]
     pub manifest_path: PathBuf,
     /// SHA-256 of the manifest's text, in hexadecimal.
@@ -119,7 +118,7 @@ fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(&path.display())
 }
 
-/// How many cases a journal holds, by how they ended.
+/// Number of cases in a journal, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Counts {
@@ -132,7 +131,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All recorded cases.
+    /// Returns the number of all recorded cases.
     #[must_use]
     pub fn cases(&self) -> u64 {
         self.finished + self.failed + self.gaps
@@ -147,7 +146,7 @@ impl Counts {
     }
 }
 
-/// `finished.json`: written last, when nothing of the run is left to do.
+/// `finished.json`: written last, when the run is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunFinished {
@@ -155,7 +154,7 @@ pub struct RunFinished {
     pub record_version: u32,
     /// When the run ended, RFC 3339 in UTC with milliseconds.
     pub finished_at: String,
-    /// How its cases ended.
+    /// Outcomes of its cases.
     pub counts: Counts,
 }
 
@@ -172,7 +171,7 @@ pub struct PlanLine {
     pub case_id: String,
     /// Its coordinates.
     pub key: CaseKey,
-    /// Why it cannot be measured, where that is known beforehand.
+    /// Reason why it cannot be measured, if known beforehand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
 }
@@ -201,7 +200,7 @@ pub struct ResultRecord {
     pub options: serde_json::Value,
     /// Its values.
     pub values: Vec<MetricValue>,
-    /// Why there are none, where the plugin failed.
+    /// Reason why there are none, if the plugin failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -219,7 +218,7 @@ impl ResultRecord {
         Self { record_version: RECORD_VERSION, case_id, plugin, options, values, error: None }
     }
 
-    /// A plugin that failed on a case.
+    /// Creates the record of a plugin that failed on a case.
     #[must_use]
     pub fn failed(
         case_id: impl Into<String>,
@@ -245,12 +244,12 @@ pub struct RecommendationRecord {
     /// The options that it was given.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub options: serde_json::Value,
-    /// Its advice, in its order; possibly none.
+    /// Its advice, in order; possibly none.
     pub recommendations: Vec<Recommendation>,
 }
 
 impl RecommendationRecord {
-    /// Advice of a plugin.
+    /// Creates the record of a plugin's advice.
     #[must_use]
     pub fn new(
         plugin: PluginIdentity,
@@ -261,19 +260,21 @@ impl RecommendationRecord {
     }
 }
 
-/// The time now, RFC 3339 in UTC with milliseconds.
+/// Returns the current time, RFC 3339 in UTC with milliseconds.
 pub(crate) fn now() -> jiff::Timestamp {
     let now = jiff::Timestamp::now();
     jiff::Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
-/// RFC 3339 in UTC with milliseconds, always.
+/// Formats as RFC 3339 in UTC, always with milliseconds.
 pub(crate) fn rfc3339(time: jiff::Timestamp) -> String {
     format!("{time:.3}")
 }
 
-/// `20260728T091503.214Z-quickstart-3f9a2c`: sorts by time, and says what it is. Short runs follow one another
-/// within a second, so that it has milliseconds; `salt` tells runs that start at once apart; letters and digits of any script are kept. A collision is found when the folder is made.
+/// Returns an id such as `20260728T091503.214Z-quickstart-3f9a2c`: it sorts by time, and names the experiment.
+/// It has milliseconds, because short runs follow one another within a second; `salt` distinguishes runs that
+/// start at the same time; letters and digits of any script are kept. A collision is found when the folder is
+/// created.
 pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> String {
     let mut slug = String::new();
     for character in experiment.chars() {

@@ -16,8 +16,8 @@ use host_record::{CaseRecord, RECORD_VERSION};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::durable::{partial, settle};
 use super::header::{PlanLine, RecommendationRecord, ResultRecord};
-use super::{partial, settle};
 use crate::error::StoreError;
 
 /// A last line that a crash cut short.

@@ -1,7 +1,8 @@
 /*!
 Outputs and labels as Parquet, so that accuracy can be computed again from the folder alone.
 
-Outputs have one row for each example and output; labels one row for each example, in order.
+Outputs have one row for each example and output; labels one row for each example, in order. An
+output's values are in the column of their type, and the other two are null.
 Labels lie in a file of their own and not in the journal, where a large data set would be repeated
 as text for every case.
 */
@@ -10,36 +11,41 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::builder::{Float32Builder, ListBuilder};
+use arrow_array::builder::{
+    ArrayBuilder, BooleanBuilder, Float32Builder, ListBuilder, StringBuilder,
+};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Float32Array, Int32Array, Int64Array, ListArray, RecordBatch,
-    StringArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Int32Array, Int64Array,
+    ListArray, RecordBatch, StringArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use host_record::OutputBlock;
+use host_record::{OutputBlock, OutputValues};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 
+use super::durable::settle;
 use super::samples::{FileWriter, create, properties, write_rows};
-use super::settle;
 use crate::error::StoreError;
 
 /// Values that are kept in memory before any is encoded: 32 MiB.
 const BUFFER_VALUES: usize = 8 << 20;
 
-fn element() -> Arc<Field> {
-    Arc::new(Field::new("element", DataType::Float32, false))
+/// The columns of values, by the type of their elements.
+const VALUES: [(&str, DataType); 3] =
+    [("values", DataType::Float32), ("booleans", DataType::Boolean), ("texts", DataType::Utf8)];
+
+fn element(of: &DataType) -> Arc<Field> {
+    Arc::new(Field::new("element", of.clone(), false))
 }
 
 fn schema() -> SchemaRef {
     let name = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    Arc::new(Schema::new(vec![
-        Field::new("example", DataType::UInt64, false),
-        Field::new("output", name, false),
-        Field::new("values", DataType::List(element()), false),
-    ]))
+    let mut fields =
+        vec![Field::new("example", DataType::UInt64, false), Field::new("output", name, false)];
+    fields.extend(VALUES.map(|(name, of)| Field::new(name, DataType::List(element(&of)), true)));
+    Arc::new(Schema::new(fields))
 }
 
 /// Collects the outputs of one case.
@@ -103,32 +109,73 @@ fn rows(block: &OutputBlock) -> Result<RecordBatch, ParquetError> {
     let examples = block.values.len() / width;
     let names: ArrayRef = Arc::new(StringArray::from(vec![block.name.as_str()]));
     let names = DictionaryArray::<Int32Type>::try_new(Int32Array::from(vec![0; examples]), names)?;
-    let mut values =
-        ListBuilder::new(Float32Builder::with_capacity(block.values.len())).with_field(element());
-    for example in block.values.chunks_exact(width) {
-        values.values().append_slice(example);
-        values.append(true);
-    }
-    let examples = block.first_example..block.first_example + examples as u64;
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(UInt64Array::from_iter_values(examples)),
+    let [numbers, booleans, texts] = VALUES.map(|(_, of)| of);
+    let (given, place): (ArrayRef, usize) = match &block.values {
+        OutputValues::Numbers(values) => {
+            let mut lists = lists(Float32Builder::with_capacity(values.len()), &numbers);
+            for example in values.chunks_exact(width) {
+                lists.values().append_slice(example);
+                lists.append(true);
+            }
+            (Arc::new(lists.finish()), 0)
+        }
+        OutputValues::Booleans(values) => {
+            let mut lists = lists(BooleanBuilder::with_capacity(values.len()), &booleans);
+            for example in values.chunks_exact(width) {
+                lists.values().append_slice(example);
+                lists.append(true);
+            }
+            (Arc::new(lists.finish()), 1)
+        }
+        OutputValues::Texts(values) => {
+            let mut lists = lists(StringBuilder::new(), &texts);
+            for example in values.chunks_exact(width) {
+                example.iter().for_each(|text| lists.values().append_value(text));
+                lists.append(true);
+            }
+            (Arc::new(lists.finish()), 2)
+        }
+    };
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt64Array::from_iter_values(
+            block.first_example..block.first_example + examples as u64,
+        )),
         Arc::new(names),
-        Arc::new(values.finish()),
     ];
+    for (at, (_, of)) in VALUES.into_iter().enumerate() {
+        columns.push(match at == place {
+            true => Arc::clone(&given),
+            false => arrow_array::new_null_array(&DataType::List(element(&of)), examples),
+        });
+    }
     Ok(RecordBatch::try_new(schema(), columns)?)
 }
 
-/// The first output of a case: its width, and its values for each example in order.
-pub(crate) fn read_first_output(path: &Path) -> Result<Option<(u64, Vec<f32>)>, StoreError> {
-    let Some(file) = open(path)? else { return Ok(None) };
-    read_output(file).map_err(StoreError::parquet(path))
+fn lists<B: ArrayBuilder>(values: B, of: &DataType) -> ListBuilder<B> {
+    ListBuilder::new(values).with_field(element(of))
 }
 
-fn read_output(file: File) -> Result<Option<(u64, Vec<f32>)>, ParquetError> {
+/// An output of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Output {
+    pub(crate) name: String,
+    /// Values of each example.
+    pub(crate) width: u64,
+    /// Values of all examples, in order.
+    pub(crate) values: OutputValues,
+}
+
+/// The outputs of a case, or only the first, in the order of the model.
+pub(crate) fn read_outputs(path: &Path, only_first: bool) -> Result<Vec<Output>, StoreError> {
+    let Some(file) = open(path)? else { return Ok(Vec::new()) };
+    read(file, only_first).map_err(StoreError::parquet(path))
+}
+
+fn read(file: File, only_first: bool) -> Result<Vec<Output>, ParquetError> {
     let general = |detail: String| ParquetError::General(detail);
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(4096).build()?;
-    let mut first: Option<(String, u64, Vec<f32>)> = None;
-    let mut next_example = 0;
+    // Each with the example that comes next.
+    let mut outputs: Vec<(Output, u64)> = Vec::new();
     for batch in reader {
         let batch = batch?;
         let unexpected = || general("the columns are not those of an output file".into());
@@ -136,36 +183,62 @@ fn read_output(file: File) -> Result<Option<(u64, Vec<f32>)>, ParquetError> {
         let examples = column("example")?.as_any().downcast_ref::<UInt64Array>();
         let names = column("output")?.as_any().downcast_ref::<DictionaryArray<Int32Type>>();
         let names = names.and_then(|names| names.downcast_dict::<StringArray>());
-        let values = column("values")?.as_any().downcast_ref::<ListArray>();
-        let (Some(examples), Some(names), Some(values)) = (examples, names, values) else {
-            return Err(unexpected());
-        };
-        let flat = values.values().as_any().downcast_ref::<Float32Array>();
-        let flat = flat.ok_or_else(unexpected)?.values();
+        let (Some(examples), Some(names)) = (examples, names) else { return Err(unexpected()) };
+        let lists = VALUES.iter().map(|(name, _)| {
+            column(name)?.as_any().downcast_ref::<ListArray>().ok_or_else(unexpected)
+        });
+        let lists: Vec<&ListArray> = lists.collect::<Result<_, _>>()?;
         for row in 0..batch.num_rows() {
             let key = names.keys().value(row).cast_unsigned() as usize;
             let name = names.values().value(key);
-            let bounds = values.value_offsets()[row]..values.value_offsets()[row + 1];
-            let answer = &flat[bounds.start as usize..bounds.end as usize];
-            let (first, width, answers) = first.get_or_insert_with(|| {
-                (name.to_owned(), answer.len() as u64, Vec::with_capacity(answer.len() * 1024))
-            });
-            if name != first {
+            let known = outputs.iter().position(|(output, _)| output.name == name);
+            if known.is_none() && only_first && !outputs.is_empty() {
                 continue;
             }
-            if examples.value(row) != next_example || answer.len() as u64 != *width {
+            let values = answer(&lists, row).ok_or_else(unexpected)?;
+            let count = values.len() as u64;
+            let place = known.unwrap_or_else(|| {
+                let none = match &values {
+                    OutputValues::Numbers(_) => OutputValues::Numbers(Vec::new()),
+                    OutputValues::Booleans(_) => OutputValues::Booleans(Vec::new()),
+                    OutputValues::Texts(_) => OutputValues::Texts(Vec::new()),
+                };
+                outputs.push((Output { name: name.to_owned(), width: count, values: none }, 0));
+                outputs.len() - 1
+            });
+            let (output, next) = &mut outputs[place];
+            if examples.value(row) != *next || count != output.width {
                 return Err(general(format!(
-                    "output `{name}`: example {} with {} values, where example {next_example} \
-                     with {width} was expected",
+                    "output `{name}`: example {} with {count} values, where example {next} with {} \
+                     was expected",
                     examples.value(row),
-                    answer.len(),
+                    output.width,
                 )));
             }
-            next_example += 1;
-            answers.extend_from_slice(answer);
+            *next += 1;
+            if !output.values.extend(values) {
+                return Err(general(format!("output `{name}` has values of several types")));
+            }
         }
     }
-    Ok(first.map(|(_, width, values)| (width, values)))
+    Ok(outputs.into_iter().map(|(output, _)| output).collect())
+}
+
+/// The values of an example, from the one of the columns that has some.
+fn answer(lists: &[&ListArray], row: usize) -> Option<OutputValues> {
+    let list = lists.iter().find(|list| list.is_valid(row))?;
+    let offsets = list.value_offsets();
+    let (begin, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+    let flat = list.values().as_any();
+    if let Some(numbers) = flat.downcast_ref::<Float32Array>() {
+        return Some(OutputValues::Numbers(numbers.values()[begin..end].to_vec()));
+    }
+    if let Some(booleans) = flat.downcast_ref::<BooleanArray>() {
+        let values = (begin..end).map(|at| booleans.value(at));
+        return Some(OutputValues::Booleans(values.collect()));
+    }
+    let texts = flat.downcast_ref::<StringArray>()?;
+    Some(OutputValues::Texts((begin..end).map(|at| texts.value(at).to_owned()).collect()))
 }
 
 fn label_schema() -> SchemaRef {

@@ -6,17 +6,18 @@ are looked at first: with a damaged one, right outputs would be called wrong, or
 */
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use host_hash::{hexadecimal, sha256_of_reader};
 use host_record::{CaseRecord, Failure, Outcome};
-use sha2::{Digest as _, Sha256};
 
-use super::RunWriter;
-use super::flaws::Loss;
 use super::folder::JournalRecords;
+use super::lost::Loss;
+use super::writer::RunWriter;
 use crate::error::StoreError;
 
 /// A reference whose outputs are no longer there as they were written.
@@ -103,24 +104,18 @@ fn is_whole(path: &Path) -> io::Result<bool> {
     const SEAL: usize = 32;
     let mut file = File::open(path)?;
     let Some(length) = file.metadata()?.len().checked_sub(SEAL as u64) else { return Ok(false) };
-    let mut digest = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
     let mut contents = file.by_ref().take(length);
-    loop {
-        match contents.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => digest.update(&buffer[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let Ok(found) = sha256_of_reader(&mut contents, |_| Ok::<_, Infallible>(()));
+    let found = found?;
     let mut seal = Vec::with_capacity(SEAL);
     file.read_to_end(&mut seal)?;
-    Ok(digest.finalize()[..] == seal[..])
+    Ok(found == hexadecimal(&seal))
 }
 
 #[cfg(test)]
 mod tests {
+    use host_hash::{Digest as _, Sha256};
+
     use super::*;
 
     #[test]

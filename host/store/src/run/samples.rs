@@ -14,7 +14,9 @@ buffer and one row group, whatever the number of samples.
 
 One row a query, in the order in which they came. A row group holds queries of one phase only, so
 that a reader finds the measured ones by the row group's statistics, without decoding the phase.
-Times are integer nanoseconds since the worker's origin.
+Times are integer nanoseconds since the worker's origin. Two columns more are there if the case's
+queries have marks: when each phase of a query ended, by its name, and when something that is
+counted was complete within it, such as a token.
 */
 
 use std::fs::File;
@@ -22,11 +24,16 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder, UInt64Builder};
 use arrow_array::types::Int8Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int8Array, ListArray, MapArray, RecordBatch, StringArray,
+    UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use host_record::{SampleBlock, SamplePhase};
-use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::reader::ColumnReader;
 use parquet::file::metadata::RowGroupMetaData;
@@ -35,7 +42,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 
-use super::{make_folder, partial, settle};
+use super::durable::{make_folder, partial, settle};
 use crate::error::StoreError;
 
 /// Queries that are kept in memory before any is encoded: 32 MiB.
@@ -51,6 +58,8 @@ const LATENCY: &str = "latency_ns";
 const ITEMS: &str = "items";
 const SCHEDULED: &str = "scheduled_ns";
 const LANE: &str = "lane";
+const PHASE_ENDS: &str = "phase_ends_ns";
+const WITHIN: &str = "within_ns";
 
 pub(super) type FileWriter = ArrowWriter<BufWriter<File>>;
 
@@ -83,16 +92,61 @@ pub(super) fn write_rows(path: &Path, rows: &RecordBatch) -> Result<(), StoreErr
     settle(path)
 }
 
-fn schema() -> SchemaRef {
+fn schema(marked: bool) -> SchemaRef {
     let phase = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
-    Arc::new(Schema::new(vec![
+    let mut fields = vec![
         Field::new(PHASE, phase, false),
         Field::new(START, DataType::UInt64, false),
         Field::new(LATENCY, DataType::UInt64, false),
         Field::new(ITEMS, DataType::UInt64, false),
         Field::new(SCHEDULED, DataType::UInt64, true),
         Field::new(LANE, DataType::UInt64, false),
-    ]))
+    ];
+    if marked {
+        let columns = MarksBuilder::default().finish();
+        for (name, column) in [PHASE_ENDS, WITHIN].into_iter().zip(columns) {
+            fields.push(Field::new(name, column.data_type().clone(), false));
+        }
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// Collects the two columns of marks.
+#[derive(Debug)]
+struct MarksBuilder {
+    ends: MapBuilder<StringBuilder, UInt64Builder>,
+    within: ListBuilder<UInt64Builder>,
+}
+
+impl Default for MarksBuilder {
+    fn default() -> Self {
+        let names =
+            MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+        let number = |name| Field::new(name, DataType::UInt64, false);
+        Self {
+            ends: MapBuilder::new(Some(names), StringBuilder::new(), UInt64Builder::new())
+                .with_values_field(number("value")),
+            within: ListBuilder::new(UInt64Builder::new()).with_field(number("element")),
+        }
+    }
+}
+
+impl MarksBuilder {
+    /// Adds the marks of a query.
+    fn push(&mut self, phases: &[String], ends: &[u64], within: &[u64]) -> Result<(), ArrowError> {
+        for (phase, end) in phases.iter().zip(ends) {
+            self.ends.keys().append_value(phase);
+            self.ends.values().append_value(*end);
+        }
+        self.ends.append(true)?;
+        self.within.values().append_slice(within);
+        self.within.append(true);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> [ArrayRef; 2] {
+        [Arc::new(self.ends.finish()), Arc::new(self.within.finish())]
+    }
 }
 
 /// Collects the samples of one case.
@@ -102,20 +156,25 @@ pub(super) struct SampleWriter {
     blocks: Vec<SampleBlock>,
     queries: usize,
     writer: Option<(FileWriter, SamplePhase)>,
+    /// Whether queries have marks: all of a case have, or none.
+    marked: bool,
 }
 
 impl SampleWriter {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, blocks: Vec::new(), queries: 0, writer: None }
+        Self { path, blocks: Vec::new(), queries: 0, writer: None, marked: false }
     }
 
     pub(super) fn push(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
         if block.is_empty() {
             return Ok(());
         }
+        if self.writer.is_none() {
+            self.marked |= block.marks.is_some();
+        }
         self.blocks.push(block.clone());
         // A block has a cost of its own, so that many tiny ones are bounded too.
-        self.queries += block.len() + 8;
+        self.queries += block.len() + 8 + block.marks.as_ref().map_or(0, |marks| marks.bytes() / 8);
         if self.queries >= BUFFER_QUERIES { self.encode() } else { Ok(()) }
     }
 
@@ -129,12 +188,26 @@ impl SampleWriter {
                 self.write(&mut batch)?;
             }
             batch.phase = Some(block.phase);
+            let mut marks = block.marks.as_ref().map(|marks| (&marks.phases, marks.queries()));
             for query in block.queries() {
                 batch.start.push(query.start_ns);
                 batch.latency.push(query.latency_ns);
                 batch.items.push(block.items_per_query);
                 batch.scheduled.push(query.scheduled_ns);
                 batch.lane.push(block.lane.into());
+                if self.marked {
+                    let none: (&[u64], &[u64]) = (&[], &[]);
+                    let (phases, (ends, within)) = match &mut marks {
+                        Some((phases, queries)) => {
+                            (phases.as_slice(), queries.next().unwrap_or(none))
+                        }
+                        None => (&[][..], none),
+                    };
+                    batch
+                        .marks
+                        .push(phases, ends, within)
+                        .map_err(|error| StoreError::parquet(&self.path)(error.into()))?;
+                }
                 if batch.start.len() == BATCH_ROWS {
                     self.write(&mut batch)?;
                     batch.phase = Some(block.phase);
@@ -160,7 +233,7 @@ impl SampleWriter {
                     .set_column_dictionary_enabled(column(SCHEDULED), false)
                     .set_column_encoding(column(SCHEDULED), Encoding::DELTA_BINARY_PACKED)
                     .build();
-                none.insert((create(&self.path, schema(), properties)?, phase))
+                none.insert((create(&self.path, schema(self.marked), properties)?, phase))
             }
         };
         let failed = || StoreError::parquet(&self.path);
@@ -171,7 +244,7 @@ impl SampleWriter {
         let names: ArrayRef = Arc::new(StringArray::from(vec![phase.name()]));
         let keys = Int8Array::from(vec![0; batch.start.len()]);
         let phases = DictionaryArray::<Int8Type>::try_new(keys, names);
-        let columns: Vec<ArrayRef> = vec![
+        let mut columns: Vec<ArrayRef> = vec![
             Arc::new(phases.map_err(|error| failed()(error.into()))?),
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.start))),
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.latency))),
@@ -179,7 +252,10 @@ impl SampleWriter {
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.scheduled))),
             Arc::new(UInt64Array::from(std::mem::take(&mut batch.lane))),
         ];
-        RecordBatch::try_new(schema(), columns)
+        if self.marked {
+            columns.extend(batch.marks.finish());
+        }
+        RecordBatch::try_new(schema(self.marked), columns)
             .map_err(parquet::errors::ParquetError::from)
             .and_then(|rows| writer.write(&rows))
             .map_err(failed())
@@ -202,6 +278,68 @@ struct Batch {
     items: Vec<u64>,
     scheduled: Vec<Option<u64>>,
     lane: Vec<u64>,
+    /// Empty where queries have none.
+    marks: MarksBuilder,
+}
+
+/// Marks of the measured queries of a case, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct MeasuredMarks {
+    /// Names of phases.
+    pub(crate) phases: Vec<String>,
+    /// For each phase, how long it took in each query, in nanoseconds.
+    pub(crate) durations_ns: Vec<Vec<u64>>,
+    /// How many times each query has within.
+    pub(crate) counts: Vec<u64>,
+    /// These times, since their query began, in nanoseconds.
+    pub(crate) within_ns: Vec<u64>,
+}
+
+impl MeasuredMarks {
+    /// Adds those of another process, which has the same phases.
+    pub(crate) fn extend(&mut self, other: Self) {
+        if self.phases.is_empty() {
+            self.phases = other.phases;
+            self.durations_ns = other.durations_ns;
+        } else {
+            for (all, more) in self.durations_ns.iter_mut().zip(other.durations_ns) {
+                all.extend(more);
+            }
+        }
+        self.counts.extend(other.counts);
+        self.within_ns.extend(other.within_ns);
+    }
+
+    fn add(&mut self, rows: &RecordBatch) -> Option<()> {
+        let column = |name: &str| Some(rows.column_by_name(name)?.as_any());
+        let starts = column(START)?.downcast_ref::<UInt64Array>()?.values();
+        let ends = column(PHASE_ENDS)?.downcast_ref::<MapArray>()?;
+        let names = ends.keys().as_any().downcast_ref::<StringArray>()?;
+        let end_times = ends.values().as_any().downcast_ref::<UInt64Array>()?.values();
+        let within = column(WITHIN)?.downcast_ref::<ListArray>()?;
+        let times = within.values().as_any().downcast_ref::<UInt64Array>()?.values();
+        for (row, start) in starts.iter().enumerate() {
+            let of = |offsets: &[i32]| offsets[row] as usize..offsets[row + 1] as usize;
+            let entries = of(ends.value_offsets());
+            if self.phases.is_empty() && self.counts.is_empty() {
+                self.phases = entries.clone().map(|at| names.value(at).to_owned()).collect();
+                self.durations_ns = vec![Vec::new(); self.phases.len()];
+            }
+            if !entries.clone().map(|at| names.value(at)).eq(self.phases.iter().map(String::as_str))
+            {
+                return None;
+            }
+            let mut begin = *start;
+            for (at, durations) in entries.zip(&mut self.durations_ns) {
+                durations.push(end_times[at].saturating_sub(begin));
+                begin = end_times[at];
+            }
+            let times = &times[of(within.value_offsets())];
+            self.counts.push(times.len() as u64);
+            self.within_ns.extend(times.iter().map(|time| time.saturating_sub(*start)));
+        }
+        Some(())
+    }
 }
 
 /// A column of the samples.
@@ -286,6 +424,31 @@ impl SampleReader {
             let found = columns.iter().find(|found| found.column_path().string() == column.name());
             found.and_then(|found| found.statistics()?.null_count_opt()) == Some(0)
         })
+    }
+
+    /// The marks of the measured queries; `None` where they have none.
+    pub(crate) fn read_marks(&self) -> Result<Option<MeasuredMarks>, StoreError> {
+        let schema = self.file.metadata().file_metadata().schema_descr_ptr();
+        if !schema.root_schema().get_fields().iter().any(|field| field.name() == WITHIN) {
+            return Ok(None);
+        }
+        let file = File::open(&self.path).map_err(StoreError::io("read", &self.path))?;
+        let read = || {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+            let columns = [START, PHASE_ENDS, WITHIN];
+            let only = ProjectionMask::columns(builder.parquet_schema(), columns);
+            let reader =
+                builder.with_projection(only).with_row_groups(self.measured.clone()).build()?;
+            let mut marks = MeasuredMarks::default();
+            for rows in reader {
+                marks.add(&rows?).ok_or_else(|| {
+                    let detail = "the columns are not those of marked queries".into();
+                    parquet::errors::ParquetError::General(detail)
+                })?;
+            }
+            Ok(marks)
+        };
+        read().map(Some).map_err(StoreError::parquet(&self.path))
     }
 
     /// A column of the warm-up's queries, in order.

@@ -1,7 +1,7 @@
 //! Writing a run folder.
 
 use std::collections::HashSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,22 @@ use host_record::{
     CaseRecord, CaseSpec, Outcome, OutputBlock, Processes, RECORD_VERSION, Recorder, SampleBlock,
     part,
 };
+use serde::Deserialize;
 
 use super::device_states::write_device_states;
-use super::flaws::{Files, JournalLine, Loss, LostFile, forget};
-use super::folder::{JournalRecords, RunFolder, stems, write_json};
+use super::durable::{make_folder, partial, settle, write_json, write_whole};
+use super::folder::{JournalRecords, RunFolder, stems};
 use super::header::{
     Counts, PlanLine, RecommendationRecord, ResultRecord, RunFinished, now, rfc3339,
 };
-use super::lines::{Appender, Lines, TornLine};
+use super::journal::{Files, JournalLine};
+use super::layout::{CASE_FOLDERS, Layout};
+use super::lines::{self, Appender, Lines, TornLine};
+use super::lock::lock;
+use super::lost::{Loss, LostFile};
 use super::outputs::{OutputWriter, write_labels};
 use super::profile::write_profile;
 use super::samples::SampleWriter;
-use super::{CASE_FOLDERS, Layout, make_folder, partial, settle, write_whole};
 use crate::error::StoreError;
 
 /// A run folder, open for writing; the one writer, since it holds the folder's lock.
@@ -75,25 +79,7 @@ struct Current {
 
 impl RunWriter {
     pub(super) fn lock(folder: RunFolder) -> Result<Self, StoreError> {
-        let path = folder.layout.lock();
-        let lock = File::create(&path).map_err(StoreError::io("create", &path))?;
-        // A list of runs holds the lock for a moment to see whether it is free.
-        let mut attempts = 0;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if attempts < 5 => {
-                    attempts += 1;
-                    std::thread::sleep(std::time::Duration::from_millis(10));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(StoreError::RunLocked { path: folder.path().to_owned() });
-                }
-                Err(TryLockError::Error(error)) => {
-                    return Err(StoreError::io("lock", &path)(error));
-                }
-            }
-        }
+        let lock = lock(&folder.layout)?;
         let (journal, recorded, torn) = journal(&folder.layout)?;
         Ok(Self {
             journal,
@@ -105,21 +91,6 @@ impl RunWriter {
             folder,
             _lock: lock,
         })
-    }
-
-    /// Whether a host is writing the run now.
-    pub(crate) fn is_locked(layout: &Layout) -> Result<bool, StoreError> {
-        let path = layout.lock();
-        let lock = match File::open(&path) {
-            Ok(lock) => lock,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(StoreError::io("open", &path)(error)),
-        };
-        match lock.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
-        }
     }
 
     /// The folder, for reading what has been written so far.
@@ -406,6 +377,16 @@ impl Recorder for RunWriter {
     }
 }
 
+/// Takes the lines of some cases out of a file, which is replaced as a whole.
+fn forget(path: &Path, is_forgotten: impl Fn(&str) -> bool) -> Result<(), StoreError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Case {
+        case_id: String,
+    }
+    lines::retain(path, |case: &Case| !is_forgotten(&case.case_id))
+}
+
 /// Opens the journal for appending, and says what is in it.
 fn journal(layout: &Layout) -> Result<(Appender, Recorded, Option<TornLine>), StoreError> {
     let mut lines = JournalRecords::open(layout)?;
@@ -418,7 +399,7 @@ fn journal(layout: &Layout) -> Result<(Appender, Recorded, Option<TornLine>), St
 }
 
 /// Opens a file of lines for appending when it is first needed.
-fn opened<T: serde::de::DeserializeOwned + super::lines::Line>(
+fn opened<T: serde::de::DeserializeOwned + lines::Line>(
     appender: &mut Option<Appender>,
     path: PathBuf,
 ) -> Result<&mut Appender, StoreError> {

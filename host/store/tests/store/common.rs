@@ -81,6 +81,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
             kind: "cpu".into(),
             name: "Test Processor".into(),
             memory_bytes: None,
+            modes: vec![Mode::Inference],
             precisions: vec![Precision::Fp32],
             attributes: BTreeMap::new(),
         },
@@ -210,7 +211,8 @@ pub(crate) fn block(phase: SamplePhase, first_edge: u64, latencies: &[u64]) -> S
     for latency in latencies {
         edges_ns.push(edges_ns[edges_ns.len() - 1] + latency);
     }
-    SampleBlock { phase, items_per_query: 8, lane: 0, times: SampleTimes::Chain(edges_ns) }
+    let times = SampleTimes::Chain(edges_ns);
+    SampleBlock { phase, items_per_query: 8, lane: 0, times, marks: None }
 }
 
 pub(crate) fn latencies(index: u64, count: u64) -> Vec<u64> {
@@ -227,7 +229,7 @@ pub(crate) fn write_case(writer: &mut RunWriter, index: u64, queries: u64) {
     }
     for example in 0..3 {
         for name in ["logits", "embedding"] {
-            let values = vec![example as f32, -0.5, f32::INFINITY];
+            let values = vec![example as f32, -0.5, f32::INFINITY].into();
             let block = OutputBlock { name: name.into(), first_example: example, width: 3, values };
             writer.outputs(&block).expect("outputs");
         }

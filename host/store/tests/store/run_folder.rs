@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 
 use crate::common::*;
 use host_record::{
-    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Outcome, OutputBlock,
-    Phase, Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, column,
+    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, GapKind, Marks, Outcome,
+    OutputBlock, OutputValues, Phase, Recorder, SampleBlock, SamplePhase, SampleTimes,
+    ScheduledTimes, column,
 };
 use host_store::{
-    CaseFile, Counts, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState, StoreError,
-    list_table,
+    CaseFile, Counts, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState,
+    StoreError, export, list_table,
 };
 use proptest::prelude::*;
 
@@ -53,16 +54,25 @@ fn a_case_is_read_as_it_was_written() {
     assert_eq!(columns.attributes["scenario"], "single-stream");
     assert!(!columns.attributes.contains_key("sequence-length"));
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
-    // The report has no time for preparing, a closed loop no
-    // schedule, and one process no number: there are no such columns.
+    // The report has no time for preparing, a closed loop no schedule, one process no number, and a query of
+    // inference no marks: there are no such columns.
     let absent = [
+        column::PHASES,
+        column::TOKENS,
+        column::TOKEN_TIME,
         column::PREPARE_TIME,
         column::SCHEDULED,
         column::PROCESS,
         column::ACHIEVED_RATE,
         column::OFFERED_RATE,
     ];
-    let have: Vec<_> = column::ALL.iter().copied().filter(|name| !absent.contains(name)).collect();
+    let there = column::ALL.iter().copied().filter(|name| !absent.contains(name));
+    let have: Vec<_> = there
+        .flat_map(|name| match name {
+            column::OUTPUTS => vec!["output.logits", "output.embedding"],
+            name => vec![name],
+        })
+        .collect();
     assert_eq!(names, have);
     assert_eq!(*column(&columns, column::LATENCY), ColumnData::U64(latencies(0, 2500)));
     assert_eq!(*column(&columns, column::ITEMS), ColumnData::U64(vec![8; 2500]));
@@ -81,6 +91,99 @@ fn a_case_is_read_as_it_was_written() {
     assert_eq!(*column(&columns, column::DEVICE_MEMORY), ColumnData::U64(vec![1 << 30]));
     assert_eq!(*column(&columns, column::COMPUTE_TIME), ColumnData::F64(vec![80.0]));
     assert!(!columns.attributes.keys().any(|name| name.starts_with("missing.")));
+}
+
+#[test]
+fn marks_of_queries_are_columns() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    writer.case_started(&spec(0)).expect("a started case");
+    let phases = || vec!["prefill".to_owned(), "decode".to_owned()];
+    let warm_up =
+        Marks { phases: phases(), ends_ns: vec![3, 5], counts: vec![1], within_ns: vec![4] };
+    let measured = Marks {
+        phases: phases(),
+        ends_ns: vec![110, 200, 230, 300],
+        counts: vec![2, 0],
+        within_ns: vec![150, 190],
+    };
+    for (phase, begin, latencies, marks) in [
+        (SamplePhase::WarmUp, 0, vec![9], warm_up),
+        (SamplePhase::Measured, 100, vec![100, 100], measured),
+    ] {
+        let marked = SampleBlock { marks: Some(marks), ..block(phase, begin, &latencies) };
+        writer.samples(&marked).expect("samples");
+    }
+    writer.case_finished(&record(&spec(0), Outcome::Finished(Box::new(report())))).expect("a case");
+    write_case(&mut writer, 1, 10);
+    writer.finish().expect("a finished run");
+
+    let folder = writer.folder();
+    let records = records(folder);
+    let asked = [column::PHASES, column::TOKENS, column::TOKEN_TIME, column::LATENCY];
+    let columns = folder.columns(&records[0], &asked).expect("columns");
+    let found: Vec<_> = columns
+        .columns
+        .iter()
+        .map(|column| (column.name.as_str(), column.unit.as_str(), column.data.clone()))
+        .collect();
+    let numbers = |values: &[u64]| ColumnData::U64(values.to_vec());
+    assert_eq!(
+        found,
+        [
+            ("phase.prefill", "ns", numbers(&[10, 30])),
+            ("phase.decode", "ns", numbers(&[90, 70])),
+            ("tokens", "1", numbers(&[2, 0])),
+            ("token-time", "ns", numbers(&[50, 90])),
+            ("latency", "ns", numbers(&[100, 100])),
+        ]
+    );
+    let columns = folder.columns(&records[1], &asked).expect("columns");
+    assert_eq!(columns.columns.len(), 1, "only latencies");
+
+    let file = results.path().join("samples.csv");
+    export(folder, "samples", ExportFormat::Csv, &file).expect("an export");
+    let text = fs::read_to_string(&file).expect("the export");
+    let header = text.lines().next().expect("a header");
+    assert!(header.ends_with(",phase_ends_ns,within_ns"), "{header}");
+    assert!(text.contains("\"{prefill=110, decode=200}\",\"[150, 190]\""), "{text}");
+}
+
+#[test]
+fn outputs_of_every_type_are_columns() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    writer.case_started(&spec(0)).expect("a started case");
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    for first_example in [0, 1] {
+        for (name, width, values) in [
+            ("mask", 2, OutputValues::Booleans(vec![true, first_example == 1])),
+            ("word", 1, OutputValues::Texts(texts(&[["a", "\u{e9}\""][first_example as usize]]))),
+            ("score", 1, vec![0.5].into()),
+        ] {
+            let block = OutputBlock { name: name.into(), first_example, width, values };
+            writer.outputs(&block).expect("outputs");
+        }
+    }
+    writer.case_finished(&record(&spec(0), Outcome::Finished(Box::new(report())))).expect("a case");
+    let records = records(writer.folder());
+    let asked = [column::OUTPUT, column::OUTPUTS];
+    let columns = writer.folder().columns(&records[0], &asked).expect("columns");
+    let found: Vec<_> = columns
+        .columns
+        .iter()
+        .map(|column| (column.name.as_str(), column.width, column.data.clone()))
+        .collect();
+    let mask = || ColumnData::Boolean(vec![true, false, true, true]);
+    assert_eq!(
+        found,
+        [
+            ("output", 2, mask()),
+            ("output.mask", 2, mask()),
+            ("output.word", 1, ColumnData::Text(texts(&["a", "\u{e9}\""]))),
+            ("output.score", 1, ColumnData::F32(vec![0.5, 0.5])),
+        ]
+    );
 }
 
 #[test]
@@ -139,7 +242,7 @@ fn sample_blocks() -> impl Strategy<Value = Vec<SampleBlock>> {
             Just(SamplePhase::Measured)
         ];
         (phase, any::<u64>(), 0..4_u32, times).prop_map(|(phase, items_per_query, lane, times)| {
-            SampleBlock { phase, items_per_query, lane, times }
+            SampleBlock { phase, items_per_query, lane, times, marks: None }
         })
     };
     let chains = block(edges().prop_map(SampleTimes::Chain).boxed());
@@ -222,11 +325,12 @@ fn outputs_with_a_hole_are_an_error_that_says_where() {
     let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
     writer.case_started(&spec(0)).expect("a started case");
     for first_example in [0, 2] {
-        let values = vec![1.0; 2];
+        let values = vec![1.0; 2].into();
         let block = OutputBlock { name: "y".into(), first_example, width: 2, values };
         writer.outputs(&block).expect("outputs");
     }
-    let uneven = OutputBlock { name: "y".into(), first_example: 3, width: 2, values: vec![1.0; 3] };
+    let values = vec![1.0; 3].into();
+    let uneven = OutputBlock { name: "y".into(), first_example: 3, width: 2, values };
     assert!(matches!(writer.outputs(&uneven), Err(StoreError::Parquet { .. })));
     let record = record(&spec(0), Outcome::Finished(Box::new(report())));
     writer.case_finished(&record).expect("a finished case");

@@ -1,11 +1,13 @@
-//! How fast the store is. Prints and asserts nothing about time; run it with
+//! Speed of the store. Prints and asserts nothing about time; run it with
 //! `cargo test --release -p host-store --test store -- --ignored --nocapture`.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use host_record::{ColumnData, Outcome, OutputBlock, Recorder, SamplePhase, Views, column};
+use host_record::{
+    ColumnData, Outcome, OutputBlock, OutputValues, Recorder, SamplePhase, Views, column,
+};
 use host_store::{Database, ResultsFolder, RunFolder, RunViews};
 
 fn say(what: &str, elapsed: Duration, count: u64, unit: &str) {
@@ -82,7 +84,8 @@ fn speed() {
     writer.case_started(&spec(1)).expect("a case");
     let started = Instant::now();
     for first_example in (0..50_000).step_by(50) {
-        let values = (0..50 * 1000).map(|value| (value % 977) as f32 * 0.37).collect();
+        let values = (0..50 * 1000).map(|value| (value % 977) as f32 * 0.37);
+        let values = OutputValues::Numbers(values.collect());
         let block = OutputBlock { name: "logits".into(), first_example, width: 1000, values };
         writer.outputs(&block).expect("outputs");
     }

@@ -10,10 +10,11 @@
 //! ```
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::glue::{
-    Instance, allocator_with, arguments, guard, handle, profile_with, run_with, text,
+    Instance, allocator_with, call, handle, phase_with, phases_with, profile_with, run_with, text,
 };
 use super::{Backend, Model, Result, Session};
 use crate::abi;
@@ -21,54 +22,54 @@ use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
 /// A backend that knows what energy its devices take: `tare/device-energy/1`.
 pub trait DeviceEnergy: Backend {
-    /// What the whole device has taken, in microjoules, since some moment that stays the same;
+    /// Returns the energy that the whole device has used, in microjoules, since some fixed moment;
     /// never less than before.
     ///
     /// # Errors
     ///
-    /// Where there is no such device, or it does not tell.
+    /// If there is no such device, or it does not report its energy.
     fn microjoules(&self, device: &str) -> Result<u64>;
 }
 
 /// Memory on a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// What this process holds now.
+    /// Memory of this process now.
     pub used_bytes: u64,
-    /// The most that it has ever held, where that is known.
+    /// Its peak, if known.
     pub peak_bytes: Option<u64>,
 }
 
-/// A backend that knows what memory this process holds on its devices: `tare/device-memory/1`.
+/// A backend that knows the memory of this process on its devices: `tare/device-memory/1`.
 pub trait DeviceMemory: Backend {
-    /// What this process holds.
+    /// Returns the memory of this process.
     ///
     /// # Errors
     ///
-    /// Where there is no such device, or it does not tell.
+    /// If there is no such device, or it does not report its memory.
     fn memory(&self, device: &str) -> Result<MemoryUse>;
 }
 
-/// A backend whose devices tell what they do at the moment: `tare/device-state/1`.
+/// A backend whose devices report their current state: `tare/device-state/1`.
 ///
-/// It is asked on a thread of its own while queries are timed, so there is no instance to ask, and
-/// nothing that a run waits for may be held meanwhile.
+/// It is called on a separate thread while queries are timed, so there is no instance, and
+/// it must not hold anything that a run waits for.
 pub trait DeviceState: Backend {
-    /// What the device does.
+    /// Returns the device's state.
     ///
     /// # Errors
     ///
-    /// Where there is no such device, or it does not tell.
+    /// If there is no such device, or it does not report its state.
     fn reading(device: &str) -> Result<DeviceReading>;
 }
 
 /// A session whose engine has an allocator that counts: `tare/allocator/1`.
 pub trait Allocator: Session {
-    /// What it says.
+    /// Returns the allocator's figures.
     ///
     /// # Errors
     ///
-    /// Where the engine does not tell.
+    /// If the engine does not report them.
     fn allocator_use(&mut self) -> Result<AllocatorUse>;
 }
 
@@ -83,10 +84,10 @@ pub struct Stages {
     pub copy_out_ns: u64,
 }
 
-/// A session whose runs copy by themselves, and which can tell the copies from the computation:
+/// A session whose runs copy themselves, and which can distinguish the copies from the computation:
 /// `tare/stage-times/1`.
 pub trait StageTimes: Session {
-    /// Does what [`Session::run`] does, and says how long each stage took. It may be slower.
+    /// Does the same as [`Session::run`], and returns the time of each stage. It may be slower.
     ///
     /// # Errors
     ///
@@ -101,12 +102,12 @@ pub trait StageTimes: Session {
 /// A session whose device says by its own events how long it was busy: `tare/device-timer/1`. One that
 /// could only say how long the call took does not offer it.
 pub trait DeviceTimer: Session {
-    /// Does what [`Session::run`] does, and says how many nanoseconds the device was busy with it, from
-    /// when it began until it was done; never more than the call took. It may be slower.
+    /// Does the same as [`Session::run`], and returns how many nanoseconds the device was busy with it,
+    /// from its start to its end; never more than the call took. It may be slower.
     ///
     /// # Errors
     ///
-    /// As for [`Session::run`], or where the device does not tell.
+    /// As for [`Session::run`], or if the device does not report it.
     fn run_timed(
         &mut self,
         inputs: &[&Self::Tensor],
@@ -116,16 +117,98 @@ pub trait DeviceTimer: Session {
 
 /// A session that can say which operators ran where: `tare/profile/1`.
 pub trait Profile: Session {
-    /// Runs once more and says what ran, in order of start. It may be slow, and may run in another
-    /// session, of the same model with the same options, precision and shapes.
+    /// Runs once more and returns the operators, in order of start. It may be slow, and may run in
+    /// another session, of the same model with the same options, precision and shapes.
     ///
     /// # Errors
     ///
-    /// As for [`Session::run`], or where the engine does not tell.
+    /// As for [`Session::run`], or if the engine does not report them.
     fn profile(&mut self, inputs: &[&Self::Tensor]) -> Result<Vec<ProfiledOperator>>;
 }
 
-/// The table for [`abi::DEVICE_ENERGY`].
+/// A backend whose calls can be ended before they are done: `tare/cancel/1`.
+///
+/// It is asked on another thread than the one that is busy, so there is no instance to ask.
+pub trait Cancel: Backend {
+    /// Asks all calls that are under way to end soon, each with [`ErrorCode::Cancelled`](super::ErrorCode),
+    /// and returns at once. Calls that begin afterwards are not concerned.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be ended.
+    fn cancel() -> Result<()>;
+}
+
+/// Takes the time of moments within a run, by the host's clock.
+#[derive(Debug)]
+pub struct Mark<'a> {
+    mark: Option<abi::Mark>,
+    context: *mut c_void,
+    /// The call whose moments they are.
+    call: PhantomData<&'a mut ()>,
+}
+
+impl Mark<'_> {
+    /// Something that is counted is complete now, such as a token.
+    #[inline]
+    pub fn now(&mut self) {
+        if let Some(mark) = self.mark {
+            // SAFETY: the call lasts as long as this value, and this is its thread.
+            unsafe { mark(self.context) };
+        }
+    }
+}
+
+/// A session whose runs have phases, or moments that count, such as tokens: `tare/marks/1`.
+pub trait Marks: Session {
+    /// Names of the phases that make up a run, in order, such as `forward`, `backward`, `update`: lower-case
+    /// words, or several joined by hyphens, and at most 16. None: a run is done in one call.
+    fn phases(&self) -> Vec<String>;
+
+    /// Does a phase of a run, and returns when the device is done with it. All phases in order, with the same
+    /// inputs and outputs, do what [`Session::run`] does. Without phases it is asked for phase 0.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`].
+    fn run_phase(
+        &mut self,
+        phase: usize,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+        mark: &mut Mark<'_>,
+    ) -> Result<()>;
+}
+
+/// The table for [`abi::CANCEL`].
+#[must_use]
+pub fn cancel<B: Cancel>() -> NonNull<c_void> {
+    const {
+        NonNull::from_ref(&abi::Cancel {
+            struct_size: size_of::<abi::Cancel>(),
+            cancel: Some(cancel_calls::<B>),
+        })
+    }
+    .cast()
+}
+
+/// The table for [`abi::MARKS`].
+#[must_use]
+pub fn marks<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: Marks,
+{
+    const {
+        NonNull::from_ref(&abi::Marks {
+            struct_size: size_of::<abi::Marks>(),
+            phases: Some(name_phases::<B::Model>),
+            run: Some(run_phase::<B::Model>),
+        })
+    }
+    .cast()
+}
+
+/// Returns the table for [`abi::DEVICE_ENERGY`].
 #[must_use]
 pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
     const {
@@ -137,7 +220,7 @@ pub fn device_energy<B: DeviceEnergy>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::DEVICE_MEMORY`].
+/// Returns the table for [`abi::DEVICE_MEMORY`].
 #[must_use]
 pub fn device_memory<B: DeviceMemory>() -> NonNull<c_void> {
     const {
@@ -149,7 +232,7 @@ pub fn device_memory<B: DeviceMemory>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::DEVICE_STATE`].
+/// Returns the table for [`abi::DEVICE_STATE`].
 #[must_use]
 pub fn device_state<B: DeviceState>() -> NonNull<c_void> {
     const {
@@ -161,7 +244,7 @@ pub fn device_state<B: DeviceState>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::ALLOCATOR`].
+/// Returns the table for [`abi::ALLOCATOR`].
 #[must_use]
 pub fn allocator<B: Backend>() -> NonNull<c_void>
 where
@@ -176,7 +259,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::STAGE_TIMES`].
+/// Returns the table for [`abi::STAGE_TIMES`].
 #[must_use]
 pub fn stage_times<B: Backend>() -> NonNull<c_void>
 where
@@ -191,7 +274,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::DEVICE_TIMER`].
+/// Returns the table for [`abi::DEVICE_TIMER`].
 #[must_use]
 pub fn device_timer<B: Backend>() -> NonNull<c_void>
 where
@@ -206,7 +289,7 @@ where
     .cast()
 }
 
-/// The table for [`abi::PROFILE`].
+/// Returns the table for [`abi::PROFILE`].
 #[must_use]
 pub fn profile<B: Backend>() -> NonNull<c_void>
 where
@@ -221,27 +304,27 @@ where
     .cast()
 }
 
+// In what follows, "the contract" is that of `plugin_api.h`.
+
 unsafe extern "C" fn read_energy<B: DeviceEnergy>(
     args: *mut abi::DeviceEnergyArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DeviceEnergyArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         // SAFETY: the contract.
         let device = unsafe { text(args.device, "the device") }?;
         args.microjoules = instance.backend.microjoules(device)?;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn read_memory<B: DeviceMemory>(
     args: *mut abi::DeviceMemoryArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DeviceMemoryArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         // SAFETY: the contract.
@@ -250,16 +333,16 @@ unsafe extern "C" fn read_memory<B: DeviceMemory>(
         args.used_bytes = memory.used_bytes;
         args.peak_bytes = memory.peak_bytes.unwrap_or(0);
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn read_state<B: DeviceState>(
     args: *mut abi::DeviceStateArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`. The backend's handle is left alone, since another
-        // thread may be using it.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DeviceStateArgs| {
+        // The backend's handle is left alone, since another thread may be using it.
         // SAFETY: the contract.
         let device = unsafe { text(args.device, "the device") }?;
         let reading = B::reading(device)?;
@@ -273,66 +356,106 @@ unsafe extern "C" fn read_state<B: DeviceState>(
         args.slowed_known = u32::from(reading.slowed_by.is_some());
         args.slowed_by = reading.slowed_by.unwrap_or(0);
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn read_allocator<M: Model>(args: *mut abi::AllocatorArgs) -> *mut abi::Error
 where
     M::Session: Allocator,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::AllocatorArgs| {
         // SAFETY: the contract.
         unsafe { allocator_with::<M>(args, Allocator::allocator_use) }
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn run_in_stages<M: Model>(args: *mut abi::StageTimesArgs) -> *mut abi::Error
 where
     M::Session: StageTimes,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
-        // SAFETY: the contract.
-        let run = unsafe { arguments(args.run) }?;
+    let body = |args: &mut abi::StageTimesArgs| {
         // SAFETY: the contract.
         let stages = unsafe {
-            run_with::<M, _>(run, |session, inputs, outputs| session.run_in_stages(inputs, outputs))
+            run_with::<M, _>(args.run, |session, inputs, outputs| {
+                session.run_in_stages(inputs, outputs)
+            })
         }?;
         args.copy_in_ns = stages.copy_in_ns;
         args.compute_ns = stages.compute_ns;
         args.copy_out_ns = stages.copy_out_ns;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn run_timed<M: Model>(args: *mut abi::DeviceTimerArgs) -> *mut abi::Error
 where
     M::Session: DeviceTimer,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
-        // SAFETY: the contract.
-        let run = unsafe { arguments(args.run) }?;
+    let body = |args: &mut abi::DeviceTimerArgs| {
         // SAFETY: the contract.
         args.device_ns = unsafe {
-            run_with::<M, _>(run, |session, inputs, outputs| session.run_timed(inputs, outputs))
+            run_with::<M, _>(args.run, |session, inputs, outputs| {
+                session.run_timed(inputs, outputs)
+            })
         }?;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn run_profiled<M: Model>(args: *mut abi::ProfileArgs) -> *mut abi::Error
 where
     M::Session: Profile,
 {
-    guard(|| {
-        // SAFETY: the contract of `plugin_api.h`.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::ProfileArgs| {
         // SAFETY: the contract.
         unsafe { profile_with::<M>(args, |session, inputs| session.profile(inputs)) }
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn cancel_calls<B: Cancel>(args: *mut abi::CancelArgs) -> *mut abi::Error {
+    // The backend's handle is left alone, since another thread is using it.
+    let body = |_: &mut abi::CancelArgs| B::cancel();
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn name_phases<M: Model>(args: *mut abi::PhasesArgs) -> *mut abi::Error
+where
+    M::Session: Marks,
+{
+    let body = |args: &mut abi::PhasesArgs| {
+        // SAFETY: the contract.
+        unsafe { phases_with::<M>(args, Marks::phases) }
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn run_phase<M: Model>(args: *mut abi::MarkedRunArgs) -> *mut abi::Error
+where
+    M::Session: Marks,
+{
+    let body = |args: &mut abi::MarkedRunArgs| {
+        let phase = args.phase as usize;
+        let mut mark = Mark { mark: args.mark, context: args.context, call: PhantomData };
+        let count = |session: &M::Session| session.phases().len();
+        // SAFETY: the contract.
+        unsafe {
+            phase_with::<M>(args.run, phase, count, |session, inputs, outputs| {
+                session.run_phase(phase, inputs, outputs, &mut mark)
+            })
+        }
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }

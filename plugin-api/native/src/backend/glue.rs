@@ -2,8 +2,8 @@
 //!
 //! A handle is a box: of an [`Instance`], a [`LoadedModel`], a [`PreparedSession`], or of the backend's
 //! own tensor. A box and a pointer to its contents are the same to C, and so are an optional box and a
-//! pointer that may be null; hence the arrays of handles that `run` gets are slices of references and of
-//! optional boxes, and nothing is copied or allocated on the way.
+//! pointer that may be null; so the arrays of handles in `run` are slices of references and of optional
+//! boxes, and nothing is copied or allocated.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,41 +13,54 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use super::storage::{
-    StoredDescription, StoredDevices, StoredModelInfo, StoredProfile, StoredSessionInfo,
+    StoredDescription, StoredDevices, StoredModelInfo, StoredNames, StoredProfile,
+    StoredSessionInfo,
 };
 use super::{
-    Backend, Error, ErrorCode, Host, LoadRequest, Model, Options, PrepareRequest, Result, Session,
-    Tensor, View, ViewMut,
+    Backend, Error, ErrorCode, Host, LoadRequest, Model, Options, PrepareRequest, Progress, Result,
+    Session, ShapeBounds, Tensor, ValueKind, View, ViewMut,
 };
 use crate::abi::{self, SizedStruct};
-use crate::types::{AllocatorUse, Dimension, ModelInfo, ProfiledOperator};
+use crate::types::{AllocatorUse, Dimension, INFERENCE, ModelInfo, ProfiledOperator};
 
-/// What a backend's handle is.
+/// Contents of a backend's handle.
 pub(super) struct Instance<B> {
     api: abi::BackendApi,
     pub(super) backend: B,
     description: StoredDescription,
     devices: StoredDevices,
+    _progress: Ending,
 }
 
-/// What a model's handle is.
+/// Ends what it has with the backend: the host is not to be called again, whoever still has the means to.
+struct Ending(Progress);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Contents of a model's handle.
 struct LoadedModel<M> {
     model: M,
     info: StoredModelInfo,
 }
 
-/// What a session's handle is.
+/// Contents of a session's handle.
 struct PreparedSession<S> {
     session: S,
     input_count: usize,
     output_count: usize,
     info: StoredSessionInfo,
     profile: StoredProfile,
-    /// Name of its allocator, as it was last asked for.
+    /// Name of its allocator at the last call.
     allocator: String,
+    /// Names of its phases, once they were asked for.
+    phases: Option<StoredNames>,
 }
 
-/// What an error's handle is.
+/// Contents of an error's handle.
 #[repr(C)]
 struct OwnedError {
     raw: abi::Error,
@@ -82,7 +95,7 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorCode::Internal, format!("the backend panicked: {text}"))
 }
 
-/// Runs the body of a call: nothing but a null pointer or an error leaves it.
+/// Runs the body of a call: returns a null pointer or an error, and nothing else.
 #[inline]
 pub(super) fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -105,22 +118,35 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidArgument, message)
 }
 
-/// The arguments of a call.
+/// Runs the body of a call with its arguments.
 ///
 /// # Safety
 ///
 /// `args` is null, or points to arguments as the ABI describes them that nobody else uses.
 #[inline]
-pub(super) unsafe fn arguments<'a, T: SizedStruct>(args: *mut T) -> Result<&'a mut T> {
+pub(super) unsafe fn call<T: SizedStruct>(
+    args: *mut T,
+    body: impl FnOnce(&mut T) -> Result<()>,
+) -> *mut abi::Error {
+    // SAFETY: passed on.
+    guard(|| unsafe { with_arguments(args, body) })
+}
+
+/// Runs `body` with arguments, whatever the version of whoever gave them.
+///
+/// # Safety
+///
+/// As for [`call`].
+#[inline]
+pub(super) unsafe fn with_arguments<T: SizedStruct, R>(
+    args: *mut T,
+    body: impl FnOnce(&mut T) -> Result<R>,
+) -> Result<R> {
     if args.is_null() || !args.is_aligned() {
         return Err(invalid("the arguments are null or misaligned"));
     }
-    // SAFETY: every argument struct begins with its size. It is at least as large as `T` was in ABI
-    // 1.0, which is what `T` is: this library is built for that version.
-    unsafe {
-        abi::check_size::<T>(args.cast::<usize>().read()).map_err(too_small)?;
-        Ok(&mut *args)
-    }
+    // SAFETY: they are aligned, and the caller vouches for the rest.
+    unsafe { abi::with_sized(args, too_small, body) }
 }
 
 /// # Safety
@@ -151,7 +177,7 @@ unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]
     }
 }
 
-/// A handle as what it is.
+/// Returns the contents of a handle.
 ///
 /// # Safety
 ///
@@ -162,7 +188,7 @@ pub(super) unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
     unsafe { handle.cast::<T>().as_mut() }.ok_or_else(|| invalid("the handle is null"))
 }
 
-/// What a handle stands for, where several threads may use it at once.
+/// Returns the contents of a handle that several threads may use at once.
 ///
 /// # Safety
 ///
@@ -234,8 +260,14 @@ unsafe fn make<B: Backend>(host: &abi::HostApi) -> Result<Box<Instance<B>>, Stri
     // SAFETY: passed on.
     let (name, version) = unsafe { (text(host.name, "name"), text(host.version, "version")) };
     let own = |text: Result<&str>| text.map(str::to_owned).map_err(|error| error.message);
-    let host =
-        Host { abi: (host.abi_major, host.abi_minor), name: own(name)?, version: own(version)? };
+    // SAFETY: the host is valid until the instance is dropped, and this with it.
+    let progress = Ending(unsafe { Progress::new(host) });
+    let host = Host {
+        abi: (host.abi_major, host.abi_minor),
+        name: own(name)?,
+        version: own(version)?,
+        progress: progress.0.clone(),
+    };
     let backend = B::new(&host)?;
     let description = StoredDescription::new(backend.description());
     Ok(Box::new(Instance {
@@ -243,6 +275,7 @@ unsafe fn make<B: Backend>(host: &abi::HostApi) -> Result<Box<Instance<B>>, Stri
         backend,
         description,
         devices: StoredDevices::default(),
+        _progress: progress,
     }))
 }
 
@@ -274,33 +307,31 @@ fn table<B: Backend>() -> abi::BackendApi {
 // that it serves them, which `threads` lets it say only if its types allow it.
 
 unsafe extern "C" fn describe<B: Backend>(args: *mut abi::DescribeArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DescribeArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         args.description = &raw const instance.description.raw;
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn devices<B: Backend>(args: *mut abi::DevicesArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::DevicesArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         instance.devices = StoredDevices::new(instance.backend.devices()?);
         args.devices = instance.devices.pointers.as_ptr();
         args.device_count = instance.devices.pointers.len();
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn load<B: Backend>(args: *mut abi::LoadArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::LoadArgs| {
         // SAFETY: the contract.
         let instance = unsafe { handle::<_, Instance<B>>(args.backend) }?;
         // SAFETY: the contract.
@@ -321,11 +352,22 @@ unsafe extern "C" fn load<B: Backend>(args: *mut abi::LoadArgs) -> *mut abi::Err
                 ))
             })
             .collect();
+        // SAFETY: the contract.
+        let mode = match unsafe { text(args.mode, "the mode") }? {
+            "" => INFERENCE,
+            mode => mode,
+        };
+        let modes = instance.description.owned.modes();
+        if !modes.contains(&mode) {
+            let message = format!("the mode {mode} is not offered; {} is", modes.join(", "));
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
         let model = instance.backend.load(&LoadRequest {
             path: Path::new(path),
             device,
             threads: (args.threads > 0).then_some(args.threads),
             options: Options { entries: entries? },
+            mode,
         })?;
         let info = StoredModelInfo::new(model.info());
         let loaded = Box::into_raw(Box::new(LoadedModel { model, info }));
@@ -333,29 +375,38 @@ unsafe extern "C" fn load<B: Backend>(args: *mut abi::LoadArgs) -> *mut abi::Err
         // SAFETY: it was just made.
         args.info = unsafe { &raw const (*loaded).info.raw };
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::PrepareArgs| {
         // SAFETY: the contract.
         let loaded = unsafe { shared::<_, LoadedModel<M>>(args.model) }?;
+        let count = args.shape_count;
         // SAFETY: the contract.
-        let (precision, shapes) = unsafe {
-            (
-                text(args.precision, "the precision")?,
-                list(args.shapes, args.shape_count, "the shapes")?,
-            )
-        };
-        let shapes: Vec<&[i64]> = shapes
-            .iter()
+        let (precision, shapes) =
+            unsafe { (text(args.precision, "the precision")?, shapes_of(args.shapes, count)?) };
+        let model = &loaded.info.owned;
+        check_shapes(model, &shapes)?;
+        let bounds = if args.least.is_null() && args.greatest.is_null() {
+            None
+        } else {
             // SAFETY: the contract.
-            .map(|shape| unsafe { list(shape.sizes, shape.rank, "the sizes of a shape") })
-            .collect::<Result<_>>()?;
-        check_shapes(&loaded.info.owned, &shapes)?;
-        let session = loaded.model.prepare(&PrepareRequest { precision, shapes: &shapes })?;
+            let bounds =
+                unsafe { (shapes_of(args.least, count)?, shapes_of(args.greatest, count)?) };
+            check_shapes(model, &bounds.0)?;
+            check_shapes(model, &bounds.1)?;
+            check_bounds(model, [&bounds.0, &shapes, &bounds.1])?;
+            Some(bounds)
+        };
+        let bounds = bounds.as_ref().map(|(least, greatest)| ShapeBounds { least, greatest });
+        let session =
+            loaded.model.prepare(&PrepareRequest { precision, shapes: &shapes, bounds })?;
+        if bounds.is_some() {
+            args.shapes_served = session.shapes_served().to_abi();
+        }
         let info = StoredSessionInfo::new(session.used());
         let prepared = Box::into_raw(Box::new(PreparedSession {
             session,
@@ -364,12 +415,45 @@ unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi:
             info,
             profile: StoredProfile::default(),
             allocator: String::new(),
+            phases: None,
         }));
         args.session = prepared.cast();
         // SAFETY: it was just made.
         args.info = unsafe { &raw const (*prepared).info.raw };
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+/// # Safety
+///
+/// `raw` is null or points to `count` shapes that are valid during `'a`.
+unsafe fn shapes_of<'a>(raw: *const abi::Shape, count: usize) -> Result<Vec<&'a [i64]>> {
+    // SAFETY: passed on.
+    let shapes = unsafe { list(raw, count, "the shapes") }?;
+    shapes
+        .iter()
+        // SAFETY: passed on.
+        .map(|shape| unsafe { list(shape.sizes, shape.rank, "the sizes of a shape") })
+        .collect()
+}
+
+/// Checks that the least shapes are nowhere above the typical ones, nor those above the greatest.
+fn check_bounds(info: &ModelInfo, ascending: [&[&[i64]]; 3]) -> Result<()> {
+    for (index, input) in info.inputs.iter().enumerate() {
+        let [least, typical, greatest] = ascending.map(|shapes| shapes[index]);
+        let within = |low: &[i64], high: &[i64]| {
+            low.len() == high.len() && low.iter().zip(high).all(|(low, high)| low <= high)
+        };
+        if !within(least, typical) || !within(typical, greatest) {
+            let name = &input.name;
+            return Err(invalid(format!(
+                "the shape {typical:?} of input `{name}` is not between {least:?} and {greatest:?}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Checks shapes against what the model says of its inputs.
@@ -408,13 +492,11 @@ fn check_shapes(info: &ModelInfo, shapes: &[&[i64]]) -> Result<()> {
 }
 
 unsafe extern "C" fn run<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::RunArgs| {
         let flags = args.flags;
         // SAFETY: the contract.
         unsafe {
-            run_with::<M, _>(args, |session, inputs, outputs| match flags {
+            run_checked::<M, _>(args, true, |session, inputs, outputs| match flags {
                 0 => session.run(inputs, outputs),
                 abi::RUN_ENQUEUE => session.enqueue(inputs, outputs),
                 flags => {
@@ -422,17 +504,34 @@ unsafe extern "C" fn run<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error {
                 }
             })
         }
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
-/// Runs in one way or another, with the inputs and outputs of a call.
+/// Runs in another way than `run`, with the arguments of a run.
+///
+/// # Safety
+///
+/// The arguments are as the contract has them.
+pub(super) unsafe fn run_with<M: Model, T>(
+    args: *mut abi::RunArgs,
+    run: impl FnOnce(&mut M::Session, &[&M::Tensor], &mut [Option<Box<M::Tensor>>]) -> Result<T>,
+) -> Result<T> {
+    // SAFETY: passed on.
+    unsafe { with_arguments(args, |args| run_checked::<M, T>(args, true, run)) }
+}
+
+/// Runs in one way or another, with the inputs and outputs of a call, which must be there afterwards if the
+/// run is whole.
 ///
 /// # Safety
 ///
 /// The arguments are as the contract has them.
 #[inline]
-pub(super) unsafe fn run_with<M: Model, T>(
+unsafe fn run_checked<M: Model, T>(
     args: &mut abi::RunArgs,
+    whole: bool,
     run: impl FnOnce(&mut M::Session, &[&M::Tensor], &mut [Option<Box<M::Tensor>>]) -> Result<T>,
 ) -> Result<T> {
     // SAFETY: the contract.
@@ -452,7 +551,7 @@ pub(super) unsafe fn run_with<M: Model, T>(
         unsafe { std::slice::from_raw_parts_mut(args.outputs.cast(), args.output_count) }
     };
     let result = run(&mut prepared.session, inputs, outputs)?;
-    if outputs.iter().any(Option::is_none) {
+    if whole && outputs.iter().any(Option::is_none) {
         return Err(Error::new(ErrorCode::Internal, "the backend left an output empty"));
     }
     Ok(result)
@@ -498,6 +597,51 @@ pub(super) unsafe fn profile_with<M: Model>(
     Ok(())
 }
 
+/// Names the phases of a session, and keeps the names with it.
+///
+/// # Safety
+///
+/// The arguments are as the contract has them.
+pub(super) unsafe fn phases_with<M: Model>(
+    args: &mut abi::PhasesArgs,
+    phases: impl FnOnce(&M::Session) -> Vec<String>,
+) -> Result<()> {
+    // SAFETY: the contract.
+    let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
+    let names = prepared.phases.get_or_insert_with(|| StoredNames::new(phases(&prepared.session)));
+    args.phases = names.raw.as_ptr();
+    args.phase_count = names.raw.len();
+    Ok(())
+}
+
+/// Does one phase of a run.
+///
+/// # Safety
+///
+/// The arguments are as the contract has them.
+pub(super) unsafe fn phase_with<M: Model>(
+    args: *mut abi::RunArgs,
+    phase: usize,
+    phases: impl FnOnce(&M::Session) -> usize,
+    run: impl FnOnce(&mut M::Session, &[&M::Tensor], &mut [Option<Box<M::Tensor>>]) -> Result<()>,
+) -> Result<()> {
+    let body = |args: &mut abi::RunArgs| {
+        // SAFETY: the contract.
+        let prepared = unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?;
+        let count = match &prepared.phases {
+            Some(names) => names.raw.len(),
+            None => phases(&prepared.session),
+        };
+        if phase >= count.max(1) {
+            return Err(invalid(format!("there is no phase {phase} of {count}")));
+        }
+        // SAFETY: the contract.
+        unsafe { run_checked::<M, _>(args, phase + 1 >= count, run) }
+    };
+    // SAFETY: passed on.
+    unsafe { with_arguments(args, body) }
+}
+
 /// Asks a session's allocator.
 ///
 /// # Safety
@@ -527,64 +671,82 @@ fn wrong_counts(args: &abi::RunArgs, inputs: usize, outputs: usize) -> Error {
 }
 
 unsafe extern "C" fn synchronise<M: Model>(args: *mut abi::SynchroniseArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::SynchroniseArgs| {
         // SAFETY: the contract.
         unsafe { handle::<_, PreparedSession<M::Session>>(args.session) }?.session.synchronise()
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn release<M: Model>(args: *mut abi::ReleaseArgs) -> *mut abi::Error {
     // SAFETY: the contract.
-    guard(|| unsafe { end::<_, PreparedSession<M::Session>>(arguments(args)?.session) })
+    let body = |args: &mut abi::ReleaseArgs| unsafe {
+        end::<_, PreparedSession<M::Session>>(args.session)
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn unload<M: Model>(args: *mut abi::UnloadArgs) -> *mut abi::Error {
     // SAFETY: the contract.
-    guard(|| unsafe { end::<_, LoadedModel<M>>(arguments(args)?.model) })
+    let body = |args: &mut abi::UnloadArgs| unsafe { end::<_, LoadedModel<M>>(args.model) };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn destroy<B: Backend>(args: *mut abi::DestroyArgs) -> *mut abi::Error {
     // SAFETY: the contract.
-    guard(|| unsafe { end::<_, Instance<B>>(arguments(args)?.backend) })
+    let body = |args: &mut abi::DestroyArgs| unsafe { end::<_, Instance<B>>(args.backend) };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn tensor_create<M: Model>(args: *mut abi::TensorCreateArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::TensorCreateArgs| {
         // SAFETY: the contract.
         let loaded = unsafe { shared::<_, LoadedModel<M>>(args.model) }?;
         // SAFETY: the contract.
         let view = unsafe { View::new(args.view) }?;
         args.tensor = Box::into_raw(Box::new(loaded.model.tensor(&view)?)).cast();
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn tensor_describe<M: Model>(
     args: *mut abi::TensorDescribeArgs,
 ) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::TensorDescribeArgs| {
         // SAFETY: the contract.
         let tensor = unsafe { shared::<_, M::Tensor>(args.tensor) }?;
+        let kind = tensor.kind();
+        if kind != ValueKind::Tensor {
+            let end = std::mem::offset_of!(abi::TensorDescribeArgs, kind) + size_of::<u32>();
+            if args.struct_size < end {
+                return Err(not_a_tensor(kind));
+            }
+            args.kind = kind.to_abi();
+            return Ok(());
+        }
         let shape = tensor.shape();
         args.dtype = tensor.dtype().to_abi();
         args.rank = shape.len() as u32;
         args.shape = shape.as_ptr();
         Ok(())
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
 unsafe extern "C" fn tensor_read<M: Model>(args: *mut abi::TensorReadArgs) -> *mut abi::Error {
-    guard(|| {
-        // SAFETY: the contract.
-        let args = unsafe { arguments(args) }?;
+    let body = |args: &mut abi::TensorReadArgs| {
         // SAFETY: the contract.
         let tensor = unsafe { shared::<_, M::Tensor>(args.tensor) }?;
+        if tensor.kind() != ValueKind::Tensor {
+            return Err(not_a_tensor(tensor.kind()));
+        }
         // SAFETY: the contract.
         let mut view = unsafe { ViewMut::new(args.view) }?;
         if (view.dtype(), view.shape()) != (tensor.dtype(), tensor.shape()) {
@@ -596,19 +758,34 @@ unsafe extern "C" fn tensor_read<M: Model>(args: *mut abi::TensorReadArgs) -> *m
                 view.shape()
             )));
         }
+        if tensor.dtype().is_text() {
+            let texts = tensor.texts().ok_or_else(|| {
+                Error::new(ErrorCode::Internal, "the backend has a tensor of text without texts")
+            })?;
+            return view.write_texts(texts);
+        }
         tensor.read(&mut view)
-    })
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+#[cold]
+fn not_a_tensor(kind: ValueKind) -> Error {
+    Error::new(ErrorCode::Unsupported, format!("it is a {}, not a tensor", kind.name()))
 }
 
 unsafe extern "C" fn tensor_destroy<M: Model>(
     args: *mut abi::TensorDestroyArgs,
 ) -> *mut abi::Error {
     // SAFETY: the contract.
-    guard(|| unsafe { end::<_, M::Tensor>(arguments(args)?.tensor) })
+    let body = |args: &mut abi::TensorDestroyArgs| unsafe { end::<_, M::Tensor>(args.tensor) };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
 }
 
-/// The table of the extension [`abi::EXTENSION_THREADS`], for
-/// [`Backend::extension`]. That `B` may offer it is in the types.
+/// Returns the table of the extension [`abi::EXTENSION_THREADS`], for
+/// [`Backend::extension`]. The types ensure that `B` may offer it.
 #[must_use]
 pub fn threads<B: Backend>() -> NonNull<c_void>
 where

@@ -33,6 +33,7 @@ impl Backend for Nothing {
             engine: "none".into(),
             engine_version: String::new(),
             extensions: Vec::new(),
+            modes: Vec::new(),
         }
     }
 
@@ -84,6 +85,7 @@ plugin_api::export_backend!(Nothing);
 mod extensions;
 mod glue;
 mod options;
+mod progress;
 mod storage;
 mod view;
 
@@ -92,27 +94,28 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 pub use extensions::{
-    Allocator, DeviceEnergy, DeviceMemory, DeviceState, DeviceTimer, MemoryUse, Profile,
-    StageTimes, Stages, allocator, device_energy, device_memory, device_state, device_timer,
-    profile, stage_times,
+    Allocator, Cancel, DeviceEnergy, DeviceMemory, DeviceState, DeviceTimer, Mark, Marks,
+    MemoryUse, Profile, StageTimes, Stages, allocator, cancel, device_energy, device_memory,
+    device_state, device_timer, marks, profile, stage_times,
 };
 pub use glue::{enter, threads};
 pub use options::Options;
+pub use progress::Progress;
 pub use view::{Element, HostTensor, View, ViewMut};
 
 pub use crate::types::{
     AllocatorUse, DataType, Description, Device, DeviceReading, Dimension, ErrorCode, ModelInfo,
-    ProfiledOperator, TensorInfo, element_count,
+    ProfiledOperator, ShapesServed, TensorInfo, ValueKind, element_count,
 };
 
 /// A result of a backend's work.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a backend reports when something goes wrong.
+/// An error of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct Error {
-    /// What kind of error.
+    /// Kind of the error.
     pub code: ErrorCode,
     /// One sentence: what is wrong, and where.
     pub message: String,
@@ -121,7 +124,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error without details.
+    /// Creates an error without details.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: String::new() }
@@ -136,7 +139,7 @@ impl Error {
 }
 
 /// The host, as it introduces itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Host {
     /// Major and minor version of the ABI that it speaks.
     pub abi: (u32, u32),
@@ -144,9 +147,11 @@ pub struct Host {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// Where long calls say how far they have come.
+    pub progress: Progress,
 }
 
-/// What [`Backend::load`] is asked for.
+/// Request of [`Backend::load`].
 #[derive(Debug)]
 pub struct LoadRequest<'a> {
     /// The model's file.
@@ -157,20 +162,34 @@ pub struct LoadRequest<'a> {
     pub threads: Option<u32>,
     /// Options from the manifest. See [`Options::only`].
     pub options: Options<'a>,
+    /// What the model is to be run for: one of the description's modes.
+    pub mode: &'a str,
 }
 
-/// What [`Model::prepare`] is asked for.
+/// Request of [`Model::prepare`].
 #[derive(Debug)]
 pub struct PrepareRequest<'a> {
-    /// The precision to compute in, such as `fp32`.
+    /// The precision, such as `fp32`.
     pub precision: &'a str,
     /// One shape for each input; checked against [`ModelInfo`] before the model sees it.
     pub shapes: &'a [&'a [i64]],
+    /// Between which shapes those of calls may be, if not all have the shapes above. A session that serves
+    /// them says so by [`Session::shapes_served`].
+    pub bounds: Option<ShapeBounds<'a>>,
+}
+
+/// Bounds of shapes, axis by axis; checked against [`ModelInfo`] before the model sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShapeBounds<'a> {
+    /// The least size of each axis of each input.
+    pub least: &'a [&'a [i64]],
+    /// The greatest size of each axis of each input.
+    pub greatest: &'a [&'a [i64]],
 }
 
 /// A plugin's root: finds devices and loads models.
 pub trait Backend: Sized + 'static {
-    /// What it loads.
+    /// Its models.
     type Model: Model;
 
     /// Makes the backend. Must be quick, and look for no device yet.
@@ -180,26 +199,26 @@ pub trait Backend: Sized + 'static {
     /// Why this host will not do, and which side must be updated, in one sentence.
     fn new(host: &Host) -> Result<Self, String>;
 
-    /// What the backend is.
+    /// Returns the backend's description.
     fn description(&self) -> Description;
 
-    /// The devices that are there now. None is a valid answer.
+    /// Returns the current devices. None is a valid answer.
     ///
     /// # Errors
     ///
-    /// Where looking for them fails.
+    /// If the search fails.
     fn devices(&self) -> Result<Vec<Device>>;
 
     /// Loads a model onto a device.
     ///
     /// # Errors
     ///
-    /// Where there is no such device or file, the file is no model, or an option is unknown.
+    /// If there is no such device or file, the file is not a model, or an option is unknown.
     fn load(&self, request: &LoadRequest<'_>) -> Result<Self::Model>;
 
     /// The table of an extension, which stays as it is as long as the backend lives. For those that
     /// Tare defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`],
-    /// [`stage_times`], [`device_timer`] and [`profile`] make it.
+    /// [`stage_times`], [`device_timer`], [`profile`], [`cancel`], [`marks`] and [`threads`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None
@@ -210,67 +229,84 @@ pub trait Backend: Sized + 'static {
 pub trait Model: 'static {
     /// A tensor on that device.
     type Tensor: Tensor;
-    /// What runs.
+    /// Its sessions.
     type Session: Session<Tensor = Self::Tensor>;
 
-    /// What the model takes and gives. Asked for once, right after loading.
+    /// Returns the model's inputs and outputs. Called once, right after loading.
     fn info(&self) -> ModelInfo;
 
-    /// Makes the model ready to run. What can be done here must not be left to the first run.
+    /// Makes the model ready to run. Work that can be done here must not be left to the first run.
     ///
     /// # Errors
     ///
-    /// Where the model cannot compute in this precision or with these shapes.
+    /// If the model cannot compute in this precision or with these shapes.
     fn prepare(&self, request: &PrepareRequest<'_>) -> Result<Self::Session>;
 
     /// Copies elements to the device, and returns when that is done.
     ///
     /// # Errors
     ///
-    /// Where the device takes no such elements, or has no room.
+    /// If the device does not take such elements, or has no room.
     fn tensor(&self, view: &View<'_>) -> Result<Self::Tensor>;
 }
 
 /// Elements on a device.
 pub trait Tensor: 'static {
-    /// Element type.
+    /// Returns the element type.
     fn dtype(&self) -> DataType;
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     fn shape(&self) -> &[i64];
 
     /// Copies the elements into host memory of the same type and shape.
     ///
     /// # Errors
     ///
-    /// Where the device fails.
+    /// If the device fails.
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()>;
+
+    /// The elements of a tensor of [`DataType::STRING`], in C order. It is read by this instead of
+    /// [`Tensor::read`].
+    fn texts(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// What it is. Of what is not a tensor nothing else is asked.
+    fn kind(&self) -> ValueKind {
+        ValueKind::Tensor
+    }
 }
 
 /// A model that is ready to run with given shapes.
 pub trait Session: 'static {
-    /// What it takes and gives.
+    /// Type of its inputs and outputs.
     type Tensor;
 
-    /// What it uses, as opposed to what was asked for: at least `precision`, and `threads` where that
-    /// means something. Asked for once, right after preparing.
+    /// Returns the settings in use, as opposed to those requested: at least `precision`, and
+    /// `threads` if that has a meaning. Called once, right after preparing.
     fn used(&self) -> Vec<(String, String)>;
 
+    /// Which shapes its calls may have, if [`PrepareRequest::bounds`] were given. Asked for once, right
+    /// after preparing.
+    fn shapes_served(&self) -> ShapesServed {
+        ShapesServed::One
+    }
+
     /// Runs once and returns when the device is done. Inputs are in the order of [`ModelInfo`], and so
-    /// are outputs: each is `None`, or what an earlier run left there, to be written again. On return
+    /// are outputs: each is `None`, or the tensor of an earlier run, to be reused. On return
     /// each must be `Some`.
     ///
     /// # Errors
     ///
-    /// Where an input does not fit or the device fails.
+    /// If an input does not fit or the device fails.
     fn run(
         &mut self,
         inputs: &[&Self::Tensor],
         outputs: &mut [Option<Box<Self::Tensor>>],
     ) -> Result<()>;
 
-    /// Like [`Session::run`], but may return as soon as the work is queued. A backend that cannot queue
-    /// leaves this as it is.
+    /// Does the same as [`Session::run`], but may return as soon as the work is queued. A backend that
+    /// cannot queue keeps this default.
     ///
     /// # Errors
     ///

@@ -13,8 +13,8 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Refuses every option that is not known. To be called first, since a typo must not silently
-    /// change a benchmark. A known name that ends in `.*` stands for all that begin like it.
+    /// Refuses every unknown option. Call it first, because a typo must not silently
+    /// change a benchmark. A known name that ends in `.*` stands for all names with that beginning.
     ///
     /// # Errors
     ///
@@ -39,26 +39,26 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The value of an option, where it is given.
+    /// Returns the value of an option, if it is given.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.entries.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
     }
 
-    /// The options whose names begin with `prefix`, without it.
+    /// Returns the options whose names begin with `prefix`, without it.
     pub fn under(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.entries
             .iter()
             .filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, *value)))
     }
 
-    /// Whether the option [`OPTION_PLACEMENT`] wants every operator to run on the device that was asked
-    /// for. A backend that could run one elsewhere then refuses to; one that could not has nothing to do
-    /// but to know the option. It is a key of its own in the manifest, and not declared in `plugin.toml`.
+    /// Returns whether the option [`OPTION_PLACEMENT`] requires every operator to run on the requested
+    /// device. A backend that could run one elsewhere must then refuse to; any other backend only has to
+    /// know the option. It is a key of its own in the manifest, and not declared in `plugin.toml`.
     ///
     /// # Errors
     ///
-    /// Where it is neither `any`, as without it, nor `strict`.
+    /// If it is neither `any` (the default) nor `strict`.
     pub fn strict_placement(&self) -> Result<bool> {
         match self.get(OPTION_PLACEMENT) {
             None | Some("any") => Ok(false),
@@ -70,11 +70,11 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The value of an option as a number, a boolean or whatever else can be parsed.
+    /// Returns the value of an option, parsed as a number, a boolean or another type.
     ///
     /// # Errors
     ///
-    /// Where the value cannot be parsed; names option and value.
+    /// If the value cannot be parsed; names option and value.
     pub fn parse<T: FromStr<Err: Display>>(&self, key: &str) -> Result<Option<T>> {
         let parse = |value: &str| {
             value.parse().map_err(|error| {

@@ -1,7 +1,7 @@
-//! Information in the shape that the ABI wants, kept alive together with what it points to.
+//! Information in the ABI's form, kept alive together with the values that it points to.
 //!
-//! The raw structs point into the heap memory of the owned values beside them, which stays where
-//! it is when these types are moved.
+//! The raw structs point into the heap memory of the owned values beside them, which does not move
+//! when these types are moved.
 
 use std::ptr;
 
@@ -18,13 +18,13 @@ fn attributes(owned: &[(String, String)]) -> Vec<abi::Attribute> {
 
 pub(super) struct StoredDescription {
     pub(super) raw: abi::Description,
-    _extensions: Vec<abi::String>,
-    _owned: Description,
+    _lists: [Vec<abi::String>; 2],
+    pub(super) owned: Description,
 }
 
 impl StoredDescription {
     pub(super) fn new(owned: Description) -> Self {
-        let extensions = texts(&owned.extensions);
+        let (extensions, modes) = (texts(&owned.extensions), texts(&owned.modes));
         let raw = abi::Description {
             struct_size: size_of::<abi::Description>(),
             id: abi::String::borrow(&owned.id),
@@ -33,8 +33,10 @@ impl StoredDescription {
             engine_version: abi::String::borrow(&owned.engine_version),
             extensions: extensions.as_ptr(),
             extension_count: extensions.len(),
+            modes: modes.as_ptr(),
+            mode_count: modes.len(),
         };
-        Self { raw, _extensions: extensions, _owned: owned }
+        Self { raw, _lists: [extensions, modes], owned }
     }
 }
 
@@ -95,6 +97,8 @@ impl StoredTensors {
                     .map_or(abi::DType { code: 0, bits: 0, lanes: 0 }, |dtype| dtype.to_abi()),
                 rank: if info.dimensions.is_some() { dimensions.len() as i32 } else { -1 },
                 dimensions: dimensions.as_ptr(),
+                kind: info.kind.to_abi(),
+                unused: 0,
             })
             .collect();
         let pointers = raw.iter().map(ptr::from_ref).collect();
@@ -150,6 +154,18 @@ impl StoredSessionInfo {
             used_count: used.len(),
         };
         Self { raw, _used: used, _owned: owned }
+    }
+}
+
+/// Names of phases.
+pub(super) struct StoredNames {
+    pub(super) raw: Vec<abi::String>,
+    _owned: Vec<String>,
+}
+
+impl StoredNames {
+    pub(super) fn new(owned: Vec<String>) -> Self {
+        Self { raw: texts(&owned), _owned: owned }
     }
 }
 

@@ -45,7 +45,7 @@ elements!(
     u8 = U8
 );
 
-/// Where elements lie.
+/// Layout of elements.
 #[derive(Debug, Clone, Copy)]
 struct Layout<'a> {
     dtype: DataType,
@@ -126,6 +126,14 @@ impl<'a> Layout<'a> {
         self.strides.is_none_or(|strides| is_compact(self.shape, strides))
     }
 
+    /// Refuses texts, whose bytes are not in the elements.
+    fn expect_numbers(&self) -> Result<()> {
+        if !self.dtype.is_text() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorCode::Unsupported, "elements are texts, wanted are numbers"))
+    }
+
     fn expect(&self, dtype: DataType) -> Result<()> {
         if self.dtype == dtype {
             return Ok(());
@@ -135,7 +143,8 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Whether elements lie one after another in C order. The stride of an axis of size 1 is never used.
+/// Returns whether elements lie one after another in C order. The stride of an axis of size 1 is
+/// never used.
 fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     shape.iter().zip(strides).rev().all(|(&axis, &stride)| {
@@ -166,23 +175,23 @@ impl<'a> View<'a> {
         Ok(Self { layout: unsafe { Layout::new(raw) }? })
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         self.layout.dtype
     }
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &'a [i64] {
         self.layout.shape
     }
 
-    /// The elements in C order.
+    /// Returns the elements in C order.
     ///
     /// # Errors
     ///
-    /// Where they are of another type, or there is no memory for so many.
+    /// If they are of another type, or there is not enough memory.
     pub fn values<T: Element>(&self) -> Result<Vec<T>> {
         self.layout.expect(T::DTYPE)?;
         let mut values: Vec<T> = self.room(self.layout.count)?;
@@ -194,12 +203,39 @@ impl<'a> View<'a> {
         Ok(values)
     }
 
+    /// The texts in C order, where elements are texts.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not, or one is not UTF-8.
+    pub fn texts(&self) -> Result<Vec<&'a str>> {
+        self.layout.expect(DataType::STRING)?;
+        let mut texts = self.room(self.layout.count)?;
+        let mut wrong = None;
+        self.layout.stretches(|source, length| {
+            for at in 0..length {
+                // SAFETY: the view's elements are readable during `'a`, and so is what they point to. They
+                // need not be aligned.
+                let text = unsafe {
+                    let element = source.cast::<abi::String>().wrapping_add(at).read_unaligned();
+                    super::glue::text(element, "an element")
+                };
+                match text {
+                    Ok(text) => texts.push(text),
+                    Err(error) => wrong = Some(error),
+                }
+            }
+        });
+        wrong.map_or(Ok(texts), Err)
+    }
+
     /// The elements in C order, as bytes.
     ///
     /// # Errors
     ///
-    /// Where there is no memory for so many.
+    /// Where there is no memory for so many, or elements are texts.
     pub fn bytes(&self) -> Result<Vec<u8>> {
+        self.layout.expect_numbers()?;
         let length = self.layout.count * self.layout.dtype.size();
         let mut bytes: Vec<u8> = self.room(length)?;
         // SAFETY: there is room for all bytes, and all are written.
@@ -210,7 +246,7 @@ impl<'a> View<'a> {
         Ok(bytes)
     }
 
-    /// Memory for a copy, whose absence must not end the process.
+    /// Reserves memory for a copy; a lack of memory must not end the process.
     fn room<T>(&self, count: usize) -> Result<Vec<T>> {
         let mut room = Vec::new();
         room.try_reserve_exact(count).map_err(|_| {
@@ -225,8 +261,9 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where they do not, and there is no memory for a copy.
+    /// Where they do not, and there is no memory for a copy, or elements are texts.
     pub fn contiguous(&self) -> Result<Cow<'a, [u8]>> {
+        self.layout.expect_numbers()?;
         if self.layout.count > 0 && self.layout.is_compact() {
             let length = self.layout.count * self.layout.dtype.size();
             // SAFETY: the elements may be read during `'a`, and lie one after another.
@@ -272,21 +309,22 @@ impl<'a> ViewMut<'a> {
         Ok(Self { layout: unsafe { Layout::new(raw) }?, exclusive: PhantomData })
     }
 
-    /// Element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         self.layout.dtype
     }
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &'a [i64] {
         self.layout.shape
     }
 
-    /// The room itself, as bytes, where elements lie in it one after another in C order.
+    /// The room itself, as bytes, where elements lie in it one after another in C order. There is none for
+    /// texts.
     pub fn contiguous(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
-        if self.layout.count == 0 || !self.layout.is_compact() {
+        if self.layout.count == 0 || !self.layout.is_compact() || self.layout.dtype.is_text() {
             return None;
         }
         let length = self.layout.count * self.layout.dtype.size();
@@ -298,7 +336,7 @@ impl<'a> ViewMut<'a> {
     ///
     /// # Errors
     ///
-    /// Where type or number differs.
+    /// If type or number differs.
     pub fn write<T: Element>(&mut self, values: &[T]) -> Result<()> {
         self.layout.expect(T::DTYPE)?;
         // SAFETY: an element is as many initialised bytes as its type says.
@@ -308,12 +346,37 @@ impl<'a> ViewMut<'a> {
         self.write_bytes(bytes)
     }
 
+    /// Writes where texts lie, which are in C order. They must stay there as long as the host may read them,
+    /// which is for the caller to see to.
+    pub(super) fn write_texts(&mut self, texts: &[String]) -> Result<()> {
+        self.layout.expect(DataType::STRING)?;
+        let (given, wanted) = (texts.len(), self.layout.count);
+        if given != wanted {
+            let message = format!("{given} texts for a view of {wanted}");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        let mut texts = texts.iter();
+        self.layout.stretches(|target, length| {
+            for (at, text) in texts.by_ref().take(length).enumerate() {
+                // SAFETY: the view's elements are writable by us alone, and need not be aligned.
+                unsafe {
+                    target
+                        .cast::<abi::String>()
+                        .wrapping_add(at)
+                        .write_unaligned(abi::String::borrow(text));
+                }
+            }
+        });
+        Ok(())
+    }
+
     /// Writes elements that are in C order, as bytes.
     ///
     /// # Errors
     ///
-    /// Where the number of bytes is not right.
+    /// Where the number of bytes is not right, or elements are texts.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.layout.expect_numbers()?;
         let size = self.layout.dtype.size();
         if bytes.len() != self.layout.count * size {
             let (given, wanted) = (bytes.len(), self.layout.count * size);
@@ -340,11 +403,11 @@ pub struct HostTensor<T> {
 }
 
 impl<T: Element> HostTensor<T> {
-    /// Copies what is viewed.
+    /// Copies a view.
     ///
     /// # Errors
     ///
-    /// Where the elements are of another type.
+    /// If the elements are of another type.
     pub fn new(view: &View<'_>) -> Result<Self> {
         Ok(Self { shape: view.shape().to_vec(), values: view.values()? })
     }
@@ -382,7 +445,7 @@ mod tests {
         }
     }
 
-    /// The elements' places by the definition of strides, in C order.
+    /// Returns the elements' places by the definition of strides, in C order.
     fn places(shape: &[i64], strides: &[i64]) -> Vec<i64> {
         let Some((axis, shape)) = shape.split_first() else { return vec![0] };
         let inner = places(shape, &strides[1..]);

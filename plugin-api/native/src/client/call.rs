@@ -1,14 +1,16 @@
 //! A run with everything laid out beforehand.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
 
-use super::tensor::{self, Tensor, TensorData};
-use super::{Error, Result, SessionInner};
+use super::tensor::{self, Tensor, TensorData, TextData};
+use super::{Error, Result, SessionInner, ShapeBounds};
 use crate::abi;
+use crate::types::{DataType, ValueKind};
 
-/// A run of a session, ready to be made again and again: inputs stay on the device, outputs are
-/// written over.
+/// A run of a session that can be repeated: inputs stay on the device, outputs are
+/// overwritten.
 ///
 /// Several calls of one session may exist, each with its own inputs and outputs, and may be enqueued
 /// one after another.
@@ -17,10 +19,18 @@ pub struct Call {
     pub(super) args: abi::RunArgs,
     pub(super) session: Rc<SessionInner>,
     inputs: Vec<Tensor>,
-    /// What `args` points to; never resized.
+    /// Memory that `args` points to; never resized.
     input_handles: Vec<*mut abi::Tensor>,
-    /// What `args` points to; never resized.
+    /// Memory that `args` points to; never resized.
     output_handles: Vec<*mut abi::Tensor>,
+}
+
+/// The function of a backend that makes runs phase by phase.
+#[derive(Debug, Clone, Copy)]
+pub struct MarkedRun {
+    pub(super) run: abi::Call<abi::MarkedRunArgs>,
+    /// Whose function it is.
+    pub(super) backend: *mut abi::Backend,
 }
 
 impl Call {
@@ -57,23 +67,65 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// The backend's error.
     #[inline]
     pub fn run(&mut self) -> Result<()> {
         self.args.flags = 0;
         self.invoke()
     }
 
-    /// Runs, and may return before the device is done. Calls that are enqueued are done in order.
+    /// Runs, and may return before the device is done. Enqueued calls are done in order.
     ///
     /// # Errors
     ///
-    /// What the backend says; errors of the work itself may come from [`super::Session::synchronise`].
+    /// The backend's error; errors of the work itself may come from [`super::Session::synchronise`].
     #[inline]
     pub fn enqueue(&mut self) -> Result<()> {
         self.args.flags = abi::RUN_ENQUEUE;
         self.session.queued.set(true);
         self.invoke()
+    }
+
+    /// Does one phase of a run, from 0, and returns when the device is done with it. All phases in order make
+    /// a run. `on_mark` is called whenever something that is counted is complete, such as a token.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says.
+    ///
+    /// # Panics
+    ///
+    /// Where `run` comes from another backend.
+    #[inline]
+    pub fn run_phase<F: FnMut()>(
+        &mut self,
+        run: MarkedRun,
+        phase: u32,
+        on_mark: &mut F,
+    ) -> Result<()> {
+        unsafe extern "C" fn mark<F: FnMut()>(context: *mut c_void) {
+            // SAFETY: the backend passes the context that it was given, on the thread of the call, which has
+            // it borrowed exclusively.
+            unsafe { (*context.cast::<F>())() };
+        }
+        assert!(run.backend == self.session.model.backend.handle, "of another backend");
+        self.args.flags = 0;
+        let mut args = abi::MarkedRunArgs {
+            struct_size: size_of::<abi::MarkedRunArgs>(),
+            run: &raw mut self.args,
+            phase,
+            unused: 0,
+            context: ptr::from_mut(on_mark).cast(),
+            mark: Some(mark::<F>),
+        };
+        // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as the
+        // ABI wants. The function is of the same backend.
+        let error = unsafe { (run.run)(&raw mut args) };
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the call has just returned it.
+        Err(unsafe { Error::take(abi::MARKS, error) })
     }
 
     #[inline]
@@ -89,12 +141,12 @@ impl Call {
         Err(unsafe { Error::take("run", error) })
     }
 
-    /// Gives an input another tensor for the runs to come.
+    /// Replaces the tensor of an input for later runs.
     ///
     /// # Errors
     ///
-    /// As for [`super::Session::call`], or what [`super::Session::synchronise`] says, since nothing
-    /// may be queued while inputs change.
+    /// As for [`super::Session::call`], or the error of [`super::Session::synchronise`], because
+    /// nothing may be queued while inputs change.
     pub fn set_input(&mut self, index: usize, input: Tensor) -> Result<()> {
         if index >= self.inputs.len() {
             let count = self.inputs.len();
@@ -111,30 +163,53 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// Where there is no such output or no run has been made, or what the backend says.
+    /// Where there is no such output or no run has been made, or what the backend says. With the code
+    /// [`ErrorCode::Unsupported`](super::ErrorCode::Unsupported) where it is not a tensor, or has texts.
     pub fn read_output(&mut self, index: usize) -> Result<TensorData> {
         let handle = self.output(index)?;
         let (dtype, shape) = tensor::describe(&self.session.model, handle)?;
         tensor::read(&self.session.model, handle, dtype, shape)
     }
 
-    /// Takes an output of the latest run away, to be an input elsewhere; the next run makes a new
-    /// one. Waits for it if it was enqueued.
+    /// Copies an output of texts into host memory.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Call::read_output`], or where it has numbers.
+    pub fn read_texts(&mut self, index: usize) -> Result<TextData> {
+        let handle = self.output(index)?;
+        let (dtype, shape) = tensor::describe(&self.session.model, handle)?;
+        tensor::read_texts(&self.session.model, handle, dtype, shape)
+    }
+
+    /// What an output of the latest run is, and its element type if it is a tensor. Waits for the run if it
+    /// was enqueued.
     ///
     /// # Errors
     ///
     /// Where there is no such output or no run has been made, or what the backend says.
+    pub fn output_kind(&mut self, index: usize) -> Result<(ValueKind, Option<DataType>)> {
+        let handle = self.output(index)?;
+        tensor::kind(&self.session.model, handle)
+    }
+
+    /// Takes an output of the latest run, to be an input elsewhere; the next run makes a new
+    /// one. Waits for it if it was enqueued.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such output or no run has been made, or the backend's error.
     pub fn take_output(&mut self, index: usize) -> Result<Tensor> {
         let handle = self.output(index)?;
         self.output_handles[index] = ptr::null_mut();
         Tensor::adopt(&self.session.model, handle)
     }
 
-    /// Whether the latest run has left every output, waiting for it if it was enqueued.
+    /// Checks whether the latest run has left every output, waiting for it if it was enqueued.
     ///
     /// # Errors
     ///
-    /// Names the first output that is missing, or what the backend says.
+    /// Names the first output that is missing, or the backend's error.
     pub fn check_outputs(&self) -> Result<()> {
         (0..self.output_handles.len()).try_for_each(|index| self.output(index).map(drop))
     }
@@ -164,7 +239,14 @@ fn check(session: &Rc<SessionInner>, index: usize, input: &Tensor) -> Result<()>
     if !std::sync::Arc::ptr_eq(&input.inner.model, &session.model) {
         return Err(Error::argument("run", format!("input `{name}` belongs to another model")));
     }
-    if input.shape() != prepared {
+    let within = |bounds: &ShapeBounds| {
+        let (least, greatest) = (&bounds.least[index], &bounds.greatest[index]);
+        let shape = input.shape();
+        shape.len() == least.len()
+            && shape.iter().zip(least).all(|(size, least)| size >= least)
+            && shape.iter().zip(greatest).all(|(size, greatest)| size <= greatest)
+    };
+    if input.shape() != prepared && !session.bounds.as_ref().is_some_and(within) {
         let shape = input.shape();
         let message = format!("input `{name}` has shape {shape:?}, prepared was {prepared:?}");
         return Err(Error::argument("run", message));

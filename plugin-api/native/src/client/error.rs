@@ -1,4 +1,4 @@
-//! What can go wrong, as the host sees it.
+//! Errors on the host's side.
 
 use crate::abi;
 use crate::client::foreign;
@@ -6,7 +6,7 @@ use crate::types::ErrorCode;
 
 /// So much of an error's message is kept, in bytes: it is one sentence.
 pub(super) const MESSAGE_LIMIT: usize = 4 << 10;
-/// So much of an error's details is kept, in bytes: lists and logs, for whoever looks for the cause.
+/// Limit for an error's details, in bytes: lists and logs, for finding the cause.
 const DETAILS_LIMIT: usize = 64 << 10;
 
 /// A call into a backend failed.
@@ -15,11 +15,11 @@ const DETAILS_LIMIT: usize = 64 << 10;
 pub struct Error {
     /// The function of the table that was called.
     pub call: &'static str,
-    /// What kind of error. [`ErrorCode::Contract`] says that the answer broke the ABI's rules.
+    /// Kind of the error. [`ErrorCode::Contract`] means that the answer broke the ABI's rules.
     pub code: ErrorCode,
-    /// One sentence; what goes beyond 4 KiB is left out, and said to be.
+    /// One sentence; text beyond 4 KiB is replaced by a note.
     pub message: String,
-    /// More to read; may be empty. What goes beyond 64 KiB is left out, and said to be.
+    /// Further text; may be empty. Text beyond 64 KiB is replaced by a note.
     pub details: String,
 }
 
@@ -72,7 +72,7 @@ pub enum OpenError {
     /// The plugin declined.
     #[error("the plugin refused this host: {reason}")]
     Refused {
-        /// What it said, or that it said nothing.
+        /// The backend's reason, or a note that it gave none.
         reason: String,
     },
     /// The plugin's table is of another major version.

@@ -1,17 +1,18 @@
-//! The extensions that Tare defines, as the host uses them. What a backend does not offer is `None`.
+//! The extensions that Tare defines, as the host uses them. One that a backend does not offer is
+//! `None`.
 
 use std::marker::PhantomData;
 
-use super::{Backend, BackendInner, Call, Error, Result, Session, foreign};
+use super::{Backend, BackendInner, Call, Error, MarkedRun, Result, Session, foreign};
 use crate::abi;
 use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
 /// Memory on a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// What this process holds now.
+    /// Memory of this process now.
     pub used_bytes: u64,
-    /// The most that it has ever held, where the backend knows it.
+    /// Its peak, if the backend knows it.
     pub peak_bytes: Option<u64>,
 }
 
@@ -27,8 +28,8 @@ pub struct StageTimes {
 }
 
 impl BackendInner {
-    /// The function of an extension that `choose` picks from its table.
-    fn function<T: abi::SizedStruct, Args>(
+    /// Returns the function of an extension that `choose` picks from its table.
+    pub(super) fn function<T: abi::SizedStruct, Args>(
         &self,
         name: &'static str,
         choose: fn(&T) -> Option<abi::Call<Args>>,
@@ -53,9 +54,9 @@ impl BackendInner {
 ///
 /// # Safety
 ///
-/// The arguments are filled in as the ABI wants, on the thread of the entry point, with handles of
+/// The arguments are filled in as the ABI wants, on a thread that may make this call, with handles of
 /// the backend whose function it is.
-unsafe fn invoke<Args>(
+pub(super) unsafe fn invoke<Args>(
     name: &'static str,
     function: abi::Call<Args>,
     args: &mut Args,
@@ -70,11 +71,11 @@ unsafe fn invoke<Args>(
 }
 
 impl Backend {
-    /// What a device has taken since some moment that stays the same, in microjoules.
+    /// Returns the energy that a device has used since some fixed moment, in microjoules.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table breaks the rules.
+    /// The backend's error, or that its table breaks the rules.
     #[must_use]
     pub fn device_energy(&self, device: &str) -> Option<Result<u64>> {
         let name = abi::DEVICE_ENERGY;
@@ -92,11 +93,11 @@ impl Backend {
         )
     }
 
-    /// What this process holds on a device.
+    /// Returns the memory of this process on a device.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table or its figures break the rules.
+    /// The backend's error, or that its table or its figures break the rules.
     #[must_use]
     pub fn device_memory(&self, device: &str) -> Option<Result<DeviceMemory>> {
         let name = abi::DEVICE_MEMORY;
@@ -140,11 +141,11 @@ unsafe impl Send for DeviceStateReader<'_> {}
 unsafe impl Sync for DeviceStateReader<'_> {}
 
 impl DeviceStateReader<'_> {
-    /// What the device does now.
+    /// Returns the device's current state.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its figures cannot be.
+    /// The backend's error, or that its figures are impossible.
     pub fn read(&self) -> Result<DeviceReading> {
         let name = abi::DEVICE_STATE;
         let mut args = abi::DeviceStateArgs {
@@ -180,11 +181,11 @@ impl DeviceStateReader<'_> {
 }
 
 impl Backend {
-    /// What reads the state of a device.
+    /// Returns a reader of a device's state.
     ///
     /// # Errors
     ///
-    /// Where the table of the extension breaks the rules.
+    /// If the table of the extension breaks the rules.
     #[must_use]
     pub fn device_state<'a>(&'a self, device: &'a str) -> Option<Result<DeviceStateReader<'a>>> {
         let read = self.inner.function(abi::DEVICE_STATE, |table: &abi::DeviceState| table.read)?;
@@ -194,11 +195,46 @@ impl Backend {
 }
 
 impl Session {
-    /// What this session holds of its device's memory, as its engine's allocator counts it.
+    /// Names of the phases that make up a run of this session; none if a run is done in one call.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table or its figures break the rules.
+    /// What the backend says, or that its table or a name breaks the rules.
+    #[must_use]
+    pub fn phases(&self) -> Option<Result<Vec<String>>> {
+        let name = abi::MARKS;
+        let phases = self.inner.model.backend.function(name, |table: &abi::Marks| table.phases)?;
+        let mut args = abi::PhasesArgs {
+            struct_size: size_of::<abi::PhasesArgs>(),
+            session: self.inner.handle,
+            phases: std::ptr::null(),
+            phase_count: 0,
+        };
+        // SAFETY: the arguments are whole and the handle is this session's.
+        let called = phases.and_then(|phases| unsafe { invoke(name, phases, &mut args) });
+        Some(called.and_then(|()| {
+            // SAFETY: the call has just handed them out, and the session is alive.
+            unsafe { foreign::phases(args.phases, args.phase_count) }
+                .map_err(|detail| Error::contract(name, detail))
+        }))
+    }
+
+    /// How calls of this session are made phase by phase.
+    ///
+    /// # Errors
+    ///
+    /// That the backend's table breaks the rules.
+    #[must_use]
+    pub fn marked_run(&self) -> Option<Result<MarkedRun>> {
+        let run = self.inner.model.backend.function(abi::MARKS, |table: &abi::Marks| table.run)?;
+        Some(run.map(|run| MarkedRun { run, backend: self.inner.model.backend.handle }))
+    }
+
+    /// Returns this session's use of its device's memory, as its engine's allocator counts it.
+    ///
+    /// # Errors
+    ///
+    /// The backend's error, or that its table or its figures break the rules.
     #[must_use]
     pub fn allocator_use(&self) -> Option<Result<AllocatorUse>> {
         let name = abi::ALLOCATOR;
@@ -237,11 +273,11 @@ impl Session {
 }
 
 impl Call {
-    /// Runs as [`Call::run`] does, and says how long each stage took.
+    /// Does the same as [`Call::run`], and returns the time of each stage.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table breaks the rules.
+    /// The backend's error, or that its table breaks the rules.
     #[must_use]
     pub fn run_in_stages(&mut self) -> Option<Result<StageTimes>> {
         let name = abi::STAGE_TIMES;
@@ -262,11 +298,12 @@ impl Call {
         Some(called.map(|()| StageTimes { copy_in_ns, compute_ns, copy_out_ns }))
     }
 
-    /// Runs as [`Call::run`] does, and says how long the device was busy with it, in nanoseconds.
+    /// Does the same as [`Call::run`], and returns how long the device was busy with it, in
+    /// nanoseconds.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table breaks the rules.
+    /// The backend's error, or that its table breaks the rules.
     #[must_use]
     pub fn run_timed(&mut self) -> Option<Result<u64>> {
         let name = abi::DEVICE_TIMER;
@@ -284,11 +321,11 @@ impl Call {
         Some(called.map(|()| args.device_ns))
     }
 
-    /// Runs once more, and says what ran where.
+    /// Runs once more, and returns the operators and their places.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table or what it says breaks the rules.
+    /// The backend's error, or that its table or its answer breaks the rules.
     #[must_use]
     pub fn profile(&mut self) -> Option<Result<Vec<ProfiledOperator>>> {
         let name = abi::PROFILE;

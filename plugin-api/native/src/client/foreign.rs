@@ -1,19 +1,21 @@
-//! Reading what a plugin hands out: nothing is believed before it is checked.
+//! Reading a plugin's data: nothing is trusted before it is checked.
 //!
-//! Pointers that are wild cannot be told from good ones. What can be told is: null, misaligned,
-//! absurdly many, absurdly long, not UTF-8, and structs smaller than they ever were.
+//! A wild pointer cannot be distinguished from a good one. These can be detected: null, misaligned,
+//! absurdly many, absurdly long, not UTF-8, and structs smaller than their first version.
 //!
-//! Names and values are refused where they are too long to be one. Messages are cut instead: whatever
-//! a plugin has to say about its failure, its beginning is worth more than a refusal.
+//! Names and values that are too long are refused. Messages are cut instead: the beginning of a
+//! message about a failure is worth more than a refusal.
 
 use std::collections::HashSet;
 
 use crate::abi;
-use crate::types::{Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo};
+use crate::types::{
+    Description, Device, Dimension, ModelInfo, ProfiledOperator, TensorInfo, ValueKind,
+};
 
-/// No name or value may be longer, in bytes.
+/// Longest accepted name or value, in bytes.
 const LONGEST_NAME: usize = 16 << 10;
-/// No message may be longer, in bytes; most of one so long is not kept.
+/// Longest accepted message, in bytes; most of it is not kept.
 const LONGEST_MESSAGE: usize = 4 << 20;
 /// No list may have more entries.
 const LONGEST_LIST: usize = 1 << 16;
@@ -21,14 +23,16 @@ const LONGEST_LIST: usize = 1 << 16;
 const MOST_DEVICES: usize = 1 << 10;
 /// No device and no session has more to say of itself.
 const MOST_ATTRIBUTES: usize = 1 << 10;
-/// No device's id may be longer, in bytes.
+/// Longest accepted device id, in bytes.
 const LONGEST_DEVICE_ID: usize = 128;
 /// So much of a text that cannot be read is shown, in bytes.
 const SHOWN: usize = 64;
+/// No run may have more phases.
+const MOST_PHASES: usize = 16;
 /// No tensor may have more axes.
 pub(super) const HIGHEST_RANK: usize = 64;
 
-/// What is wrong, in words that go after the name of a call.
+/// The error, in words that follow the name of a call.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 /// # Safety
@@ -73,7 +77,7 @@ fn nowhere<T>(raw: *const T) -> &'static str {
     if raw.is_null() { "null" } else { "misaligned" }
 }
 
-/// A name or a value.
+/// Returns a name or a value.
 ///
 /// # Safety
 ///
@@ -85,7 +89,7 @@ pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// A message, of which `limit` bytes are kept; the rest is counted.
+/// Returns a message, of which `limit` bytes are kept; the rest is counted.
 ///
 /// # Safety
 ///
@@ -121,8 +125,7 @@ unsafe fn bytes<'a>(raw: &'a abi::String, longest: usize, what: &str) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) })
 }
 
-/// Shows the beginning only, since bytes that are no text grow many times over when they are written
-/// as one.
+/// Shows the beginning only, because escaped bytes take many times their size.
 fn not_utf8(bytes: &[u8], what: &str, error: &std::str::Utf8Error) -> String {
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
     let rest = if bytes.len() > SHOWN { " and more" } else { "" };
@@ -177,6 +180,7 @@ pub(super) unsafe fn description(raw: *const abi::Description) -> Result<Descrip
             engine: filled_text(raw.engine, "an engine's name")?,
             engine_version: text(raw.engine_version, "an engine's version")?,
             extensions: names(raw.extensions, raw.extension_count, "names of extensions")?,
+            modes: names(raw.modes, raw.mode_count, "modes")?,
         })
     }
 }
@@ -199,8 +203,39 @@ pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Re
     Ok(devices)
 }
 
-/// Whether it can be typed into a manifest and a shell, and is a word in every table: people name
-/// devices by it, and it is a part of each case's name. What a device is called at length is its name.
+/// Names of phases, which become names of columns.
+///
+/// # Safety
+///
+/// As for [`list`] and [`text`].
+pub(super) unsafe fn phases(raw: *const abi::String, count: usize) -> Result<Vec<String>> {
+    // SAFETY: passed on.
+    let raw = unsafe { list_of(raw, count, MOST_PHASES, "phases") }?;
+    let mut phases: Vec<String> = Vec::new();
+    for name in raw {
+        // SAFETY: passed on.
+        let name = unsafe { filled_text(*name, "the name of a phase") }?;
+        let is_word = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !name.split('-').all(is_word) || name.len() > SHOWN {
+            let shown: String = name.chars().take(SHOWN).collect();
+            return Err(format!(
+                "returned the phase {shown:?}; a phase is named by lower-case words joined by \
+                 hyphens"
+            ));
+        }
+        if phases.contains(&name) {
+            return Err(format!("returned two phases with the name `{name}`"));
+        }
+        phases.push(name);
+    }
+    Ok(phases)
+}
+
+/// Returns whether it can be typed into a manifest and a shell, and is one word in every table: people
+/// name devices by it, and it is a part of each case's name. A device's full name is its name.
 fn is_device_id(id: &str) -> bool {
     id.len() <= LONGEST_DEVICE_ID
         && id.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -284,7 +319,7 @@ unsafe fn tensor_info(raw: *const abi::TensorInfo, what: &str) -> Result<TensorI
                 Some(axes.iter().map(|axis| dimension(*axis, &name)).collect::<Result<_>>()?)
             }
         };
-        Ok(TensorInfo { name, dtype, dimensions })
+        Ok(TensorInfo { name, dtype, dimensions, kind: ValueKind::from_abi(raw.kind) })
     }
 }
 

@@ -1,40 +1,44 @@
 /*!
 The host's side: safe wrappers over a plugin's entry point.
 
-[`Backend::open`] takes the entry point and is the one unsafe door; what follows is safe as long as
-the plugin keeps the ABI. Everything that a plugin hands out is checked and copied at once: null and
-misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than they ever
-were become an [`Error`] with the code [`ErrorCode::Contract`].
+[`Backend::open`] takes the entry point and is the one unsafe door; everything after it is safe as
+long as the plugin keeps the ABI. All data from a plugin is checked and copied immediately: null and
+misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than their first version
+become an [`Error`] with the code [`ErrorCode::Contract`].
 
 Handles keep their parents alive, so they end in the right order however they are dropped: calls
 and tensors before their session and model, models before the backend. All of this stays on the
 thread that opened the backend, and the types are not `Send`; only a backend that serves several
 threads lets a model be prepared on others, by [`Model::on_threads`].
 
-[`Call`] is what is timed. It has everything laid out beforehand, so [`Call::run`] is one indirect
-call without any allocation.
+A [`Call`] is timed. It is prepared beforehand, so [`Call::run`] is one indirect call without any
+allocation.
 */
 
 mod call;
+mod cancel;
 mod error;
 mod extensions;
 mod foreign;
 mod tensor;
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
-pub use call::Call;
+pub use call::{Call, MarkedRun};
+pub use cancel::Canceller;
 pub use error::{Error, OpenError};
 pub use extensions::{DeviceMemory, DeviceStateReader, StageTimes};
-pub use tensor::{Tensor, TensorData, TensorView};
+pub use tensor::{Tensor, TensorData, TensorView, TextData};
 
 pub use crate::types::{
     AllocatorUse, DataType, Description, Device, DeviceReading, Dimension, ErrorCode, ModelInfo,
-    ProfiledOperator, TensorInfo, element_count,
+    ProfiledOperator, ShapesServed, TensorInfo, ValueKind, element_count,
 };
 
 use crate::abi;
@@ -92,10 +96,50 @@ impl Functions {
     }
 }
 
-/// What the host offers, at an address that stays.
+/// How far a call of a backend has come, as it says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgressReport {
+    /// Part that is done, 0 to 1, if that is known.
+    pub part: Option<f64>,
+    /// What is being done; may be empty. What goes beyond 200 bytes is left out.
+    pub doing: String,
+}
+
+/// So much of what a call is doing is kept, in bytes.
+const DOING_LIMIT: usize = 200;
+
+/// What listens to progress.
+pub type OnProgress = Box<dyn FnMut(ProgressReport)>;
+
+/// The host's functions, at a stable address.
 struct Host {
     api: abi::HostApi,
     refusal: Option<String>,
+    /// The one thread whose progress is listened to.
+    thread: ThreadId,
+    on_progress: RefCell<OnProgress>,
+}
+
+unsafe extern "C" fn progress(context: *mut c_void, report: *const abi::Progress) {
+    // SAFETY: the plugin passes the context that it was given, from within a call, while the host is valid.
+    // No more than these two fields is looked at, of which another thread sees only what never changes.
+    let (thread, on_progress) = unsafe {
+        let host = context.cast::<Host>();
+        (&(*host).thread, &raw const (*host).on_progress)
+    };
+    if *thread != thread::current().id() {
+        return;
+    }
+    // SAFETY: this is the host's own thread.
+    let on_progress = unsafe { &*on_progress };
+    // SAFETY: the plugin passes progress as the ABI describes it.
+    let Ok(report) = (unsafe { foreign::structure(report, "progress") }) else { return };
+    // A listener that calls the backend is not told what comes of that.
+    let Ok(mut listener) = on_progress.try_borrow_mut() else { return };
+    let part = (0.0..=1.0).contains(&report.part).then_some(report.part);
+    // SAFETY: the text is valid during this call. One that is not text says nothing.
+    let doing = unsafe { foreign::message(report.doing, DOING_LIMIT, "what is being done") };
+    listener(ProgressReport { part, doing: doing.unwrap_or_default() });
 }
 
 unsafe extern "C" fn refuse(context: *mut c_void, reason: abi::String) {
@@ -113,10 +157,12 @@ struct BackendInner {
     handle: *mut abi::Backend,
     abi: (u32, u32),
     host: *mut Host,
+    canceller: cancel::Shared,
 }
 
 impl Drop for BackendInner {
     fn drop(&mut self) {
+        self.canceller.end();
         let mut args =
             abi::DestroyArgs { struct_size: size_of::<abi::DestroyArgs>(), backend: self.handle };
         // Nobody is left to whom an error could matter.
@@ -131,7 +177,7 @@ pub struct Backend {
     inner: Arc<BackendInner>,
 }
 
-/// What [`Backend::load`] is told.
+/// Arguments of [`Backend::load`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadRequest<'a> {
     /// The model's file.
@@ -145,19 +191,33 @@ pub struct LoadRequest<'a> {
 }
 
 impl Backend {
-    /// Calls a plugin's entry point and checks the table that it answers with.
+    /// Calls a plugin's entry point and checks the returned table.
     ///
     /// # Errors
     ///
-    /// Where the plugin refuses, speaks another version, or answers with something that cannot be
+    /// If the plugin refuses, has another version, or returns something that cannot be
     /// a table.
     ///
     /// # Safety
     ///
-    /// `entry` is the entry point of a library that keeps the ABI of `plugin_api.h` and stays
-    /// loaded until the backend and all that came from it are dropped. No other backend from the same
+    /// `entry` is the entry point of a library that keeps the ABI of `plugin_api.h` and stays loaded
+    /// until the backend and everything that came from it are dropped. No other backend from the same
     /// library is alive.
     pub unsafe fn open(entry: abi::Entry) -> Result<Self, OpenError> {
+        // SAFETY: passed on.
+        unsafe { Self::open_with(entry, Box::new(|_| {})) }
+    }
+
+    /// The same, with somebody to listen to what long calls on this thread say of their progress.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Backend::open`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Backend::open`].
+    pub unsafe fn open_with(entry: abi::Entry, on_progress: OnProgress) -> Result<Self, OpenError> {
         let host = Box::into_raw(Box::new(Host {
             api: abi::HostApi {
                 struct_size: size_of::<abi::HostApi>(),
@@ -167,8 +227,11 @@ impl Backend {
                 version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
                 context: ptr::null_mut(),
                 refuse: Some(refuse),
+                progress: Some(progress),
             },
             refusal: None,
+            thread: thread::current().id(),
+            on_progress: RefCell::new(on_progress),
         }));
         // SAFETY: `host` was just made. The entry point is called as the ABI says, on this thread.
         let opened = unsafe {
@@ -204,23 +267,24 @@ impl Backend {
             return Err(OpenError::Version { plugin: version });
         }
         let functions = Functions::new(&api)?;
-        let inner = BackendInner { functions, handle: api.backend, abi: version, host };
+        let canceller = cancel::Shared::default();
+        let inner = BackendInner { functions, handle: api.backend, abi: version, host, canceller };
         #[expect(clippy::arc_with_non_send_sync, reason = "only a model may go to other threads")]
         let inner = Arc::new(inner);
         Ok(Self { inner })
     }
 
-    /// ABI major and minor version that the plugin was built for.
+    /// Returns the ABI major and minor version that the plugin was built for.
     #[must_use]
     pub fn abi_version(&self) -> (u32, u32) {
         self.inner.abi
     }
 
-    /// What the backend is.
+    /// Returns the backend's description.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// The backend's error, or that its answer breaks the rules.
     pub fn describe(&self) -> Result<Description> {
         let mut args = abi::DescribeArgs {
             struct_size: size_of::<abi::DescribeArgs>(),
@@ -233,11 +297,11 @@ impl Backend {
             .map_err(|detail| Error::contract("describe", detail))
     }
 
-    /// The devices that are there now.
+    /// Returns the current devices.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// The backend's error, or that its answer breaks the rules.
     pub fn devices(&self) -> Result<Vec<Device>> {
         let mut args = abi::DevicesArgs {
             struct_size: size_of::<abi::DevicesArgs>(),
@@ -251,12 +315,21 @@ impl Backend {
             .map_err(|detail| Error::contract("devices", detail))
     }
 
-    /// Loads a model onto a device.
+    /// Loads a model onto a device, for inference.
     ///
     /// # Errors
     ///
     /// What the backend says, or that its answer breaks the rules.
     pub fn load(&self, request: &LoadRequest<'_>) -> Result<Model> {
+        self.load_for("", request)
+    }
+
+    /// Loads a model onto a device, for one of the modes in the backend's description.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Backend::load`].
+    pub fn load_for(&self, mode: &str, request: &LoadRequest<'_>) -> Result<Model> {
         let options: Vec<_> =
             request.options.iter().map(|(key, value)| abi::Attribute::borrow(key, value)).collect();
         let mut args = abi::LoadArgs {
@@ -270,6 +343,7 @@ impl Backend {
             option_count: options.len(),
             model: ptr::null_mut(),
             info: ptr::null(),
+            mode: abi::String::borrow(mode),
         };
         invoke!(self.inner.functions, load, &raw mut args)?;
         // From here on the handle is unloaded whatever happens.
@@ -285,8 +359,8 @@ impl Backend {
         Ok(Model { inner, info: Arc::new(info) })
     }
 
-    /// The table of an extension; `None` where the backend does not offer it. What it points to is
-    /// the extension's to say; it is valid until the backend ends.
+    /// Returns the table of an extension; `None` if the backend does not offer it. The extension
+    /// defines its type; it is valid until the backend ends.
     #[must_use]
     pub fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         // SAFETY: the handle is alive and the name is valid during the call.
@@ -307,8 +381,8 @@ unsafe impl Send for ModelOnThreads<'_> {}
 unsafe impl Sync for ModelOnThreads<'_> {}
 
 impl ModelOnThreads<'_> {
-    /// The model, for the thread that asks. Sessions and tensors that are made of it stay on that
-    /// thread, and must be gone when the thread that opened the backend drops the model.
+    /// Returns the model, for the calling thread. Sessions and tensors that are made from it stay
+    /// on that thread, and must be gone when the thread that opened the backend drops the model.
     #[must_use]
     pub fn here(&self) -> &Model {
         self.0
@@ -336,13 +410,13 @@ pub struct Model {
 }
 
 impl Model {
-    /// What the model takes and gives.
+    /// Returns the model's inputs and outputs.
     #[must_use]
     pub fn info(&self) -> &ModelInfo {
         &self.info
     }
 
-    /// The model for use on other threads; `None` where the backend serves one thread only.
+    /// Returns the model for use on other threads; `None` if the backend serves one thread only.
     #[must_use]
     pub fn on_threads(&self) -> Option<ModelOnThreads<'_>> {
         let BackendInner { functions, handle, .. } = &*self.inner.backend;
@@ -356,12 +430,49 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// The backend's error, or that its answer breaks the rules.
     pub fn prepare(&self, precision: &str, shapes: &[Vec<i64>]) -> Result<Session> {
-        let raw: Vec<_> = shapes
-            .iter()
-            .map(|shape| abi::Shape { sizes: shape.as_ptr(), rank: shape.len() })
-            .collect();
+        self.prepare_with(precision, shapes, None)
+    }
+
+    /// Makes the model ready to run in a precision, with shapes between bounds; `shapes` are typical ones.
+    /// [`Session::shapes_served`] says whether calls may have others.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::prepare`].
+    pub fn prepare_within(
+        &self,
+        precision: &str,
+        shapes: &[Vec<i64>],
+        bounds: &ShapeBounds,
+    ) -> Result<Session> {
+        for other in [&bounds.least, &bounds.greatest] {
+            if other.len() != shapes.len() {
+                let (given, wanted) = (other.len(), shapes.len());
+                let message = format!("bounds of {given} shapes for {wanted} shapes");
+                return Err(Error::argument("prepare", message));
+            }
+        }
+        self.prepare_with(precision, shapes, Some(bounds))
+    }
+
+    fn prepare_with(
+        &self,
+        precision: &str,
+        shapes: &[Vec<i64>],
+        bounds: Option<&ShapeBounds>,
+    ) -> Result<Session> {
+        let borrow = |shapes: &[Vec<i64>]| -> Vec<abi::Shape> {
+            let shape = |shape: &Vec<i64>| abi::Shape { sizes: shape.as_ptr(), rank: shape.len() };
+            shapes.iter().map(shape).collect()
+        };
+        let raw = borrow(shapes);
+        let raw_bounds = bounds.map(|bounds| (borrow(&bounds.least), borrow(&bounds.greatest)));
+        let (least, greatest) = match &raw_bounds {
+            Some((least, greatest)) => (least.as_ptr(), greatest.as_ptr()),
+            None => (ptr::null(), ptr::null()),
+        };
         let mut args = abi::PrepareArgs {
             struct_size: size_of::<abi::PrepareArgs>(),
             model: self.inner.handle,
@@ -370,13 +481,20 @@ impl Model {
             shape_count: raw.len(),
             session: ptr::null_mut(),
             info: ptr::null(),
+            least,
+            greatest,
+            shapes_served: abi::shapes_served::ONE,
+            unused: 0,
         };
         invoke!(self.inner.backend.functions, prepare, &raw mut args)?;
+        let served = ShapesServed::from_abi(args.shapes_served);
+        let bounds = bounds.filter(|_| served != ShapesServed::One);
         let inner = Rc::new(SessionInner {
             model: Arc::clone(&self.inner),
             info: Arc::clone(&self.info),
             handle: args.session,
             shapes: shapes.to_vec(),
+            bounds: bounds.cloned(),
             queued: false.into(),
         });
         // SAFETY: the call has filled it in, and it is valid until `release`.
@@ -390,7 +508,7 @@ impl Model {
             let detail = format!("accepted {given} shapes for a model with {wanted} inputs");
             return Err(Error::contract("prepare", detail));
         }
-        Ok(Session { inner, used })
+        Ok(Session { inner, used, served })
     }
 }
 
@@ -399,6 +517,8 @@ struct SessionInner {
     info: Arc<ModelInfo>,
     handle: *mut abi::Session,
     shapes: Vec<Vec<i64>>,
+    /// Where calls may have other shapes than these.
+    bounds: Option<ShapeBounds>,
     /// Whether something may be running that has not been waited for.
     queued: std::cell::Cell<bool>,
 }
@@ -427,13 +547,29 @@ impl Drop for SessionInner {
 pub struct Session {
     inner: Rc<SessionInner>,
     used: Vec<(String, String)>,
+    served: ShapesServed,
+}
+
+/// Bounds of shapes, axis by axis, one of each for each input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShapeBounds {
+    /// The least size of each axis.
+    pub least: Vec<Vec<i64>>,
+    /// The greatest size of each axis.
+    pub greatest: Vec<Vec<i64>>,
 }
 
 impl Session {
-    /// What the backend uses, as opposed to what it was asked for.
+    /// Returns the settings in use, as opposed to those requested.
     #[must_use]
     pub fn used(&self) -> &[(String, String)] {
         &self.used
+    }
+
+    /// Which shapes calls may have. Without bounds, and with a backend of ABI 1.0, those that were prepared.
+    #[must_use]
+    pub fn shapes_served(&self) -> ShapesServed {
+        self.served
     }
 
     /// Waits until all that was enqueued is done.
@@ -445,11 +581,11 @@ impl Session {
         self.inner.synchronise()
     }
 
-    /// Lays out a call with these inputs, in the order of the model's inputs.
+    /// Prepares a call with these inputs, in the order of the model's inputs.
     ///
     /// # Errors
     ///
-    /// Where their number or a shape differs from what was prepared, or one belongs to another model.
+    /// If their number or a shape differs from the prepared ones, or one belongs to another model.
     pub fn call(&self, inputs: Vec<Tensor>) -> Result<Call> {
         Call::new(&self.inner, inputs)
     }

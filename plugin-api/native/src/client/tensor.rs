@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Error, Model, ModelInner, Result, foreign, invoke};
 use crate::abi;
-use crate::types::{DataType, element_count};
+use crate::types::{DataType, ErrorCode, ValueKind, element_count};
 
 /// Elements in host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct TensorView<'a> {
     pub dtype: DataType,
     /// Size of each axis.
     pub shape: &'a [i64],
-    /// How many elements apart neighbours along each axis are, none negative; `None` for compact
+    /// Distance in elements of neighbours along each axis, none negative; `None` for compact
     /// elements in C order. A backend may refuse anything else as unsupported.
     pub strides: Option<&'a [i64]>,
     /// The elements, in the machine's byte order.
@@ -24,7 +24,7 @@ pub struct TensorView<'a> {
 }
 
 impl TensorView<'_> {
-    /// Whether the bytes are as many as type, shape and strides want.
+    /// Returns whether the number of bytes fits type, shape and strides.
     fn fits(&self) -> bool {
         let Self { dtype, shape, strides, bytes } = *self;
         if shape.len() > foreign::HIGHEST_RANK {
@@ -64,6 +64,15 @@ impl TensorData {
     }
 }
 
+/// Texts in host memory, in C order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextData {
+    /// Size of each axis.
+    pub shape: Vec<i64>,
+    /// The texts.
+    pub texts: Vec<String>,
+}
+
 /// A handle that ends with its last owner.
 pub(super) struct TensorInner {
     pub(super) model: Arc<ModelInner>,
@@ -98,13 +107,13 @@ impl Tensor {
         Ok(Self { inner: Rc::new(inner), dtype, shape })
     }
 
-    /// The element type that it has on the device, which may be narrower than what it was made of.
+    /// Returns the element type on the device, which may be narrower than the original.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
-    /// Size of each axis.
+    /// Returns the size of each axis.
     #[must_use]
     pub fn shape(&self) -> &[i64] {
         &self.shape
@@ -114,9 +123,18 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// What the backend says, or that it has texts.
     pub fn read(&self) -> Result<TensorData> {
         read(&self.inner.model, self.inner.handle, self.dtype, self.shape.clone())
+    }
+
+    /// Copies its texts into host memory.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says, or that it has numbers.
+    pub fn read_texts(&self) -> Result<TextData> {
+        read_texts(&self.inner.model, self.inner.handle, self.dtype, self.shape.clone())
     }
 }
 
@@ -125,9 +143,13 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Where the bytes are not as many as type and shape want, or what the backend says.
+    /// If the number of bytes does not fit type and shape, or the backend's error.
     pub fn tensor(&self, view: TensorView<'_>) -> Result<Tensor> {
         let TensorView { dtype, shape, strides, bytes } = view;
+        if dtype.is_text() {
+            let message = "texts are not bytes; `texts` makes a tensor of them";
+            return Err(Error::argument("tensor_create", message));
+        }
         if !view.fits() {
             let count = bytes.len();
             let message = format!("{count} bytes do not make a tensor of {dtype} {shape:?}");
@@ -135,10 +157,31 @@ impl Model {
         }
         let mut view = raw_view(dtype, shape, bytes.as_ptr().cast_mut().cast());
         view.strides = strides.map_or(ptr::null(), <[i64]>::as_ptr);
+        self.create(&view, shape)
+    }
+
+    /// Makes a tensor of texts, which are in C order.
+    ///
+    /// # Errors
+    ///
+    /// Where they are not as many as the shape wants, or what the backend says.
+    pub fn texts(&self, shape: &[i64], texts: &[&str]) -> Result<Tensor> {
+        if shape.len() > foreign::HIGHEST_RANK || element_count(shape) != Some(texts.len()) {
+            let count = texts.len();
+            let message = format!("{count} texts do not make a tensor of shape {shape:?}");
+            return Err(Error::argument("tensor_create", message));
+        }
+        let elements: Vec<_> = texts.iter().map(|text| abi::String::borrow(text)).collect();
+        let view = raw_view(DataType::STRING, shape, elements.as_ptr().cast_mut().cast());
+        self.create(&view, shape)
+    }
+
+    /// `view` is valid, and of this shape.
+    fn create(&self, view: &abi::View, shape: &[i64]) -> Result<Tensor> {
         let mut args = abi::TensorCreateArgs {
             struct_size: size_of::<abi::TensorCreateArgs>(),
             model: self.inner.handle,
-            view: &raw const view,
+            view: ptr::from_ref(view),
             tensor: ptr::null_mut(),
         };
         invoke!(self.inner.backend.functions, tensor_create, &raw mut args)?;
@@ -178,18 +221,42 @@ pub(super) fn destroy(model: &ModelInner, handle: *mut abi::Tensor) {
     let _ = invoke!(model.backend.functions, tensor_destroy, &raw mut args);
 }
 
-pub(super) fn describe(
+/// What is behind a handle, and its element type if it is a tensor.
+pub(super) fn kind(
     model: &ModelInner,
     handle: *mut abi::Tensor,
-) -> Result<(DataType, Vec<i64>)> {
+) -> Result<(ValueKind, Option<DataType>)> {
+    let args = described(model, handle)?;
+    let kind = ValueKind::from_abi(args.kind);
+    let dtype = DataType::from_abi(args.dtype).filter(|_| kind == ValueKind::Tensor);
+    Ok((kind, dtype))
+}
+
+fn described(model: &ModelInner, handle: *mut abi::Tensor) -> Result<abi::TensorDescribeArgs> {
     let mut args = abi::TensorDescribeArgs {
         struct_size: size_of::<abi::TensorDescribeArgs>(),
         tensor: handle,
         dtype: abi::DType { code: 0, bits: 0, lanes: 0 },
         rank: 0,
         shape: ptr::null(),
+        kind: abi::value_kind::TENSOR,
+        unused: 0,
     };
     invoke!(model.backend.functions, tensor_describe, &raw mut args)?;
+    Ok(args)
+}
+
+pub(super) fn describe(
+    model: &ModelInner,
+    handle: *mut abi::Tensor,
+) -> Result<(DataType, Vec<i64>)> {
+    let args = described(model, handle)?;
+    let kind = ValueKind::from_abi(args.kind);
+    if kind != ValueKind::Tensor {
+        let message = format!("it is a {}, not a tensor", kind.name());
+        let (call, code, details) = ("tensor_describe", ErrorCode::Unsupported, String::new());
+        return Err(Error { call, code, message, details });
+    }
     let contract = |detail| Error::contract("tensor_describe", detail);
     let abi::DType { code, bits, lanes } = args.dtype;
     let dtype = DataType::from_abi(args.dtype).ok_or_else(|| {
@@ -213,6 +280,9 @@ pub(super) fn read(
     dtype: DataType,
     shape: Vec<i64>,
 ) -> Result<TensorData> {
+    if dtype.is_text() {
+        return Err(wrong_type("it has texts, not numbers"));
+    }
     let mut bytes = vec![0_u8; byte_count(dtype, &shape).expect("checked by describe")];
     let view = raw_view(dtype, &shape, bytes.as_mut_ptr().cast());
     let mut args = abi::TensorReadArgs {
@@ -222,4 +292,39 @@ pub(super) fn read(
     };
     invoke!(model.backend.functions, tensor_read, &raw mut args)?;
     Ok(TensorData { dtype, shape, bytes })
+}
+
+pub(super) fn read_texts(
+    model: &ModelInner,
+    handle: *mut abi::Tensor,
+    dtype: DataType,
+    shape: Vec<i64>,
+) -> Result<TextData> {
+    if !dtype.is_text() {
+        return Err(wrong_type("it has numbers, not texts"));
+    }
+    let count = element_count(&shape).expect("checked by describe");
+    let mut elements = vec![abi::String::EMPTY; count];
+    let view = raw_view(dtype, &shape, elements.as_mut_ptr().cast());
+    let mut args = abi::TensorReadArgs {
+        struct_size: size_of::<abi::TensorReadArgs>(),
+        tensor: handle,
+        view: &raw const view,
+    };
+    invoke!(model.backend.functions, tensor_read, &raw mut args)?;
+    let texts = elements.iter().map(|element| {
+        // SAFETY: the call has just written it, and the tensor has not been touched since.
+        unsafe { foreign::message(*element, LONGEST_TEXT, "an element") }
+            .map_err(|detail| Error::contract("tensor_read", detail))
+    });
+    Ok(TextData { texts: texts.collect::<Result<_>>()?, shape })
+}
+
+/// So much of a text is kept, in bytes.
+const LONGEST_TEXT: usize = 1 << 20;
+
+#[cold]
+fn wrong_type(message: &str) -> Error {
+    let (call, code, details) = ("tensor_read", ErrorCode::Unsupported, String::new());
+    Error { call, code, message: message.into(), details }
 }

@@ -4,10 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/c-backend");
-const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../native/include");
+pub(crate) const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../native/include");
 
 /// Builds a shared library from one source file of `tests/c-backend`. Every warning is an error.
 pub(crate) fn build(source: &str, into: &Path, flags: &[&str]) -> PathBuf {
+    build_with(source, into, flags, Path::new(INCLUDE))
+}
+
+/// The same with the headers of a folder.
+pub(crate) fn build_with(source: &str, into: &Path, flags: &[&str], include: &Path) -> PathBuf {
     let (variable, default, standard) = if source.ends_with(".cpp") {
         ("CXX", "c++", "-std=c++17")
     } else {
@@ -18,7 +23,8 @@ pub(crate) fn build(source: &str, into: &Path, flags: &[&str]) -> PathBuf {
     let output = Command::new(&compiler)
         .args([standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-shared", "-fPIC"])
         .args(flags)
-        .args(["-I", INCLUDE])
+        .arg("-I")
+        .arg(include)
         .arg(Path::new(FOLDER).join(source))
         .arg("-o")
         .arg(&library)

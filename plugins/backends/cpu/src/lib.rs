@@ -47,6 +47,7 @@ impl Backend for CpuBackend {
             engine: "rten".into(),
             engine_version: ENGINE_VERSION.into(),
             extensions: vec![ALLOCATOR.into(), EXTENSION_THREADS.into(), PROFILE.into()],
+            modes: vec!["inference".into()],
         }
     }
 
@@ -117,8 +118,7 @@ const MOST_THREADS: u32 = 4096;
 fn check_threads(threads: Option<u32>) -> Result<()> {
     match threads {
         Some(threads) if threads > MOST_THREADS => {
-            let message =
-                format!("{threads} threads are more than the {MOST_THREADS} that are allowed");
+            let message = format!("{threads} threads exceed the maximum of {MOST_THREADS}");
             Err(Error::new(ErrorCode::InvalidArgument, message))
         }
         _ => Ok(()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use onnx_file::OnnxFile;
 use plugin_api::backend::{
     DataType, Dimension, Error, ErrorCode, LoadRequest, ModelInfo, PrepareRequest, Result,
-    TensorInfo,
+    TensorInfo, ValueKind,
 };
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
 
@@ -55,7 +55,7 @@ impl Loaded {
             axes.into_iter().map(dimension).collect()
         });
         let dtype = node.as_ref().and_then(rten::NodeInfo::dtype).and_then(dtype_of);
-        TensorInfo { name: name.into(), dtype, dimensions }
+        TensorInfo { name: name.into(), dtype, dimensions, kind: ValueKind::Tensor }
     }
 }
 

@@ -66,7 +66,7 @@ impl RtenTensor {
 
     fn update(&mut self) -> Result<()> {
         self.dtype = dtype_of(self.value.dtype()).ok_or_else(|| {
-            let message = "the model gives a sequence, and only tensors can be passed on";
+            let message = "the model outputs a sequence, but only tensors are supported";
             Error::new(ErrorCode::Unsupported, message)
         })?;
         self.shape.clear();
@@ -90,7 +90,7 @@ where
 
 fn narrowed(wide: i64) -> Result<i32> {
     i32::try_from(wide).map_err(|_| {
-        let message = format!("{wide} does not fit into int32, which the engine has for int64");
+        let message = format!("{wide} does not fit into int32, which the engine uses for int64");
         Error::new(ErrorCode::Unsupported, message)
     })
 }

@@ -68,7 +68,7 @@ fn threads_are_as_many_as_asked_for() {
         assert!(session.used().contains(&expected), "{:?}", session.used());
     }
     let error = load(&backend, DIGITS.as_ref(), Some(4097), &[]).expect_err("too many");
-    assert_eq!(error.message, "4097 threads are more than the 4096 that are allowed");
+    assert_eq!(error.message, "4097 threads exceed the maximum of 4096");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn files_that_are_no_models_are_refused() {
         (garbage, "garbage.onnx: is not an ONNX model"),
         (empty, "empty.onnx: is not an ONNX model: it has no graph"),
         (text, "model.txt: is not an ONNX model: its name does not end in `.onnx`"),
-        (cut, "cut.onnx: is cut off, or not an ONNX model"),
+        (cut, "cut.onnx: is truncated, or not an ONNX model"),
         (folder, "folder.onnx: is not a file"),
     ] {
         let error = load(&backend, &path, None, &[]).expect_err(message);

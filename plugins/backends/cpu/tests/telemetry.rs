@@ -41,9 +41,9 @@ fn left_behind(telemetry: Option<&str>) -> (Vec<String>, String) {
         command.env(variable, home.path());
     }
     let output = command.output().expect("this program can be started");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}: {said}", output.status);
-    let version = said.lines().find_map(|line| line.rsplit_once("version "));
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}: {output_text}", output.status);
+    let version = output_text.lines().find_map(|line| line.rsplit_once("version "));
     let mut files = Vec::new();
     below(home.path(), &mut files);
     (files, version.expect("it is printed").1.to_owned())

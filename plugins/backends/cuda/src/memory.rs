@@ -61,12 +61,12 @@ fn own(before: &Before, now: &[(u32, u64)], bytes: Option<u64>, id: u32) -> Resu
             let difference = bytes.zip(before.bytes).map(|(now, then)| now.saturating_sub(then));
             difference.ok_or_else(|| unknown("the driver lists no processes and no memory"))
         }
-        _ => Err(unknown("the driver lists other processes, and none that must be this one")),
+        _ => Err(unknown("the driver lists other processes, but none that must be this one")),
     }
 }
 
 fn unknown(why: &str) -> Error {
-    let message = format!("what this process holds on the GPU is not known: {why}");
+    let message = format!("this process's memory on the GPU is unknown: {why}");
     Error::new(ErrorCode::Device, message)
 }
 

@@ -6,16 +6,18 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use plugin_api::abi;
 use plugin_api::backend::{
-    Allocator, AllocatorUse, Backend, DataType, Description, Device, DeviceEnergy, DeviceMemory,
-    DeviceReading, DeviceState, DeviceTimer, Dimension, Error, ErrorCode, Host, HostTensor,
-    LoadRequest, MemoryUse, Model, ModelInfo, Options, PrepareRequest, Profile, ProfiledOperator,
-    Result, Session, StageTimes, Stages, Tensor, TensorInfo, View, ViewMut, allocator,
-    device_energy, device_memory, device_state, device_timer, profile, stage_times,
+    Allocator, AllocatorUse, Backend, Cancel, DataType, Description, Device, DeviceEnergy,
+    DeviceMemory, DeviceReading, DeviceState, DeviceTimer, Dimension, Error, ErrorCode, Host,
+    HostTensor, LoadRequest, MemoryUse, Model, ModelInfo, Options, PrepareRequest, Profile,
+    ProfiledOperator, Progress, Result, Session, ShapesServed, StageTimes, Stages, Tensor,
+    TensorInfo, ValueKind, View, ViewMut, allocator, cancel, device_energy, device_memory,
+    device_state, device_timer, profile, stage_times,
 };
 
 const DEVICE: &str = "fault:0";
@@ -55,6 +57,7 @@ choices! {
         Exit = "exit",
         Panic = "panic",
         Hang = "hang",
+        Long = "long",
         Leak = "leak",
         Error = "error",
         Print = "print",
@@ -108,6 +111,28 @@ fn mixed(index: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
+choices! {
+    /// What its inputs and outputs are.
+    Values of "a kind of values" {
+        Numbers = "numbers",
+        Texts = "texts",
+        Sequence = "sequence",
+        Map = "map",
+    }
+}
+
+choices! {
+    /// Which shapes its sessions serve.
+    Shapes of "the shapes that are served" {
+        One = "one",
+        Compiled = "compiled",
+        Any = "any",
+    }
+}
+
+/// How often somebody has asked to end what is under way.
+static CANCELLED: AtomicU64 = AtomicU64::new(0);
+
 /// As many runs as a device that lies queues.
 const QUEUE: u32 = 16;
 
@@ -135,12 +160,16 @@ struct Plan {
     exit_code: i32,
     error_code: ErrorCode,
     error_message: Option<String>,
+    values: Values,
+    shapes: Shapes,
+    /// Where a long phase says how far it has come, if that is offered.
+    progress: Option<Progress>,
     /// How often the phase still works.
     remaining: Cell<u64>,
 }
 
 impl Plan {
-    fn new(options: &Options<'_>) -> Result<Self> {
+    fn new(options: &Options<'_>, progress: &Progress) -> Result<Self> {
         options.only(&[
             "fault",
             "fault-phase",
@@ -152,6 +181,8 @@ impl Plan {
             "fault-code",
             "fault-message",
             "fault-offers",
+            "fault-values",
+            "fault-shapes",
             abi::OPTION_PLACEMENT,
         ])?;
         let invalid = |message| Error::new(ErrorCode::InvalidArgument, message);
@@ -180,6 +211,9 @@ impl Plan {
             exit_code,
             error_code,
             error_message: options.parse("fault-message")?,
+            values: options.parse("fault-values")?.unwrap_or(Values::Numbers),
+            shapes: options.parse("fault-shapes")?.unwrap_or(Shapes::One),
+            progress: offers(options).any(|offer| offer == "progress").then(|| progress.clone()),
             remaining: Cell::new(options.parse("fault-after")?.unwrap_or(0)),
         };
         match plan.fault {
@@ -189,6 +223,15 @@ impl Plan {
                 Err(invalid(message))
             }
             _ => Ok(plan),
+        }
+    }
+
+    /// What its output is.
+    fn kind(&self) -> ValueKind {
+        match self.values {
+            Values::Numbers | Values::Texts => ValueKind::Tensor,
+            Values::Sequence => ValueKind::Sequence,
+            Values::Map => ValueKind::Map,
         }
     }
 
@@ -219,6 +262,7 @@ impl Plan {
             Some(Fault::Hang) => loop {
                 thread::sleep(Duration::from_secs(3600));
             },
+            Some(Fault::Long) => self.take_long(phase)?,
             Some(Fault::Leak) => {
                 std::hint::black_box(vec![1_u8; self.bytes].leak());
             }
@@ -236,19 +280,53 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Takes its time, and ends early if it is asked to, which it also says on standard error: whoever has
+    /// asked may not wait for the answer.
+    #[expect(clippy::print_stderr, reason = "tests look for it")]
+    fn take_long(&self, phase: Phase) -> Result<()> {
+        const STEP: Duration = Duration::from_millis(5);
+
+        let cancelled = CANCELLED.load(Ordering::Relaxed);
+        let start = Instant::now();
+        loop {
+            let elapsed = start.elapsed();
+            if elapsed >= self.time {
+                return Ok(());
+            }
+            if CANCELLED.load(Ordering::Relaxed) != cancelled {
+                let message = format!("asked to end in phase {phase}");
+                eprintln!("{message}");
+                return Err(Error::new(ErrorCode::Cancelled, message));
+            }
+            if let Some(progress) = &self.progress {
+                progress.report(Some(elapsed.div_duration_f64(self.time)), "taking its time");
+            }
+            thread::sleep(STEP.min(self.time - elapsed));
+        }
+    }
+}
+
+/// Extensions to offer.
+fn offers<'a>(options: &Options<'a>) -> impl Iterator<Item = &'a str> {
+    options.get("fault-offers").unwrap_or_default().split(',').map(str::trim)
+}
+
 /// The plugin.
 #[derive(Debug)]
 pub struct FaultBackend {
     /// Extensions that the latest load asked for.
     offers: RefCell<Vec<String>>,
     loaded: Cell<Instant>,
+    progress: Progress,
 }
 
 impl Backend for FaultBackend {
     type Model = FaultModel;
 
-    fn new(_host: &Host) -> Result<Self, String> {
-        Ok(Self { offers: RefCell::default(), loaded: Cell::new(Instant::now()) })
+    fn new(host: &Host) -> Result<Self, String> {
+        let progress = host.progress.clone();
+        Ok(Self { offers: RefCell::default(), loaded: Cell::new(Instant::now()), progress })
     }
 
     fn description(&self) -> Description {
@@ -257,7 +335,8 @@ impl Backend for FaultBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "none".into(),
             engine_version: String::new(),
-            extensions: Vec::new(),
+            extensions: vec![abi::CANCEL.into()],
+            modes: vec!["inference".into()],
         }
     }
 
@@ -273,7 +352,7 @@ impl Backend for FaultBackend {
     }
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<FaultModel> {
-        let plan = Rc::new(Plan::new(&request.options)?);
+        let plan = Rc::new(Plan::new(&request.options, &self.progress)?);
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));
@@ -283,8 +362,7 @@ impl Backend for FaultBackend {
             return Err(Error::new(ErrorCode::NotFound, message));
         }
         plan.misbehave(Phase::Load)?;
-        let offers = request.options.get("fault-offers").unwrap_or_default();
-        *self.offers.borrow_mut() = offers.split(',').map(|name| name.trim().to_owned()).collect();
+        *self.offers.borrow_mut() = offers(&request.options).map(str::to_owned).collect();
         self.loaded.set(Instant::now());
         Ok(FaultModel { plan })
     }
@@ -299,8 +377,16 @@ impl Backend for FaultBackend {
             abi::STAGE_TIMES if offered("stage-times") => Some(stage_times::<Self>()),
             abi::DEVICE_TIMER if offered("device-timer") => Some(device_timer::<Self>()),
             abi::PROFILE if offered("profile") => Some(profile::<Self>()),
+            abi::CANCEL => Some(cancel::<Self>()),
             _ => None,
         }
+    }
+}
+
+impl Cancel for FaultBackend {
+    fn cancel() -> Result<()> {
+        CANCELLED.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -421,12 +507,22 @@ impl Model for FaultModel {
     type Session = FaultSession;
 
     fn info(&self) -> ModelInfo {
-        let tensor = |name: &str| TensorInfo {
-            name: name.into(),
-            dtype: Some(DataType::F32),
-            dimensions: Some(vec![Dimension::Dynamic("batch".into()), Dimension::Fixed(1)]),
+        let dtype = match self.plan.values {
+            Values::Texts => DataType::STRING,
+            Values::Numbers | Values::Sequence | Values::Map => DataType::F32,
         };
-        ModelInfo { inputs: vec![tensor("input")], outputs: vec![tensor("output")] }
+        let input = TensorInfo {
+            name: "input".into(),
+            dtype: Some(dtype),
+            dimensions: Some(vec![Dimension::Dynamic("batch".into()), Dimension::Fixed(1)]),
+            kind: ValueKind::Tensor,
+        };
+        let name = "output".into();
+        let output = match self.plan.kind() {
+            ValueKind::Tensor => TensorInfo { name, ..input.clone() },
+            kind => TensorInfo { name, dtype: None, dimensions: None, kind },
+        };
+        ModelInfo { inputs: vec![input], outputs: vec![output] }
     }
 
     fn prepare(&self, request: &PrepareRequest<'_>) -> Result<FaultSession> {
@@ -436,13 +532,18 @@ impl Model for FaultModel {
         }
         self.plan.misbehave(Phase::Prepare)?;
         let plan = Rc::clone(&self.plan);
-        Ok(FaultSession { plan, busy_until: Instant::now(), made: 0, before: Vec::new() })
+        let compiled = vec![request.shapes[0].to_vec()];
+        let busy_until = Instant::now();
+        Ok(FaultSession { plan, busy_until, made: 0, before: Vec::new(), compiled })
     }
 
     fn tensor(&self, view: &View<'_>) -> Result<FaultTensor> {
         self.plan.misbehave(Phase::Tensor)?;
-        let plan = Rc::clone(&self.plan);
-        Ok(FaultTensor { plan, elements: HostTensor::new(view)?, ready_at: Instant::now() })
+        let elements = match self.plan.values {
+            Values::Texts => HostTensor { shape: view.shape().to_vec(), values: numbers(view)? },
+            Values::Numbers | Values::Sequence | Values::Map => HostTensor::new(view)?,
+        };
+        Ok(FaultTensor::new(&self.plan, elements, ValueKind::Tensor, Instant::now()))
     }
 }
 
@@ -451,12 +552,42 @@ impl Model for FaultModel {
 pub struct FaultTensor {
     plan: Rc<Plan>,
     elements: HostTensor<f32>,
+    /// The elements as texts, if that is what they are.
+    texts: Option<Vec<String>>,
+    kind: ValueKind,
     ready_at: Instant,
+}
+
+impl FaultTensor {
+    fn new(plan: &Rc<Plan>, elements: HostTensor<f32>, kind: ValueKind, ready_at: Instant) -> Self {
+        let texts = || elements.values.iter().map(f32::to_string).collect();
+        let texts = (plan.values == Values::Texts).then(texts);
+        Self { plan: Rc::clone(plan), elements, texts, kind, ready_at }
+    }
+}
+
+/// The numbers that texts stand for.
+fn numbers(view: &View<'_>) -> Result<Vec<f32>> {
+    let number = |text: &str| {
+        text.parse().map_err(|_| {
+            Error::new(ErrorCode::InvalidArgument, format!("`{text}` is not a number"))
+        })
+    };
+    view.texts()?.into_iter().map(number).collect()
 }
 
 impl Tensor for FaultTensor {
     fn dtype(&self) -> DataType {
-        self.elements.dtype()
+        if self.texts.is_some() { DataType::STRING } else { self.elements.dtype() }
+    }
+
+    fn texts(&self) -> Option<&[String]> {
+        wait_until(self.ready_at);
+        self.texts.as_deref()
+    }
+
+    fn kind(&self) -> ValueKind {
+        self.kind
     }
 
     fn shape(&self) -> &[i64] {
@@ -495,6 +626,8 @@ pub struct FaultSession {
     /// Runs made since the fault was due.
     made: u64,
     before: Vec<f32>,
+    /// Shapes that need not be compiled any more.
+    compiled: Vec<Vec<i64>>,
 }
 
 impl Drop for FaultSession {
@@ -513,6 +646,14 @@ impl Session for FaultSession {
             ("provider".into(), PROVIDER.into()),
             ("simulated".into(), "it goes wrong on request, to test the tool itself".into()),
         ]
+    }
+
+    fn shapes_served(&self) -> ShapesServed {
+        match self.plan.shapes {
+            Shapes::One => ShapesServed::One,
+            Shapes::Compiled => ShapesServed::Compiled,
+            Shapes::Any => ShapesServed::Any,
+        }
     }
 
     fn run(
@@ -571,9 +712,13 @@ impl FaultSession {
             self.busy_until += self.plan.time.mul_f64(fault.pace(self.made, self.plan.runs));
             self.made += 1;
         }
+        if self.plan.shapes == Shapes::Compiled && !self.compiled.contains(&input.shape) {
+            self.busy_until += self.plan.time;
+            self.compiled.push(input.shape.clone());
+        }
         let elements = HostTensor { shape: input.shape.clone(), values };
-        let plan = Rc::clone(&self.plan);
-        outputs[0] = Some(Box::new(FaultTensor { plan, elements, ready_at: self.busy_until }));
+        let output = FaultTensor::new(&self.plan, elements, self.plan.kind(), self.busy_until);
+        outputs[0] = Some(Box::new(output));
         Ok(fault)
     }
 }

@@ -86,7 +86,7 @@ impl Backend for MpsBackend {
 fn processor() -> Result<String> {
     if !cfg!(target_os = "macos") {
         let message = format!(
-            "there is no Apple GPU: Core ML, which drives it, is a part of macOS, and this is {}",
+            "there is no Apple GPU: Core ML, which drives it, is part of macOS, but this is {}",
             std::env::consts::OS
         );
         return Err(Error::new(ErrorCode::NotFound, message));

@@ -60,9 +60,9 @@ fn device(core: &Core, runtime: &str, name: &str) -> Result<Device> {
         _ => property("FULL_DEVICE_NAME").unwrap_or_else(|| name.into()),
     };
     let mut attributes = vec![("device".to_owned(), name.to_owned())];
-    let told =
+    let described =
         ATTRIBUTES.iter().filter_map(|(ours, key)| Some(((*ours).to_owned(), property(key)?)));
-    attributes.extend(told);
+    attributes.extend(described);
     attributes.push(("runtime".into(), runtime.into()));
     if let Ok(version) = core.device_version(name) {
         attributes.push(("plugin".into(), version));
@@ -92,7 +92,7 @@ fn absent(core: &Core) -> Result<Vec<(String, String)>> {
 
 /// Returns why there is no device of a kind: OpenVINO's message, and the missing requirements.
 fn reason(core: &Core, kind: &str) -> String {
-    let said = match core.property(kind, "FULL_DEVICE_NAME") {
+    let answer = match core.property(kind, "FULL_DEVICE_NAME") {
         Ok(_) => "OpenVINO does not list it".into(),
         Err(failure) => failure.message,
     };
@@ -104,7 +104,7 @@ fn reason(core: &Core, kind: &str) -> String {
         [(*library, library_is_there), (*folder, folder_is_there)]
     });
     let missing: Vec<_> = missing.filter(|(_, there)| !there).map(|(what, _)| what).collect();
-    if missing.is_empty() { said } else { format!("{said}; not found: {}", missing.join(", ")) }
+    if missing.is_empty() { answer } else { format!("{answer}; not found: {}", missing.join(", ")) }
 }
 
 /// Ours for OpenVINO's name: `CPU` is `cpu:0`, `GPU.1` is `gpu:1`.

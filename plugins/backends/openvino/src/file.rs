@@ -103,7 +103,7 @@ fn representation(path: &Path) -> Result<ModelFile> {
         })?;
         if found.len() < needed {
             let what = format!(
-                "its weights are cut off: {} has {} bytes of {needed}",
+                "its weights are truncated: {} has {} bytes of {needed}",
                 weights.display(),
                 found.len()
             );

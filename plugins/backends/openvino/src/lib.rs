@@ -72,6 +72,7 @@ impl Backend for OpenvinoBackend {
             engine: "openvino".into(),
             engine_version: self.version().into(),
             extensions: vec![EXTENSION_THREADS.into(), PROFILE.into()],
+            modes: vec!["inference".into()],
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use plugin_api::backend::{
     DataType, Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result,
-    TensorInfo, View,
+    TensorInfo, ValueKind, View,
 };
 
 use crate::devices::{self, AUTO};
@@ -197,7 +197,7 @@ fn tensor_info(port: &PortInfo, file: &ModelFile) -> TensorInfo {
         };
         axes.iter().enumerate().map(dimension).collect()
     });
-    TensorInfo { dtype: port.dtype, dimensions, name }
+    TensorInfo { dtype: port.dtype, dimensions, name, kind: ValueKind::Tensor }
 }
 
 /// Names of the properties that a device has.
@@ -222,7 +222,7 @@ fn check_settings(
             known.sort_unstable();
             known.dedup();
             let message =
-                format!("option `{option}` means nothing to {id}: it has no `{property}`");
+                format!("option `{option}` has no effect on {id}: it has no `{property}`");
             return Err(Error::new(ErrorCode::InvalidArgument, message)
                 .with_details(format!("It has: {}", known.join(", "))));
         }
@@ -243,8 +243,8 @@ pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
         "OUT_OF_RESOURCES",
         "allocation failed",
     ];
-    let said = failure.message.to_lowercase();
-    if MEMORY.iter().any(|word| said.contains(&word.to_lowercase())) {
+    let message = failure.message.to_lowercase();
+    if MEMORY.iter().any(|word| message.contains(&word.to_lowercase())) {
         return ErrorCode::OutOfMemory;
     }
     otherwise
@@ -259,8 +259,8 @@ fn unreadable(path: &str, failure: &Failure) -> Error {
         "doesn't support",
         "does not support",
     ];
-    let said = failure.message.to_lowercase();
-    let lacks = LACKS.iter().any(|word| said.contains(word));
+    let message = failure.message.to_lowercase();
+    let lacks = LACKS.iter().any(|word| message.contains(word));
     let code = if lacks { ErrorCode::Unsupported } else { ErrorCode::InvalidModel };
     Error::new(code_or(failure, code), format!("{path}: {failure}"))
 }
@@ -392,7 +392,7 @@ impl Loaded {
         let hint = self.hint(precision)?;
         if shapes.iter().any(|shape| shape.contains(&0)) {
             let message =
-                format!("OpenVINO takes no axis of size 0, and the shapes are {shapes:?}");
+                format!("OpenVINO does not support an axis of size 0; the shapes are {shapes:?}");
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
         let compiled = self.compile(hint, shapes, false)?;
@@ -401,15 +401,15 @@ impl Loaded {
         // While AUTO is still deciding, it puts the device in parentheses.
         let device = device.trim_matches(['(', ')']).to_owned();
         if self.device != AUTO && device != self.device {
-            let message = format!("{} was asked for, and OpenVINO runs on {device}", self.device);
+            let message = format!("{} was requested, but OpenVINO runs on {device}", self.device);
             return Err(Error::new(ErrorCode::Device, message));
         }
         let read = self.property(&compiled, &device, "INFERENCE_PRECISION_HINT");
         match read.as_deref() {
             Some(used) if used == hint => {}
             used => {
-                let used = used.unwrap_or("what it does not tell");
-                let message = format!("{hint} was asked for, and {device} uses {used}");
+                let used = used.unwrap_or("an unknown precision");
+                let message = format!("{hint} was requested, but {device} uses {used}");
                 return Err(Error::new(ErrorCode::Unsupported, message));
             }
         }

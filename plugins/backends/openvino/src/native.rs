@@ -34,7 +34,7 @@ fn failure(status: sys::ov_status_e) -> Failure {
     // SAFETY: the library is loaded, since it has just returned a status.
     let text = unsafe { take_text(sys::ov_get_last_err_msg().cast_mut()) };
     let message = match readable(&text) {
-        text if text.is_empty() => format!("OpenVINO failed with {status:?} and said nothing"),
+        text if text.is_empty() => format!("OpenVINO failed with {status:?} without a message"),
         text => text,
     };
     Failure { message }
@@ -47,8 +47,8 @@ fn check(status: sys::ov_status_e) -> Result<()> {
 /// Returns a message of OpenVINO's exceptions on one line, without its leading source locations.
 fn readable(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said: Vec<&str> = lines.clone().filter(|line| !is_place(line)).collect();
-    if said.is_empty() { lines.collect::<Vec<_>>().join(" ") } else { said.join(" ") }
+    let reasons: Vec<&str> = lines.clone().filter(|line| !is_place(line)).collect();
+    if reasons.is_empty() { lines.collect::<Vec<_>>().join(" ") } else { reasons.join(" ") }
 }
 
 /// Recognises lines such as `Exception from src/core/src/runtime/tensor.cpp:95:` and `Check 'status'
@@ -621,8 +621,8 @@ mod tests {
         let text = "Exception from src/inference/src/cpp/core.cpp:128:\n\
                     Check 'plugin' failed at src/inference/src/dev/core_impl.cpp:589:\n\
                     Device with \"GPU\" name is not registered in the OpenVINO Runtime\n";
-        let said = "Device with \"GPU\" name is not registered in the OpenVINO Runtime";
-        assert_eq!(readable(text), said);
+        let reasons = "Device with \"GPU\" name is not registered in the OpenVINO Runtime";
+        assert_eq!(readable(text), reasons);
         let only = "Exception from src/core/src/any.cpp:1:\n\n";
         assert_eq!(readable(only), "Exception from src/core/src/any.cpp:1:");
         assert_eq!(readable("\n"), "");

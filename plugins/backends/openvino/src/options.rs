@@ -80,7 +80,7 @@ pub(crate) fn settings(options: &Options<'_>) -> Result<Vec<Setting>> {
     for (property, value) in options.under(PROPERTY) {
         let option = format!("{PROPERTY}{property}");
         if let Some((_, instead)) = TAKEN.iter().find(|(taken, _)| *taken == property) {
-            let message = format!("option `{option}` cannot be given: {instead} says it");
+            let message = format!("option `{option}` cannot be set: {instead} sets it");
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         settings.push(Setting {

@@ -184,7 +184,7 @@ fn check(expected: &Expected, shape: &[i64], input: &OpenvinoTensor) -> Result<(
     }
     let wanted = expected.dtype.map_or(String::new(), |wanted| format!("{wanted} "));
     let name = &expected.name;
-    let message = format!("input `{name}` is {dtype} {given:?}, and {wanted}{shape:?} is wanted");
+    let message = format!("input `{name}` is {dtype} {given:?}, expected {wanted}{shape:?}");
     Err(Error::new(ErrorCode::InvalidArgument, message))
 }
 
@@ -362,8 +362,8 @@ mod tests {
             .expect("they fit");
         let error = check_range(DataType::I64, &bytes(&[1, 1 << 31])).expect_err("too wide");
         assert_eq!(error.code, ErrorCode::Unsupported);
-        let said = "2147483648 does not fit into int32, in which OpenVINO computes int64";
-        assert_eq!(error.message, said);
+        let message = "2147483648 does not fit into int32, in which OpenVINO computes int64";
+        assert_eq!(error.message, message);
         check_range(DataType::U32, &u32::MAX.to_ne_bytes()).expect_err("too wide");
         check_range(DataType::U64, &u64::MAX.to_ne_bytes()).expect_err("too wide");
         check_range(DataType::F64, &u64::MAX.to_ne_bytes()).expect("not an integer");

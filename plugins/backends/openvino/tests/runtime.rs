@@ -195,8 +195,8 @@ fn a_device_that_is_not_there_is_named_with_the_reason() {
         let error = load_on(&backend, &format!("{kind}:0"), DIGITS, &[]).expect_err("no device");
         assert_eq!(error.code, ErrorCode::NotFound);
         let key = format!("without-{kind}");
-        let told = auto.attributes.iter().find(|(known, _)| *known == key);
-        let (_, reason) = told.expect("a reason");
+        let attribute = auto.attributes.iter().find(|(known, _)| *known == key);
+        let (_, reason) = attribute.expect("a reason");
         for library in [("gpu", "libOpenCL.so.1"), ("npu", "libze_loader.so.1")] {
             let (of, name) = library;
             // SAFETY: the library is the system's, and opening it runs its own start-up.
@@ -285,19 +285,19 @@ fn auto_says_where_it_runs_and_what_it_hands_on() {
 #[ignore = "needs OpenVINO: set TARE_RUNTIME to the folder of its libraries, and ask for ignored tests"]
 fn options_that_mean_nothing_are_refused() {
     let (backend, _turn) = backend();
-    for (option, value, said) in [
+    for (option, value, message) in [
         ("streams", "0", "option `streams` cannot be `0`"),
         ("streams", "many", "option `streams` cannot be `many`"),
         ("performance-hint", "fast", "it is latency or throughput or cumulative-throughput"),
         ("cpu-pinning", "maybe", "option `cpu-pinning` cannot be `maybe`: it is true or false"),
         ("placement", "loose", "option `placement` cannot be `loose`"),
         ("property.NO_SUCH_THING", "1", "`property.NO_SUCH_THING` means nothing to cpu:0"),
-        ("property.INFERENCE_PRECISION_HINT", "bf16", "`precision` of the matrix says it"),
-        ("property.NUM_STREAMS", "2", "the option `streams` says it"),
+        ("property.INFERENCE_PRECISION_HINT", "bf16", "`precision` of the matrix sets it"),
+        ("property.NUM_STREAMS", "2", "the option `streams` sets it"),
     ] {
         let error = load(&backend, DIGITS, &[(option, value)]).expect_err(option);
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
-        assert!(error.message.contains(said), "{error}");
+        assert!(error.message.contains(message), "{error}");
     }
     // What only OpenVINO can judge, it judges when it compiles.
     let model =
@@ -325,9 +325,9 @@ fn a_precision_is_what_the_device_offers_and_the_file_has() {
             false => {
                 let error = prepared.expect_err("not offered");
                 assert_eq!(error.code, ErrorCode::Unsupported);
-                let said =
+                let message =
                     format!("{precision} is not offered by cpu:0; {} is", offered.join(", "));
-                assert_eq!(error.message, said);
+                assert_eq!(error.message, message);
             }
         }
     }
@@ -422,11 +422,11 @@ fn inputs_of_another_type_or_shape_are_refused() {
         let mut call = session.call(vec![tensor.expect("a tensor")]).expect("a call");
         let error = call.run().expect_err("another type");
         assert_eq!(error.code, ErrorCode::InvalidArgument);
-        let said =
-            format!("input `image` is {dtype} [1, 1, 8, 8], and float32 [1, 1, 8, 8] is wanted");
-        assert_eq!(error.message, said);
+        let message =
+            format!("input `image` is {dtype} [1, 1, 8, 8], expected float32 [1, 1, 8, 8]");
+        assert_eq!(error.message, message);
         // Nothing is left behind: the next error is the same.
-        assert_eq!(call.enqueue().expect_err("another type").message, said);
+        assert_eq!(call.enqueue().expect_err("another type").message, message);
     }
 }
 
@@ -444,7 +444,10 @@ fn no_example_and_very_many_are_no_crash() {
 
     let error = model.prepare("fp32", &[vec![0, 2]]).expect_err("no example");
     assert_eq!(error.code, ErrorCode::Unsupported);
-    assert_eq!(error.message, "OpenVINO takes no axis of size 0, and the shapes are [[0, 2]]");
+    assert_eq!(
+        error.message,
+        "OpenVINO does not support an axis of size 0; the shapes are [[0, 2]]"
+    );
 
     let many: Vec<f32> = (0..1 << 20).map(|number| number as f32).collect();
     let session = model.prepare("fp32", &[vec![1 << 19, 2]]).expect("a session");

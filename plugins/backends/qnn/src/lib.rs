@@ -171,7 +171,7 @@ fn back_end(named: Option<&str>) -> Result<PathBuf> {
         None => find("QnnHtp")?,
         // The system's loader takes it for the program itself, and the provider for its default.
         Some("") => {
-            let message = "provider.backend_path is empty: it is the full path of a library";
+            let message = "provider.backend_path is empty; it must be the full path of a library";
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         Some(path) => PathBuf::from(path),

@@ -29,8 +29,8 @@ fn fixture(name: &str, placement: &str) -> Fixture {
 #[ignore = "needs the runtime's folder in TARE_RUNTIME; minutes on the simulator"]
 fn qnn_conforms() {
     if let Ok(check) = std::env::var(CHECK) {
-        let told = |name: &str| std::env::var(name).expect("it is given with the check");
-        let fixture = fixture(&told(FIXTURE), &told(PLACEMENT));
+        let variable = |name: &str| std::env::var(name).expect("it is given with the check");
+        let fixture = fixture(&variable(FIXTURE), &variable(PLACEMENT));
         // SAFETY: this is the backend's own entry point, and no other test opens it.
         let suite = unsafe { Suite::from_entry(backend_qnn::tare_backend_v1) };
         match suite.check_one(&check, &fixture).expect("one of the suite's") {
@@ -48,8 +48,8 @@ fn qnn_conforms() {
                 .output()
                 .expect("this program can be started");
             if !made.status.success() {
-                let said = String::from_utf8_lossy(&made.stdout).into_owned();
-                failed.push(format!("{fixture}, {placement}, {check}: {}\n{said}", made.status));
+                let printed = String::from_utf8_lossy(&made.stdout).into_owned();
+                failed.push(format!("{fixture}, {placement}, {check}: {}\n{printed}", made.status));
             }
         }
     }

@@ -31,7 +31,7 @@ impl Gpu {
     pub(crate) fn all(needs_migraphx: bool) -> Result<Vec<Self>> {
         let mut missing = Vec::new();
         if !Path::new(DRIVER).exists() {
-            missing.push(format!("{DRIVER}, which the driver amdgpu makes, is not there"));
+            missing.push(format!("{DRIVER}, which the driver amdgpu creates, does not exist"));
         }
         let wanted = [("HIP", HIP), ("MIGraphX", MIGRAPHX)];
         for (what, names) in wanted.into_iter().take(1 + usize::from(needs_migraphx)) {
@@ -46,7 +46,7 @@ impl Gpu {
         if missing.is_empty() {
             return Ok(gpus);
         }
-        let message = format!("there is no AMD GPU that can be used: {}", missing.join("; "));
+        let message = format!("there is no usable AMD GPU: {}", missing.join("; "));
         Err(Error::new(ErrorCode::NotFound, message))
     }
 }

@@ -46,7 +46,7 @@ impl Gpu {
         // The provider rejects it, and ends the process.
         let usable = all.into_iter().filter(|gpu| !gpu.name.starts_with("llvmpipe"));
         usable.min_by_key(|gpu| rank(gpu.kind)).ok_or_else(|| match names.as_str() {
-            "" => not_found("the Vulkan drivers that there are offer no device"),
+            "" => not_found("the Vulkan drivers offer no device"),
             names => not_found(&format!(
                 "of the Vulkan devices {names} the provider can use none; SwiftShader is a software \
                  device that it can use"
@@ -168,7 +168,7 @@ fn named_drivers(variable: &str, list: &OsStr) -> Result<Vec<PathBuf>, String> {
     let drivers: Vec<_> = std::env::split_paths(list).filter(|file| file.is_file()).collect();
     if drivers.is_empty() {
         let list = list.to_string_lossy();
-        return Err(format!("{variable} is `{list}`, and no such file is there"));
+        return Err(format!("{variable} is `{list}`, but there is no such file"));
     }
     Ok(drivers)
 }
@@ -186,7 +186,7 @@ mod tests {
             [("VK_DRIVER_FILES", "/nowhere/driver.json"), ("VK_ICD_FILENAMES", "/a.json:/b.json")]
         {
             let why = named_drivers(variable, list.as_ref()).expect_err("nothing is there");
-            assert_eq!(why, format!("{variable} is `{list}`, and no such file is there"));
+            assert_eq!(why, format!("{variable} is `{list}`, but there is no such file"));
         }
     }
 }

@@ -13,13 +13,20 @@ const SHAPE: [i64; 4] = [1, 1, 8, 8];
 #[test]
 #[ignore = "needs a Vulkan device, and the runtime's folder in TARE_RUNTIME"]
 fn the_allocator_says_that_it_counts_no_bytes() {
-    let host = Host { abi: (1, 0), name: "a test".into(), version: "0.0.0".into() };
+    let progress = plugin_api::backend::Progress::default();
+    let host = Host { abi: (1, 0), name: "a test".into(), version: "0.0.0".into(), progress };
     let backend = WebGpuBackend::new(&host).expect("a backend");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
     let options = Options::default();
-    let request = LoadRequest { path: Path::new(path), device: "webgpu:0", threads: None, options };
+    let request = LoadRequest {
+        path: Path::new(path),
+        device: "webgpu:0",
+        threads: None,
+        options,
+        mode: "inference",
+    };
     let model = backend.load(&request).expect("a model");
-    let request = PrepareRequest { precision: "fp32", shapes: &[&SHAPE] };
+    let request = PrepareRequest { precision: "fp32", shapes: &[&SHAPE], bounds: None };
     let mut session = model.prepare(&request).expect("a session");
     let pixels = [0_f32; 64];
     let raw = abi::View {

@@ -14,7 +14,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use plugin_api::backend::{DataType, Dimension, Error, ErrorCode, ModelInfo, TensorInfo};
+use plugin_api::backend::{
+    DataType, Dimension, Error, ErrorCode, ModelInfo, TensorInfo, ValueKind,
+};
 
 /// Element types by their numbers in ONNX (`TensorProto.DataType`).
 mod onnx {
@@ -25,6 +27,7 @@ mod onnx {
     pub(super) const INT16: u64 = 5;
     pub(super) const INT32: u64 = 6;
     pub(super) const INT64: u64 = 7;
+    pub(super) const STRING: u64 = 8;
     pub(super) const BOOL: u64 = 9;
     pub(super) const FLOAT16: u64 = 10;
     pub(super) const DOUBLE: u64 = 11;
@@ -66,6 +69,7 @@ struct Value {
     name: String,
     element: u64,
     dimensions: Option<Vec<Dimension>>,
+    kind: ValueKind,
 }
 
 impl OnnxFile {
@@ -126,7 +130,7 @@ impl OnnxFile {
             if size < *needed {
                 let path = path.display();
                 return Err(damaged(&format!(
-                    "its weights are cut off: {path} has {size} bytes of {needed}"
+                    "its weights are truncated: {path} has {size} bytes of {needed}"
                 )));
             }
         }
@@ -140,6 +144,7 @@ impl OnnxFile {
             name: value.name.clone(),
             dtype: dtype(value.element),
             dimensions: value.dimensions.clone(),
+            kind: value.kind,
         };
         let inputs = self.inputs.iter().filter(|input| !self.initializers.contains(&input.name));
         ModelInfo {
@@ -197,6 +202,7 @@ fn dtype(element: u64) -> Option<DataType> {
         onnx::UINT16 => DataType::U16,
         onnx::UINT8 => DataType::U8,
         onnx::BOOL => DataType::BOOL,
+        onnx::STRING => DataType::STRING,
         _ => return None,
     })
 }
@@ -336,7 +342,8 @@ impl Scan {
                 }
             };
             let field_end = self.at.checked_add(length).filter(|field_end| *field_end <= end);
-            let field_end = field_end.ok_or_else(|| damaged("is cut off, or not an ONNX model"))?;
+            let field_end =
+                field_end.ok_or_else(|| damaged("is truncated, or not an ONNX model"))?;
             match message.child(field) {
                 Some(child) if tag & 7 == 2 => self.child(child, field_end, depth + 1)?,
                 // A list of sizes in one stretch.
@@ -350,10 +357,24 @@ impl Scan {
                     let text = self.text(length)?;
                     self.take_text(message, field, text);
                 }
-                _ => self.skip(length)?,
+                _ => {
+                    self.take_other(message, field);
+                    self.skip(length)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Takes what is said by a field being there.
+    fn take_other(&mut self, message: Message, field: u64) {
+        self.value.kind = match (message, field) {
+            (Message::Type, 4) => ValueKind::Sequence,
+            (Message::Type, 5) => ValueKind::Map,
+            // An opaque, sparse or optional one.
+            (Message::Type, 7..=9) => ValueKind::Other,
+            _ => return,
+        };
     }
 
     fn child(&mut self, child: Message, end: u64, depth: u32) -> io::Result<()> {
@@ -448,7 +469,7 @@ impl Scan {
         for shift in (0..64).step_by(7) {
             let mut byte = [0];
             if self.at >= end {
-                return Err(damaged("is cut off, or not an ONNX model"));
+                return Err(damaged("is truncated, or not an ONNX model"));
             }
             self.file.read_exact(&mut byte)?;
             self.at += 1;
@@ -567,6 +588,24 @@ mod tests {
         assert_eq!(info.inputs.len(), 1);
         assert_eq!(info.inputs[0].name, "x");
         assert_eq!(info.inputs[0].dimensions, None);
+    }
+
+    #[test]
+    fn texts_and_what_is_not_a_tensor_are_told_apart() {
+        let value = |name: &str, type_field: u64, kind: u64| {
+            let described = stretch(type_field, &number(1, kind));
+            stretch(12, &[stretch(1, name.as_bytes()), stretch(2, &described)].concat())
+        };
+        // A sequence's and a map's own fields are other types, which do not matter here.
+        let fields = [value("label", 1, onnx::STRING), value("maps", 4, 0), value("map", 5, 1)];
+        let info = scan(&model(&fields)).expect("a good file").info();
+        let found: Vec<_> = info.outputs.iter().map(|output| (output.dtype, output.kind)).collect();
+        let expected = [
+            (Some(DataType::STRING), ValueKind::Tensor),
+            (None, ValueKind::Sequence),
+            (None, ValueKind::Map),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -43,11 +43,11 @@ const _: () = {
     assert!(offset_of!(Table, allocator_get_stats) == 319 * function);
 };
 
-/// Reads the allocator's figures from `told`, by ONNX Runtime's names: memory in use now, the peak since
+/// Reads the allocator's figures from `figures`, by ONNX Runtime's names: memory in use now, the peak since
 /// the session was made, and the device's memory that it holds.
-fn read(name: String, told: impl Fn(&CStr) -> Option<String>) -> Result<AllocatorUse> {
+fn read(name: String, figures: impl Fn(&CStr) -> Option<String>) -> Result<AllocatorUse> {
     let number = |key: &CStr| -> Result<i64> {
-        let text = told(key).ok_or_else(|| {
+        let text = figures(key).ok_or_else(|| {
             let message =
                 format!("ONNX Runtime's allocator of {name} memory keeps no account of its use");
             Error::new(ErrorCode::Unsupported, message)
@@ -91,14 +91,14 @@ pub(crate) fn used(
     // SAFETY: this is a table of that version, which begins as the struct does, and stays.
     let table = unsafe { table.cast::<Table>().as_ref() };
     let allocator = Allocator::new(session, memory)?;
-    let mut told = ptr::null_mut();
+    let mut figures = ptr::null_mut();
     // SAFETY: the allocator is valid, and the call fills in a pointer.
-    check(unsafe { (table.allocator_get_stats)(allocator.0.as_ptr(), &raw mut told) })?;
-    let told = NonNull::new(told).map(Told);
-    let told = told.ok_or_else(|| Error::new(ErrorCode::Internal, "an account is null"))?;
+    check(unsafe { (table.allocator_get_stats)(allocator.0.as_ptr(), &raw mut figures) })?;
+    let figures = NonNull::new(figures).map(Figures);
+    let figures = figures.ok_or_else(|| Error::new(ErrorCode::Internal, "an account is null"))?;
     let tell = |key: &CStr| {
-        // SAFETY: the key is a C string, and so is the value, which lives as long as `told`.
-        unsafe { text((table.before.GetKeyValue)(told.0.as_ptr(), key.as_ptr())) }
+        // SAFETY: the key is a C string, and so is the value, which lives as long as `figures`.
+        unsafe { text((table.before.GetKeyValue)(figures.0.as_ptr(), key.as_ptr())) }
     };
     read(allocator.name()?, tell)
 }
@@ -145,9 +145,9 @@ impl Drop for Allocator {
 }
 
 /// An account that is ours to release.
-struct Told(NonNull<OrtKeyValuePairs>);
+struct Figures(NonNull<OrtKeyValuePairs>);
 
-impl Drop for Told {
+impl Drop for Figures {
     fn drop(&mut self) {
         // SAFETY: it is ours and not used again.
         unsafe { (ort::api().ReleaseKeyValuePairs)(self.0.as_ptr()) };
@@ -158,9 +158,9 @@ impl Drop for Told {
 mod tests {
     use super::*;
 
-    fn said(told: &[(&str, &str)]) -> Result<AllocatorUse> {
+    fn read_pairs(figures: &[(&str, &str)]) -> Result<AllocatorUse> {
         read("Cuda".into(), |key| {
-            let found = told.iter().find(|(known, _)| *known == key.to_str().expect("UTF-8"));
+            let found = figures.iter().find(|(known, _)| *known == key.to_str().expect("UTF-8"));
             found.map(|(_, value)| (*value).to_owned())
         })
     }
@@ -174,8 +174,9 @@ mod tests {
 
     /// Returns the figures of an arena with one value changed.
     fn but(key: &str, value: &str) -> Result<AllocatorUse> {
-        let other = ARENA.map(|(known, told)| (known, if known == key { value } else { told }));
-        said(&other)
+        let other =
+            ARENA.map(|(known, figures)| (known, if known == key { value } else { figures }));
+        read_pairs(&other)
     }
 
     #[test]
@@ -186,12 +187,12 @@ mod tests {
             peak_bytes: Some(4096),
             reserved_bytes: Some(1_048_576),
         };
-        assert_eq!(said(&ARENA), Ok(arena));
+        assert_eq!(read_pairs(&ARENA), Ok(arena));
     }
 
     #[test]
     fn what_is_not_counted_is_not_zero() {
-        let error = said(&[]).expect_err("nothing is told");
+        let error = read_pairs(&[]).expect_err("nothing is told");
         assert_eq!(error.code, ErrorCode::Unsupported);
         assert!(error.message.contains("Cuda memory keeps no account"), "{error}");
 
@@ -202,7 +203,7 @@ mod tests {
         // An arena that has not been asked for anything is empty.
         let unused =
             [("InUse", "0"), ("MaxInUse", "0"), ("NumAllocs", "0"), ("TotalAllocated", "0")];
-        let unused = said(&unused).expect("an empty arena");
+        let unused = read_pairs(&unused).expect("an empty arena");
         assert_eq!((unused.peak_bytes, unused.reserved_bytes), (Some(0), Some(0)));
     }
 

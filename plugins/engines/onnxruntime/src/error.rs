@@ -74,11 +74,11 @@ const UNSUPPORTED: &[&str] = &[
 ];
 
 fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
-    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
-    if says(MEMORY) {
+    let mentions = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    if mentions(MEMORY) {
         return ErrorCode::OutOfMemory;
     }
-    if says(UNSUPPORTED) {
+    if mentions(UNSUPPORTED) {
         return ErrorCode::Unsupported;
     }
     match (code, doing) {

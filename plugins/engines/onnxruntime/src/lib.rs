@@ -68,5 +68,6 @@ pub fn description(id: &str, version: &str, extensions: &[&str]) -> Description 
         // Known when the library is loaded; sessions say it.
         engine_version: String::new(),
         extensions: extensions.iter().map(|&name| name.to_owned()).collect(),
+        modes: Vec::new(),
     }
 }

@@ -284,7 +284,7 @@ impl Input {
     fn wrong(&self, tensor: &OrtTensor) -> Error {
         let wanted = self.dtype.map(|dtype| format!("{dtype} ")).unwrap_or_default();
         let message = format!(
-            "input `{}` is {} {:?}, and {wanted}{:?} is wanted",
+            "input `{}` is {} {:?}, expected {wanted}{:?}",
             self.name.to_string_lossy(),
             tensor.dtype(),
             tensor.shape(),

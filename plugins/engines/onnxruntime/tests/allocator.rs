@@ -17,14 +17,15 @@ fn load() -> OrtModel {
     let library = Library::get("cpu").expect("ONNX Runtime");
     let options = Options::default();
     let path = Path::new(DIGITS);
-    let request = LoadRequest { path, device: "cpu:0", threads: Some(1), options };
+    let request =
+        LoadRequest { path, device: "cpu:0", threads: Some(1), options, mode: "inference" };
     OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model")
 }
 
 /// A session for a batch of blank images, and those.
 fn prepare(model: &OrtModel, batch: usize) -> (OrtSession, OrtTensor) {
     let shape = [batch as i64, 1, 8, 8];
-    let request = PrepareRequest { precision: "fp32", shapes: &[&shape] };
+    let request = PrepareRequest { precision: "fp32", shapes: &[&shape], bounds: None };
     let session = model.prepare(&request).expect("a session");
     let pixels = vec![0_f32; batch * 64];
     let raw = abi::View {
@@ -41,12 +42,12 @@ fn prepare(model: &OrtModel, batch: usize) -> (OrtSession, OrtTensor) {
     (session, model.tensor(&view).expect("a tensor"))
 }
 
-fn told(session: &OrtSession) -> AllocatorUse {
-    let told = session.allocator().expect("an account");
-    assert_eq!(told.name, "Cpu");
-    assert!(Some(told.used_bytes) <= told.peak_bytes, "{told:?}");
-    assert!(told.peak_bytes <= told.reserved_bytes, "{told:?}");
-    told
+fn figures(session: &OrtSession) -> AllocatorUse {
+    let figures = session.allocator().expect("an account");
+    assert_eq!(figures.name, "Cpu");
+    assert!(Some(figures.used_bytes) <= figures.peak_bytes, "{figures:?}");
+    assert!(figures.peak_bytes <= figures.reserved_bytes, "{figures:?}");
+    figures
 }
 
 /// All in one, since a process has one library.
@@ -60,32 +61,32 @@ fn an_allocator_says_what_runs_need() {
     for _ in 0..2 {
         one.run(&[&image], &mut outputs).expect("a run");
     }
-    let small = told(&one);
+    let small = figures(&one);
     assert!(small.peak_bytes >= Some(FIRST_LAYER), "{small:?}");
 
     // Another run needs no more.
     one.run(&[&image], &mut outputs).expect("a run");
-    assert_eq!(told(&one), small);
+    assert_eq!(figures(&one), small);
 
     // A larger batch does, in a session that shares the allocator.
     let (mut many, images) = prepare(&model, 512);
     let mut many_outputs = [None];
     many.run(&[&images], &mut many_outputs).expect("a run");
-    let large = told(&many);
+    let large = figures(&many);
     assert!(large.peak_bytes >= Some(512 * FIRST_LAYER), "{large:?}");
-    assert_eq!(told(&one), large);
+    assert_eq!(figures(&one), large);
 
     // What was needed at most stays, and what is given back is not in use any more.
     let [Some(output)] = &many_outputs else { panic!("no output") };
     let bytes = output.shape().iter().product::<i64>() as u64 * 4;
     drop(many_outputs);
-    let after = told(&many);
+    let after = figures(&many);
     assert!(after.used_bytes + bytes <= large.used_bytes, "{after:?}, {large:?}");
     assert_eq!(after.peak_bytes, large.peak_bytes);
 
     // Another model's allocator is another one.
     let (mut other, image) = prepare(&load(), 1);
     other.run(&[&image], &mut [None]).expect("a run");
-    assert!(told(&other).peak_bytes <= small.peak_bytes, "{:?}", told(&other));
-    assert_eq!(told(&one), after);
+    assert!(figures(&other).peak_bytes <= small.peak_bytes, "{:?}", figures(&other));
+    assert_eq!(figures(&one), after);
 }

@@ -14,9 +14,15 @@ fn an_older_library_is_named_with_what_is_needed() {
     assert!(library.version().starts_with("1.22."), "this is {}", library.version());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
     let options = Options::default();
-    let request = LoadRequest { path: Path::new(path), device: "cpu:0", threads: Some(1), options };
+    let request = LoadRequest {
+        path: Path::new(path),
+        device: "cpu:0",
+        threads: Some(1),
+        options,
+        mode: "inference",
+    };
     let model = OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model");
-    let request = PrepareRequest { precision: "fp32", shapes: &[&[1, 1, 8, 8]] };
+    let request = PrepareRequest { precision: "fp32", shapes: &[&[1, 1, 8, 8]], bounds: None };
     let session = model.prepare(&request).expect("a session");
     let error = session.allocator().expect_err("it is too old");
     assert_eq!(error.code, ErrorCode::Unsupported);

@@ -53,12 +53,10 @@ impl Metric for Accuracy {
         options: Options,
     ) -> Result<Vec<Measurement>, Error> {
         if options.top.is_empty() {
-            return Err(Error::Options(
-                "`top` is an empty list, so nothing would be reported".into(),
-            ));
+            return Err(Error::Options("`top` is an empty list".into()));
         }
         if options.top.contains(&0) {
-            return Err(Error::Options("`top` counts classes from 1; 0 is none".into()));
+            return Err(Error::Options("`top` counts classes from 1, so 0 is invalid".into()));
         }
         let standings = match Examples::read(columns) {
             Ok(examples) => Ok(Standings::of(&examples, &options.top)?),
@@ -137,7 +135,7 @@ impl Standings {
         }
         if outputs.len() != labels.len().saturating_mul(classes) {
             return Err(Error::Other(format!(
-                "{} output values at {classes} per example do not belong to {} labels",
+                "{} output values at {classes} per example do not match {} labels",
                 outputs.len(),
                 labels.len()
             )));
@@ -146,7 +144,7 @@ impl Standings {
             |(index, (outputs, &label))| match usize::try_from(label) {
                 Ok(label) if label < classes => Ok(standing(outputs, label)),
                 _ => Err(Error::Other(format!(
-                    "example {index} has label {label}, and the model's classes are 0 to {}",
+                    "example {index} has label {label}, but the model's classes are 0 to {}",
                     classes - 1
                 ))),
             },
@@ -242,15 +240,15 @@ mod tests {
         };
         assert_eq!(
             error(&[1], vec![0.0, 1.0, 1.0, 0.0], vec![1, 2]),
-            "example 1 has label 2, and the model's classes are 0 to 1"
+            "example 1 has label 2, but the model's classes are 0 to 1"
         );
         assert_eq!(
             error(&[1], vec![0.0, 1.0], vec![-1]),
-            "example 0 has label -1, and the model's classes are 0 to 1"
+            "example 0 has label -1, but the model's classes are 0 to 1"
         );
         assert_eq!(
             error(&[1], vec![0.0, 1.0, 1.0], vec![1]),
-            "3 output values at 2 per example do not belong to 1 labels"
+            "3 output values at 2 per example do not match 1 labels"
         );
         assert_eq!(
             error(&[3], vec![0.0, 1.0], vec![1]),
@@ -258,11 +256,8 @@ mod tests {
         );
         assert_eq!(
             error(&[0], vec![0.0, 1.0], vec![1]),
-            "options: `top` counts classes from 1; 0 is none"
+            "options: `top` counts classes from 1, so 0 is invalid"
         );
-        assert_eq!(
-            error(&[], vec![0.0, 1.0], vec![1]),
-            "options: `top` is an empty list, so nothing would be reported"
-        );
+        assert_eq!(error(&[], vec![0.0, 1.0], vec![1]), "options: `top` is an empty list");
     }
 }

@@ -23,8 +23,8 @@ const ITEMS: &str = "items";
 const TIME: &str = "energy-time";
 const PROCESS: &str = "process";
 const DOMAINS: [(&str, &str, &str); 3] = [
-    ("package", "package-energy", "the processors' packages, with whatever else ran on them"),
-    ("memory", "memory-energy", "the memory beside the processors, as they count it"),
+    ("package", "package-energy", "the processors' packages, including other work on them"),
+    ("memory", "memory-energy", "the memory, as the processors count it separately"),
     ("device", "device-energy", "the whole device, as the backend counts it"),
 ];
 
@@ -90,10 +90,10 @@ fn one(case: &Case, columns: &Columns, name: &str) -> Result<Result<f64, Gap>, E
     Ok(match columns.double(name) {
         Ok([value]) if value.is_finite() && *value >= 0.0 => Ok(*value),
         Ok([value]) => {
-            return Err(Error::Other(format!("column `{name}` says {value}, which cannot be")));
+            return Err(Error::Other(format!("column `{name}` is {value}, which is impossible")));
         }
         Ok(values) => Err(Gap::unsupported(format!(
-            "column `{name}` has {} rows, where this metric reads one",
+            "column `{name}` has {} rows instead of one",
             values.len()
         ))),
         Err(gap) => Err(case.explain(name, gap)),
@@ -185,7 +185,7 @@ mod tests {
         );
         for energy in [-1.0, f64::NAN, f64::INFINITY] {
             let error = compute(&case, &[("package-energy", energy), (TIME, 1.0)]).unwrap_err();
-            assert!(error.to_string().contains("which cannot be"), "{error}");
+            assert!(error.to_string().contains("which is impossible"), "{error}");
         }
     }
 

@@ -62,7 +62,7 @@ impl Metric for Latency {
         let query = match case.attributes.get("scenario").map(String::as_str) {
             Some("offline") => "the whole set of samples, until the last is done",
             Some("multi-stream") => "several samples that belong together, until the last is done",
-            Some("server" | "constant-rate") => "one batch, from when it was to begin",
+            Some("server" | "constant-rate") => "one batch, from its scheduled time",
             _ => "one batch",
         };
         let processes = match (&latencies, columns.unsigned(PROCESS)) {
@@ -88,7 +88,7 @@ plugin_guest::export_metric!(Latency);
 fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Error> {
     if latencies.len() != numbers.len() {
         return Err(Error::Other(format!(
-            "{} latencies and {} numbers of processes do not belong together",
+            "{} latencies and {} numbers of processes do not match",
             latencies.len(),
             numbers.len()
         )));
@@ -156,7 +156,7 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
         ),
         Err(Undefined::BelowZero) => found.without_interval(&below_zero(STUDENT)),
         Err(_) => found.without_interval(
-            "all processes say the same, which leaves nothing to estimate an uncertainty by",
+            "all processes have the same value, so no uncertainty can be estimated",
         ),
     }
 }
@@ -218,7 +218,9 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measu
 fn without_interval(measurement: Measurement, needs: usize, size: f64) -> Measurement {
     let size = whole(size);
     measurement
-        .without_interval(&format!("needs {needs} independent queries, and these are worth {size}"))
+        .without_interval(&format!(
+            "needs {needs} independent queries, but the effective size is {size}"
+        ))
         .with_attribute("effective-size", size)
 }
 
@@ -492,7 +494,7 @@ mod tests {
         }
         assert_eq!(
             found["latency.p50"].attributes["interval"],
-            "none: needs 6 independent queries, and these are worth 1"
+            "none: needs 6 independent queries, but the effective size is 1"
         );
         // What the count cannot carry stays a refusal.
         assert_eq!(value(&found, "latency.p99.9"), Err("needs 3688 queries, has 2000".into()));

@@ -48,7 +48,7 @@ impl Metric for Memory {
         let increase = match (&peak, &baseline) {
             (Ok(peak), Ok(baseline)) => Ok(peak.checked_sub(*baseline).ok_or_else(|| {
                 Error::Other(format!(
-                    "the peak of {peak} B is below the baseline of {baseline} B, which cannot be"
+                    "the peak of {peak} B is below the baseline of {baseline} B, which is impossible"
                 ))
             })?),
             (Err(gap), _) | (_, Err(gap)) => Err(gap.clone()),
@@ -65,9 +65,10 @@ impl Metric for Memory {
         let measurement = |name: &str, value, direction| {
             measurement_of("resident memory of the worker process", name, value, direction)
         };
-        let proportional = "resident memory of the worker process, shared pages divided among those who share them";
-        let device = "memory that the worker process held on the device, as the backend says";
-        let allocator = "memory on the device that the engine's own allocator had given out";
+        let proportional =
+            "resident memory of the worker process, shared pages divided among processes";
+        let device = "memory that the worker process on the device, as the backend reports it";
+        let allocator = "memory on the device that the engine's own allocator gave out";
         Ok(vec![
             measurement("peak", peak, Direction::Lower),
             measurement("baseline", baseline, Direction::Neutral),
@@ -86,7 +87,7 @@ fn one(columns: &Columns, name: &str) -> Result<u64, Gap> {
     match columns.unsigned(name)? {
         [value] => Ok(*value),
         values => Err(Gap::unsupported(format!(
-            "column `{name}` has {} rows, where this metric reads one",
+            "column `{name}` has {} rows instead of one",
             values.len()
         ))),
     }
@@ -180,7 +181,7 @@ mod tests {
         );
         assert_eq!(
             values(&[(PEAK, &[1, 2])])[0].1,
-            Err("column `peak-memory` has 2 rows, where this metric reads one".into())
+            Err("column `peak-memory` has 2 rows instead of one".into())
         );
     }
 
@@ -189,7 +190,7 @@ mod tests {
         let error = compute(&[(PEAK, &[1]), (BASELINE, &[2])]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the peak of 1 B is below the baseline of 2 B, which cannot be"
+            "the peak of 1 B is below the baseline of 2 B, which is impossible"
         );
     }
 }

@@ -52,7 +52,7 @@ impl Axis {
         let name = self.name();
         Measurement::new(format!("scaling.{name}"), value, "1", Direction::Higher).with_attribute(
             "definition",
-            format!("throughput over {name}, over the same of the case with the smallest {name}"),
+            format!("throughput per {name}, relative to the case with the smallest {name}"),
         )
     }
 }
@@ -149,9 +149,9 @@ fn rate(row: &Row<'_>) -> Result<Result<Rate, Gap>, Error> {
             };
             Ok(Rate { value, interval })
         }
-        Some(value) => Err(Gap::unsupported(format!("a throughput of {value} is no measure"))),
+        Some(value) => Err(Gap::unsupported(format!("a throughput of {value} is not usable"))),
         None => {
-            let reason = row.optional_text("gap_reason")?.unwrap_or("for no reason given");
+            let reason = row.optional_text("gap_reason")?.unwrap_or("no reason given");
             Err(Gap::not_measured(format!("`{THROUGHPUT}` is a gap: {reason}")))
         }
     })
@@ -193,7 +193,7 @@ fn against_baseline<'a>(
     };
     if OFFERED.contains(&&*case.scenario) {
         return Err(Gap::unsupported(format!(
-            "in the {} scenario the throughput is what was offered",
+            "in the {} scenario the throughput is the offered rate",
             case.scenario
         )));
     }
@@ -214,7 +214,7 @@ fn against_baseline<'a>(
     let mut baselines = equal.iter().filter(|other| other.axes[axis as usize] == Some(smallest));
     let (Some(&baseline), None) = (baselines.next(), baselines.next()) else {
         return Err(Gap::unsupported(format!(
-            "several otherwise equal cases share {name} {smallest}, so that none is the baseline"
+            "several otherwise equal cases share {name} {smallest}, so there is no baseline"
         )));
     };
     let this = case.throughput.clone()?;
@@ -222,7 +222,7 @@ fn against_baseline<'a>(
         return Ok((1.0, None, baseline));
     }
     let base = baseline.throughput.clone().map_err(|gap| Gap {
-        reason: format!("of the baseline, {name} {smallest}: {}", gap.reason),
+        reason: format!("baseline {name} {smallest}: {}", gap.reason),
         ..gap
     })?;
     let factor = smallest as f64 / size as f64;
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(value(&found, "batch", "scaling.batch"), Ok(4000.0 / 1800.0 / 8.0));
 
         made.push(("twin", "cpu-1b", 1, Some(1), Some(900.0)));
-        let several = "several otherwise equal cases share threads 1, so that none is the baseline";
+        let several = "several otherwise equal cases share threads 1, so there is no baseline";
         assert_eq!(value(&views("offline", &made), "two", "scaling.threads"), Err(several.into()));
     }
 
@@ -352,10 +352,10 @@ mod tests {
         let reason = value(&views("offline", &made), "b2", "scaling.batch").unwrap_err();
         assert_eq!(
             reason,
-            "of the baseline, batch 1: the run has no `throughput.samples`; the metric `throughput` computes it"
+            "baseline batch 1: the run has no `throughput.samples`; the metric `throughput` computes it"
         );
         let made = [("b1", "cpu", 1, None, Some(5.0)), ("b2", "cpu", 2, None, Some(5.0))];
-        let offered = "in the server scenario the throughput is what was offered";
+        let offered = "in the server scenario the throughput is the offered rate";
         assert_eq!(value(&views("server", &made), "b2", "scaling.batch"), Err(offered.into()));
     }
 

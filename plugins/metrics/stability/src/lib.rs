@@ -63,7 +63,7 @@ impl Metric for Stability {
 
     fn describe() -> Description {
         plugin_guest::describe!("stability", {
-            "warm-up" => "Whether the warm-up's queries are classed together with the measured ones. Default: false.",
+            "warm-up" => "Whether the warm-up's queries are classified together with the measured ones. Default: false.",
         })
     }
 
@@ -80,7 +80,7 @@ impl Metric for Stability {
             return Ok(all);
         };
         if latencies.len() != numbers.len() {
-            return Err(Error::Other("latencies and processes do not belong together".into()));
+            return Err(Error::Other("latencies and processes do not match".into()));
         }
         let mut rest = *latencies;
         let processes: Vec<&[u64]> = numbers
@@ -169,10 +169,8 @@ fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
     let mut all = [
         measurement("changes", changes, "1", Direction::Lower),
         measurement("steady-part", steady_part, "%", Direction::Higher),
-        measurement("drift", change, "%", Direction::Neutral).with_attribute(
-            "definition",
-            "level of the last segment over that of the first, less 1",
-        ),
+        measurement("drift", change, "%", Direction::Neutral)
+            .with_attribute("definition", "level of the last segment / level of the first - 1"),
     ];
     let Ok((series, thin, state, trend)) = found else { return all };
     // Of a series that was thinned, each value stands for so many.
@@ -207,7 +205,7 @@ fn level_change(state: &SteadyState) -> Result<f64, Gap> {
     if first.level > 0.0 {
         Ok((last.level / first.level - 1.0) * 100.0)
     } else {
-        Err("the first queries took no time that the clock could tell".into())
+        Err("the first queries were too short for the clock".into())
     }
 }
 
@@ -270,7 +268,7 @@ fn variation(latencies: &[u64]) -> Result<f64, Gap> {
     let found = moments(latencies).ok_or("no query was measured")?;
     let deviation = found.deviation.ok_or("needs 2 queries, has 1")?;
     if found.mean == 0.0 {
-        return Err("the queries took no time that the clock could tell".into());
+        return Err("the queries were too short for the clock".into());
     }
     Ok(deviation / found.mean * 100.0)
 }
@@ -304,7 +302,7 @@ fn gap(undefined: Undefined) -> Gap {
         Undefined::TooFew(few) => {
             Gap::not_measured(format!("needs {} queries, has {}", few.needs, few.has))
         }
-        _ => Gap::unsupported("half of the latencies or more are equal"),
+        _ => Gap::unsupported("at least half of the latencies are equal"),
     }
 }
 
@@ -519,7 +517,7 @@ mod tests {
         assert_eq!(value(&found, "changes"), Err("needs 40 queries, has 39".into()));
         assert_eq!(
             value(&found, "outliers.deviation"),
-            Err("half of the latencies or more are equal".into())
+            Err("at least half of the latencies are equal".into())
         );
         assert_eq!(value(&found, "autocorrelation"), Err("all latencies are equal".into()));
         assert_eq!(value(&found, "effective-size"), Ok(39.0));

@@ -79,7 +79,7 @@ fn one(columns: &Columns, name: &str) -> Result<f64, Gap> {
     match columns.unsigned(name)? {
         [value] => Ok(*value as f64),
         values => Err(Gap::unsupported(format!(
-            "column `{name}` has {} rows, where this metric reads one",
+            "column `{name}` has {} rows instead of one",
             values.len()
         ))),
     }
@@ -99,7 +99,7 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
                 )));
             }
             None => {
-                return Err(Gap::unsupported("the case does not say how many clients there were"));
+                return Err(Gap::unsupported("the case does not state its number of clients"));
             }
         },
         Some(other) => {
@@ -114,14 +114,14 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
     let latencies = thinned(latencies, MOST);
     let steady = steady_state(&latencies, STEADY_STATE_TOLERANCE).map_err(|_| {
         Gap::not_measured(format!(
-            "needs {STEADY_STATE_VALUES} queries to tell where latencies are steady, has {}",
+            "needs {STEADY_STATE_VALUES} queries to find a steady state, has {}",
             latencies.len()
         ))
     })?;
     let from = steady.steady_from().ok_or("latencies did not become steady")?;
     match median(&latencies[from..]) {
         Some(median) if median > 0.0 => Ok(median),
-        _ => Err("the steady queries took no time that the clock could tell".into()),
+        _ => Err("the steady queries were too short for the clock".into()),
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
                  itself"
                 .into())
         );
-        assert_eq!(ratio(None), Err("the case does not say how many clients there were".into()));
+        assert_eq!(ratio(None), Err("the case does not state its number of clients".into()));
     }
 
     #[test]
@@ -246,13 +246,13 @@ mod tests {
         );
         assert_eq!(
             ratio("single-stream", vec![5; 30]),
-            "needs 40 queries to tell where latencies are steady, has 30"
+            "needs 40 queries to find a steady state, has 30"
         );
         let rising = (0..500).map(|query| 1_000_000 + query * 10_000).collect();
         assert_eq!(ratio("single-stream", rising), "latencies did not become steady");
         assert_eq!(
             ratio("single-stream", vec![0; 50]),
-            "the steady queries took no time that the clock could tell"
+            "the steady queries were too short for the clock"
         );
     }
 }

@@ -59,7 +59,7 @@ impl Metric for Throughput {
         sample.check()?;
         let Ok(numbers) = columns.unsigned(PROCESS) else { return Ok(sample.rates()) };
         if sample.latencies.as_ref().is_ok_and(|latencies| latencies.len() != numbers.len()) {
-            return Err(Error::Other("latencies and processes do not belong together".into()));
+            return Err(Error::Other("latencies and processes do not match".into()));
         }
         let mut place = 0;
         let processes: Vec<_> = numbers
@@ -95,7 +95,7 @@ impl<'a> Sample<'a> {
             return Ok(());
         }
         Err(Error::Other(format!(
-            "{} latencies and {} counts of samples do not belong together",
+            "{} latencies and {} counts of samples do not match",
             latencies.len(),
             items.len()
         )))
@@ -141,7 +141,7 @@ impl<'a> Sample<'a> {
                 return Err(Gap::not_measured("no query was measured"));
             }
             match total(latencies) {
-                0 => Err(Gap::not_measured("the queries took no time that the clock could tell")),
+                0 => Err(Gap::not_measured("the queries were too short for the clock")),
                 nanoseconds => Ok((nanoseconds, latencies.len() as u128)),
             }
         });
@@ -189,7 +189,7 @@ fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measur
                 "Student's t over processes",
             ),
             Err(_) => found.without_interval(
-                "all processes say the same, which leaves nothing to estimate an uncertainty by",
+                "all processes have the same value, so no uncertainty can be estimated",
             ),
         }
     };
@@ -234,7 +234,7 @@ fn of_clients(latencies: &[u64], items: &[u64], lanes: &[u64]) -> Vec<Measuremen
     }
     let sum = |what: usize| -> Result<f64, Gap> {
         let rates = of_lane.values().map(|sums| match sums[0] {
-            0 => Err(Gap::not_measured("the queries took no time that the clock could tell")),
+            0 => Err(Gap::not_measured("the queries were too short for the clock")),
             nanoseconds => Ok(rate(sums[what], nanoseconds)),
         });
         rates.sum()
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(reasons(&[(ITEMS, vec![1])]), [absent.clone(), absent]);
         let empty = Err("no query was measured".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![]), (ITEMS, vec![])]), [empty.clone(), empty]);
-        let zero = Err("the queries took no time that the clock could tell".to_owned());
+        let zero = Err("the queries were too short for the clock".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![0]), (ITEMS, vec![1])]), [zero.clone(), zero]);
         let items = Err("the case has no column `items`".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![10])]), [items, Ok(1e8)]);
@@ -392,6 +392,6 @@ mod tests {
     #[test]
     fn columns_that_do_not_belong_together_are_refused() {
         let error = compute(&[(LATENCY, vec![1, 2]), (ITEMS, vec![1])]).unwrap_err();
-        assert_eq!(error.to_string(), "2 latencies and 1 counts of samples do not belong together");
+        assert_eq!(error.to_string(), "2 latencies and 1 counts of samples do not match");
     }
 }

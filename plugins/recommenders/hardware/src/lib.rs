@@ -72,9 +72,9 @@ impl Recommender for Hardware {
 
     fn describe() -> Description {
         plugin_guest::describe!("hardware", {
-            "limits" => "What must be kept to: objects of `metric` and `at-most` or `at-least`, a number in the metric's unit or text such as \"5ms\".",
+            "limits" => "Limits to meet: objects of `metric` and `at-most` or `at-least`, a number in the metric's unit or text such as \"5ms\".",
             "objectives" => "Metrics to be best in; by default latency.p99 and throughput.samples.",
-            "considered" => "Metrics that count against a configuration where it is clearly worse; by default memory.peak, accuracy.top1, and where devices have them memory.device-peak or memory.allocator-peak, and energy.device-per-sample or energy.package-per-sample.",
+            "considered" => "Metrics that count against a configuration if it is clearly worse; by default memory.peak, accuracy.top1, and where devices have them memory.device-peak or memory.allocator-peak, and energy.device-per-sample or energy.package-per-sample.",
         })
     }
 

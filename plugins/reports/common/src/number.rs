@@ -1,4 +1,4 @@
-//! How numbers are written: three digits that matter, in a unit that a person would choose.
+//! Formatting of numbers: three significant digits, in a unit that a person would choose.
 
 /// Digits that are written of a measured value. More would be noise in nearly every case.
 const DIGITS: i32 = 3;
@@ -6,7 +6,7 @@ const DIGITS: i32 = 3;
 /// A non-breaking narrow space, between groups of three digits and before a unit.
 const THIN: char = '\u{202f}';
 
-/// What a unit's symbol measures, and how many of the smallest unit it holds.
+/// Returns the quantity of a unit's symbol, and how many of the smallest unit it holds.
 fn known(unit: &str) -> Option<(Family, f64)> {
     Some(match unit {
         "ns" => (Family::Time, 1.0),
@@ -26,12 +26,12 @@ fn known(unit: &str) -> Option<(Family, f64)> {
     })
 }
 
-/// A number that a person wrote, such as `5ms` or `95%`, in a metric's unit. A bare number is in
+/// Parses a person's number, such as `5ms` or `95%`, in a metric's unit. A bare number is in
 /// that unit already.
 ///
 /// # Errors
 ///
-/// Says what could not be read, or that the units do not measure the same thing.
+/// The part that could not be read, or that the units measure different quantities.
 pub fn parse_quantity(text: &str, unit: &str) -> Result<f64, String> {
     let text = text.trim();
     let is_number = |character: char| character.is_ascii_digit() || "+-.eE_".contains(character);
@@ -89,7 +89,7 @@ impl Family {
     }
 }
 
-/// A unit to write values in, so that those which are compared are written alike.
+/// A unit for values, so that compared values are written alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale<'a> {
     divisor: f64,
@@ -97,8 +97,8 @@ pub struct Scale<'a> {
 }
 
 impl<'a> Scale<'a> {
-    /// The scale for one value of a unit: the largest step that leaves at least one before the
-    /// point. A unit that is not known is written as it is.
+    /// Returns the scale for one value of a unit: the largest step that leaves at least one before
+    /// the point. An unknown unit is used unchanged.
     #[must_use]
     pub fn for_value(unit: &'a str, value: f64) -> Self {
         let Some((family, size)) = known(unit) else {
@@ -112,7 +112,8 @@ impl<'a> Scale<'a> {
         Self { divisor: step / size, symbol }
     }
 
-    /// The scale for values that are compared with each other: the one that suits their median.
+    /// Returns the scale for values that are compared with each other: the one that suits their
+    /// median.
     #[must_use]
     pub fn for_values(unit: &'a str, values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> =
@@ -121,25 +122,25 @@ impl<'a> Scale<'a> {
         Self::for_value(unit, values.get(values.len() / 2).copied().unwrap_or(0.0))
     }
 
-    /// The unit's symbol; empty for a plain number.
+    /// Returns the unit's symbol; empty for a plain number.
     #[must_use]
     pub fn symbol(&self) -> &'a str {
         self.symbol
     }
 
-    /// A value in this scale, as a bare number.
+    /// Returns a value in this scale, as a bare number.
     #[must_use]
     pub fn apply(&self, value: f64) -> f64 {
         value / self.divisor
     }
 
-    /// A value in this scale, without its unit.
+    /// Returns a value in this scale, without its unit.
     #[must_use]
     pub fn number(&self, value: f64) -> String {
         significant(self.apply(value), DIGITS)
     }
 
-    /// A value in this scale, with its unit.
+    /// Returns a value in this scale, with its unit.
     #[must_use]
     pub fn with_unit(&self, value: f64) -> String {
         let number = self.number(value);
@@ -151,14 +152,14 @@ impl<'a> Scale<'a> {
     }
 }
 
-/// A value with its unit, in the scale that suits it: `45.2 µs`.
+/// Returns a value with its unit, in a suitable scale: `45.2 µs`.
 #[must_use]
 pub fn humanise(value: f64, unit: &str) -> String {
     Scale::for_value(unit, value).with_unit(value)
 }
 
-/// A value of a metric with its unit. Accuracies are ratios, and are written as percentages with
-/// two digits after the point, since what is compared there is how far they are from each other.
+/// Returns a value of a metric with its unit. Accuracies are ratios, and are written as percentages
+/// with two digits after the point, because their differences matter.
 #[must_use]
 pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     if unit == "1" && metric.starts_with("accuracy.") {
@@ -167,7 +168,7 @@ pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     humanise(value, unit)
 }
 
-/// The interval around a value of a metric, in the unit that the value is written in, said once:
+/// Returns the interval around a value of a metric, in the value's unit, which is written once:
 /// `113 to 119 µs`.
 #[must_use]
 pub fn humanise_interval(metric: &str, value: f64, (low, high): (f64, f64), unit: &str) -> String {
@@ -180,8 +181,8 @@ pub fn humanise_interval(metric: &str, value: f64, (low, high): (f64, f64), unit
     format!("{} to {}", scale.number(low), scale.with_unit(high))
 }
 
-/// A number with so many significant digits. Digits before the point are never replaced by zeros,
-/// and are grouped from five on.
+/// Formats a number with so many significant digits. Digits before the point are never replaced by
+/// zeros, and are grouped from five on.
 #[must_use]
 pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 {

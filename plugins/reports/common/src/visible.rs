@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The text with control characters replaced by pictures of themselves, such as `␛`. HTML and XML
+/// Returns the text with control characters replaced by visible symbols, such as `␛`. HTML and XML
 /// forbid them, and terminals obey them. Tabs and line breaks stay.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
@@ -22,7 +22,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// Characters of a reason that a page for people shows; the report `json` has the whole.
 pub const REASON: usize = 2000;
 
-/// The first so many characters, and how many that leaves out.
+/// Returns the first so many characters, and how many are left out.
 #[must_use]
 pub fn excerpt(text: &str, characters: usize) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(characters) else { return text.into() };

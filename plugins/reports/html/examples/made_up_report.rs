@@ -1,4 +1,4 @@
-//! Writes reports of runs that never took place into the folder that is named, to look at the
+//! Writes reports of made-up runs into the given folder, to look at the
 //! layout: `cargo run -p report-html --example made_up_report -- FOLDER`.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the recommender `hardware` says about the tables.
+/// Adds the advice of the recommender `hardware` for the tables.
 fn advise(tables: &mut made_up::Tables) -> Result<(), Box<dyn Error>> {
     use plugin_guest::Recommender;
     let options = r#"{"limits": [{"metric": "latency.p99", "at-most": "5ms"}]}"#;

@@ -1,10 +1,10 @@
 /*!
-One self-contained HTML file, `report.html`: what to use, every case, the charts, and how it was
-measured.
+One self-contained HTML file, `report.html`: advice, every case, the charts, and how it was measured.
 
-The file asks nothing of a network and runs no script, and its own content security policy holds it
-to that. Text reaches the page through `maud`, which escapes it, so that a model's name is a name
-and never markup; characters that HTML forbids become pictures of themselves. Charts are SVG made here; they show what the tables say, and the tables say all.
+The file uses no network and runs no script, and its own content security policy enforces that. Text reaches
+the page through `maud`, which escapes it, so that a model's name is a name and never markup; characters
+that HTML forbids become visible symbols. Charts are SVG made here; they show values that are all in the
+tables.
 */
 
 mod chart;

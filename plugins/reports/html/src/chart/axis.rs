@@ -16,8 +16,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// A logarithmic axis around values, with a little room at either end. Values that are not
-    /// above zero have no place on it and must have been left out.
+    /// Returns a logarithmic axis around values, with a little room at either end. Values that are
+    /// not above zero have no place on it and must have been left out.
     pub(crate) fn logarithmic(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let (low, high) = bounds(values);
         // At least a fifth between the ends, so that equal values are not blown up.
@@ -25,13 +25,14 @@ impl Axis {
         Self { logarithmic: true, low: low / room, high: high * room, from, to }
     }
 
-    /// A linear axis from zero.
+    /// Returns a linear axis from zero.
     pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let (_, high) = bounds(values);
         Self { logarithmic: false, low: 0.0, high: high * 1.08, from, to }
     }
 
-    /// From zero where the values are of one size; logarithmic where small ones would vanish.
+    /// Returns an axis from zero if the values are of similar size; logarithmic if small ones would
+    /// vanish.
     pub(crate) fn fitting(values: &[f64], from: f64, to: f64) -> Self {
         let (low, high) = bounds(values.iter().copied());
         if high > low * 20.0 {
@@ -45,7 +46,7 @@ impl Axis {
         self.logarithmic
     }
 
-    /// The pixel of a value.
+    /// Returns the pixel of a value.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.logarithmic {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -55,7 +56,7 @@ impl Axis {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values along the axis, as seen in a scale.
+    /// Returns round values along the axis, in a scale.
     fn ticks(&self, scale: &Scale<'_>) -> Vec<f64> {
         let unit = scale.apply(1.0);
         let (low, high) = (self.low * unit, self.high * unit);
@@ -64,7 +65,7 @@ impl Axis {
         ticks.into_iter().map(|tick| tick / unit).collect()
     }
 
-    /// Grid lines and numbers of a vertical axis.
+    /// Returns grid lines and numbers of a vertical axis.
     pub(crate) fn rows(&self, plot: Plot, scale: &Scale<'_>, title: &str) -> Markup {
         html! {
             @for tick in self.ticks(scale) {
@@ -78,7 +79,7 @@ impl Axis {
         }
     }
 
-    /// Grid lines and numbers of a horizontal axis.
+    /// Returns grid lines and numbers of a horizontal axis.
     pub(crate) fn columns(&self, plot: Plot, scale: &Scale<'_>, title: &str) -> Markup {
         html! {
             @for tick in self.ticks(scale) {
@@ -89,7 +90,7 @@ impl Axis {
     }
 }
 
-/// One grid line with its number.
+/// Returns one grid line with its number.
 pub(crate) fn column(plot: Plot, x: f64, label: &str) -> Markup {
     html! {
         line.grid x1=(px(x)) x2=(px(x)) y1=(px(plot.top)) y2=(px(plot.bottom)) {}
@@ -118,8 +119,8 @@ fn tick_label(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The coarsest steps that give at least four lines: decades; 1 and 3; 1, 2 and 5; all digits;
-/// and where the axis spans less than that, even steps.
+/// Returns the coarsest steps that give at least four lines: decades; 1 and 3; 1, 2 and 5; all
+/// digits; and if the axis spans less than that, even steps.
 fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     const STEPS: [&[f64]; 3] = [&[1.0], &[1.0, 3.0], &[1.0, 2.0, 5.0]];
     for digits in STEPS {

@@ -1,8 +1,8 @@
 /*!
-How latencies are distributed: latency over the share of queries that took at most that long.
+Distribution of latencies: latency over the share of queries that took at most that long.
 
-The horizontal axis is stretched towards the tail, so that 99 % is as far from 90 % as 99.9 % from
-99 %: the tail is what a user waits for, and an ordinary cumulative curve hides it in its last
+The horizontal axis is stretched towards the tail, so 99 % is as far from 90 % as 99.9 % from
+99 %: users wait for the tail, and an ordinary cumulative curve hides it in its last
 pixels. The curve ends where the sample ends, at one query of all.
 */
 
@@ -24,8 +24,8 @@ const MARKED: [(f64, &str, &str); 4] = [
     (0.999, "latency.p99.9", "p99.9"),
 ];
 
-/// The chart of a few cases, each with its name. Cases without quantiles are left out by the
-/// caller.
+/// Returns the chart of a few cases, each with its name. The caller leaves out cases without
+/// quantiles.
 pub(crate) fn distribution(title: &str, cases: &[(&Case, String)]) -> Markup {
     let curves: Vec<_> = cases.iter().map(|(case, _)| curve(case)).collect();
     let latencies = || curves.iter().flatten().map(|(_, latency)| *latency);
@@ -72,13 +72,13 @@ pub(crate) fn distribution(title: &str, cases: &[(&Case, String)]) -> Markup {
     svg((WIDTH, HEIGHT), title, &description, &content)
 }
 
-/// How far into the tail: 0 for the fastest, 1 for 90 %, 2 for 99 %.
+/// Returns the depth in the tail: 0 for the fastest, 1 for 90 %, 2 for 99 %.
 fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
 
-/// The points of a case's curve: depth and latency in nanoseconds. The largest latency is that of
-/// every quantile above 1 − 1/n, so it is drawn there.
+/// Returns the points of a case's curve: depth and latency in nanoseconds. The largest latency is
+/// that of every quantile above 1 − 1/n, so it is drawn there.
 fn curve(case: &Case) -> Vec<(f64, f64)> {
     let queries = case.queries.unwrap_or(0).max(1) as f64;
     let deepest = nines(1.0 - 1.0 / queries);
@@ -108,7 +108,7 @@ fn ticks(deepest: f64) -> impl Iterator<Item = (f64, &'static str)> {
 
 type Interval = Option<(f64, f64)>;
 
-/// A percentile that a metric states, with its interval.
+/// Returns a percentile that a metric states, with its interval.
 fn stated(case: &Case, metric: &str) -> Option<(f64, Interval)> {
     let result = case.result(metric)?;
     let value = result.value.as_ref().ok().copied().filter(|value| *value > 0.0)?;

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{path, px};
 
-/// A point at a place, with a text that a pointer brings up.
+/// Returns a point at a place, with a tooltip.
 pub(crate) fn mark(series: usize, hollow: bool, place: (f64, f64), tooltip: &str) -> Markup {
     let class = format!("mark c{series}{}", if hollow { " hollow" } else { "" });
     html! {
@@ -12,7 +12,7 @@ pub(crate) fn mark(series: usize, hollow: bool, place: (f64, f64), tooltip: &str
     }
 }
 
-/// The outline of a series' marks.
+/// Returns the outline of a series' marks.
 fn shape(series: usize, (x, y): (f64, f64)) -> String {
     let polygon = |corners: &[(f64, f64)]| {
         let corners: Vec<_> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
@@ -35,12 +35,12 @@ fn circle(x: f64, y: f64, radius: f64) -> String {
     format!("M{left} {y}A{radius} {radius} 0 1 1 {right} {y}A{radius} {radius} 0 1 1 {left} {y}Z")
 }
 
-/// A ring around a point that is recommended.
+/// Returns a ring around a recommended point.
 pub(crate) fn halo((x, y): (f64, f64)) -> Markup {
     html! { path.halo d=(circle(x, y, 8.5)) {} }
 }
 
-/// An interval as a vertical bar with ends.
+/// Returns an interval as a vertical bar with ends.
 pub(crate) fn interval(series: usize, x: f64, low: f64, high: f64) -> Markup {
     let ends = |y: f64| format!("M{} {}L{} {}", px(x - 3.0), px(y), px(x + 3.0), px(y));
     let stem = format!("M{} {}L{} {}", px(x), px(low), px(x), px(high));
@@ -49,7 +49,7 @@ pub(crate) fn interval(series: usize, x: f64, low: f64, high: f64) -> Markup {
     }
 }
 
-/// What stands for which series.
+/// Returns the legend of the series.
 pub(crate) fn legend(names: &[String]) -> Markup {
     html! {
         ul.legend {

@@ -2,9 +2,9 @@
 Charts as SVG.
 
 Coordinates are pixels of the SVG's own size: a chart does not shrink on a narrow screen, where its
-text would become unreadable, but scrolls. Colours are classes, so that the page's style sheet gives
-them for light and for dark; they stay apart for colour-blind readers, and no chart tells series
-apart by colour alone.
+text would become unreadable, but scrolls. Colours are classes, so that the page's style sheet sets
+them for light and for dark. They can be distinguished by colour-blind readers, and no chart
+distinguishes series by colour alone.
 */
 
 mod axis;
@@ -19,7 +19,7 @@ pub(crate) use trade::{Point, trade};
 
 use maud::{Markup, html};
 
-/// Series that one chart can show so that they can be told apart.
+/// Number of series that can be distinguished in one chart.
 pub(crate) const MAXIMUM_SERIES: usize = 8;
 
 /// The plot's rectangle inside its SVG.
@@ -31,7 +31,7 @@ struct Plot {
     bottom: f64,
 }
 
-/// Text and grid of an SVG around its marks.
+/// Returns an SVG with title and description around its contents.
 fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Markup {
     let (width, height) = size;
     html! {
@@ -46,13 +46,13 @@ fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Ma
     }
 }
 
-/// A pixel position, with as many digits as can be seen.
+/// Returns a pixel position, with as many digits as are visible.
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// The `d` of a path through points.
+/// Returns the `d` of a path through points.
 fn path(points: &[(f64, f64)]) -> String {
     let mut text = String::new();
     for (index, (x, y)) in points.iter().enumerate() {
@@ -62,7 +62,7 @@ fn path(points: &[(f64, f64)]) -> String {
     text
 }
 
-/// Text cut to a number of characters.
+/// Returns text cut to a number of characters.
 fn short(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
@@ -71,8 +71,8 @@ fn short(text: &str, length: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Positions for labels that want to be at the given heights, moved apart so that none covers
-/// another, and kept inside the plot where there is room.
+/// Returns positions for labels near the given heights, moved apart so that none covers
+/// another, and kept inside the plot if there is room.
 fn spread(wanted: &[f64], plot: Plot, distance: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));

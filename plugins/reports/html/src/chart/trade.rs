@@ -17,7 +17,7 @@ const PLOT: Plot = Plot { left: 72.0, right: 900.0, top: 28.0, bottom: 370.0 };
 /// A configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
-    /// What the point is called in the chart; the legend has the rest.
+    /// Name of the point in the chart; the legend has the rest.
     pub(crate) label: String,
     /// Its full name.
     pub(crate) name: String,
@@ -31,7 +31,7 @@ pub(crate) struct Point {
     pub(crate) chosen: bool,
 }
 
-/// The chart, or nothing where there are fewer than three points.
+/// Returns the chart, or nothing if there are fewer than three points.
 pub(crate) fn trade(title: &str, series: &[String], points: &[Point]) -> Option<Markup> {
     if points.len() < 3 {
         return None;

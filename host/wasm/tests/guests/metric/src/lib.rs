@@ -23,7 +23,7 @@ impl Metric for Hostile {
     }
 
     fn columns() -> &'static [&'static str] {
-        &["latency", "output", "label", "energy"]
+        &["latency", "output", "output.*", "label", "energy"]
     }
 
     fn compute(
@@ -33,6 +33,7 @@ impl Metric for Hostile {
     ) -> Result<Vec<Measurement>, Error> {
         Ok(match options.act.as_str() {
             "echo" => echo(case, columns),
+            "others" => others(columns),
             "refuse" => return Err("no latencies on a Sunday".into()),
             "panic" => panic!("the widget is broken"),
             "loop" => loop {
@@ -111,6 +112,8 @@ fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
             ColumnData::Signed(values) => values.iter().sum::<i64>() as f64,
             ColumnData::Single(values) => f64::from(values.iter().sum::<f32>()),
             ColumnData::Double(values) => values.iter().sum::<f64>(),
+            ColumnData::Boolean(values) => values.iter().filter(|value| **value).count() as f64,
+            ColumnData::Text(values) => values.iter().map(String::len).sum::<usize>() as f64,
         });
         let (unit, width) = columns
             .column(name)
@@ -122,6 +125,19 @@ fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
         );
     }
     all
+}
+
+/// Says what columns there are that are not numbers.
+fn others(columns: &Columns) -> Vec<Measurement> {
+    let said = columns.beginning("output.").map(|(name, column)| {
+        let text = match &column.data {
+            ColumnData::Boolean(values) => format!("{values:?}"),
+            ColumnData::Text(values) => format!("{values:?}"),
+            other => format!("{other:?}"),
+        };
+        value(name, column.width as f64).with_attribute("values", text)
+    });
+    said.collect()
 }
 
 #[expect(unconditional_recursion, reason = "that is the point")]

@@ -1,0 +1,66 @@
+//! Load scenarios.
+
+use crate::schedule::{Arrivals, Rate};
+
+/// What one query is and when it is issued, with the meaning that MLPerf LoadGen gives the words
+/// of the first four (`loadgen/test_settings.h` and the inference rules of MLCommons).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scenario {
+    /// One batch, run to its end; the next is issued when it is done.
+    SingleStream,
+    /// Several samples that belong together, such as the frames of several cameras. The next
+    /// query is issued when all of the last are done, and a latency is that of the whole query.
+    MultiStream {
+        /// Batches in one query, started back to back and waited for together.
+        batches: u64,
+    },
+    /// All samples at once: batches started back to back and waited for together.
+    Offline {
+        /// Batches in one query.
+        batches: u64,
+    },
+    /// One batch at each arrival of a Poisson process, whether or not the last is done.
+    Server {
+        /// Arrivals per second on average.
+        rate: Rate,
+        /// What the arrivals are drawn from.
+        seed: u64,
+    },
+    /// One batch at equal intervals, whether or not the last is done.
+    ConstantRate {
+        /// Arrivals per second.
+        rate: Rate,
+    },
+    /// As many clients as there are targets; each issues a batch when its last one is done.
+    ClosedLoop,
+}
+
+impl Scenario {
+    /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
+    /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
+    pub const MULTI_STREAM_SAMPLES: u64 = 8;
+
+    /// When queries arrive by themselves; `None` where they wait for each other.
+    #[must_use]
+    pub fn arrivals(self) -> Option<Arrivals> {
+        match self {
+            Self::Server { rate, seed } => Some(Arrivals::Poisson { rate, seed }),
+            Self::ConstantRate { rate } => Some(Arrivals::Constant { rate }),
+            Self::SingleStream
+            | Self::MultiStream { .. }
+            | Self::Offline { .. }
+            | Self::ClosedLoop => None,
+        }
+    }
+
+    /// How many batches a query starts before it waits for all; `None` where it runs one.
+    pub(crate) fn burst(self) -> Option<u64> {
+        match self {
+            Self::MultiStream { batches } | Self::Offline { batches } => Some(batches),
+            Self::SingleStream
+            | Self::Server { .. }
+            | Self::ConstantRate { .. }
+            | Self::ClosedLoop => None,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What is timed.
+
+/// The timed target.
+pub trait Target {
+    /// Error of the target.
+    type Error;
+
+    /// Runs one batch to its end: when this returns, the device is done.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the target reports; the loop ends with it.
+    fn run(&mut self) -> Result<(), Self::Error>;
+
+    /// Starts one batch; it may still be under way when this returns. A target that cannot do
+    /// that runs the batch.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Target::run`].
+    fn enqueue(&mut self) -> Result<(), Self::Error> {
+        self.run()
+    }
+
+    /// Waits until every batch that was started is done.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Target::run`].
+    fn synchronise(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Starts batches back to back and waits for them together.
+pub(crate) fn run_burst<T: Target>(target: &mut T, batches: u64) -> Result<(), T::Error> {
+    for _ in 0..batches {
+        target.enqueue()?;
+    }
+    target.synchronise()
+}

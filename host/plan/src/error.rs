@@ -1,0 +1,34 @@
+//! Why there is no plan.
+
+/// The most cells that a matrix may have: more than anyone can run, and few enough to count.
+pub const CELL_LIMIT: u64 = 100_000_000;
+
+/// Reasons why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The facts or the experiment lack a model that the matrix names.
+    #[error("there are no facts about the model `{0}`")]
+    UnknownModel(String),
+    /// The facts or the experiment lack a backend that the matrix names.
+    #[error("there are no facts about the backend `{0}`")]
+    UnknownBackend(String),
+    /// The reference for outputs cannot be used.
+    #[error("the reference `{id}` cannot be used: {reason}")]
+    NoReference {
+        /// Its name in the manifest.
+        id: String,
+        /// Reason why it cannot be used.
+        reason: String,
+    },
+    /// No cell is left.
+    #[error("the matrix is empty: `exclude` removes every cell")]
+    Empty,
+    /// There are too many cells.
+    #[error(
+        "the matrix has {cells} cells, more than the maximum of {CELL_LIMIT}: shorten its axes"
+    )]
+    TooLarge {
+        /// Number of cells before exclusions.
+        cells: u128,
+    },
+}

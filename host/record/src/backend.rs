@@ -1,0 +1,50 @@
+//! Who computes: a plugin, and a device that it sees.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::key::{Mode, Precision};
+
+/// Which plugin took part: enough to tell that two results came from the same code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PluginIdentity {
+    /// The plugin's id.
+    pub id: String,
+    /// Its version, semver.
+    pub version: String,
+    /// SHA-256 of its library or component, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A device as a backend describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DeviceInfo {
+    /// Stable within a machine, such as `cpu:0`.
+    pub id: String,
+    /// `cpu`, `gpu`, `npu` or another word for the kind of hardware.
+    pub kind: String,
+    /// The full name that the vendor gives it.
+    pub name: String,
+    /// Memory in bytes; `None` where the backend cannot tell.
+    pub memory_bytes: Option<u64>,
+    /// Precisions in which it computes here.
+    pub precisions: Vec<Precision>,
+    /// Modes in which its backend runs models.
+    #[serde(default = "inference", skip_serializing_if = "is_inference")]
+    pub modes: Vec<Mode>,
+    /// Whatever else the backend says: driver, runtime, compute capability.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// The one mode of a backend that names none.
+fn inference() -> Vec<Mode> {
+    vec![Mode::Inference]
+}
+
+fn is_inference(modes: &[Mode]) -> bool {
+    modes == [Mode::Inference]
+}

@@ -1,0 +1,168 @@
+//! How a case is measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::names;
+use crate::number::Share;
+use crate::pin::Pin;
+
+/// When warming up is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarmUp {
+    /// After a number of queries.
+    Iterations(u64),
+    /// After a time in nanoseconds.
+    Nanoseconds(u64),
+    /// When the latencies have reached a steady state, which is looked for while warming up.
+    Auto,
+}
+
+/// Measuring goes on until an interval is narrow enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Confidence {
+    /// Confidence of the interval.
+    pub level: Share,
+    /// Half of the interval's width, as a share of the estimate, that is narrow enough.
+    pub half_width: Share,
+    /// Which percentile of the latencies the interval is around.
+    pub percentile: Share,
+}
+
+/// A limit on the latency of a case: its percentile may be this much or less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LatencyLimit {
+    /// The latency in nanoseconds.
+    pub at_most_ns: u64,
+    /// Which percentile of the latencies is limited. `None`: that of the rules for the scenario,
+    /// and without rules the 99th.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile: Option<Share>,
+}
+
+names! {
+    /// Public rules that a result can be judged by.
+    RuleSet {
+        /// Those of MLPerf Inference: the least time, queries and samples that each scenario needs.
+        MlPerf = "mlperf",
+    }
+}
+
+names! {
+    /// In which order the processes of cases are run.
+    Order {
+        /// All processes of a case, then those of the next.
+        Planned = "planned",
+        /// In rounds: the first process of each case, then the second of each, so that a drift of
+        /// the machine falls on all cases alike.
+        Interleaved = "interleaved",
+    }
+}
+
+names! {
+    /// What is searched, where a case is not measured at a given load.
+    Find {
+        /// The highest rate of queries at which the latency keeps to its limit.
+        MaxRate = "max-rate",
+    }
+}
+
+/// How a case is measured, with every default resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MeasureSettings {
+    /// What is discarded before measuring (kept in the raw samples, marked as warm-up).
+    pub warm_up: WarmUp,
+    /// Measuring goes on for at least this many nanoseconds.
+    pub minimum_duration_ns: u64,
+    /// Measuring stops after this many nanoseconds, even if too few queries have been made.
+    pub maximum_duration_ns: u64,
+    /// Measuring goes on until at least this many queries have been made.
+    pub minimum_queries: u64,
+    /// Samples that one `offline` query holds at least; rounded up to whole batches.
+    /// `None` means: the whole data set, or 24 batches where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offline_samples: Option<u64>,
+    /// Samples of one `multi-stream` query; rounded up to whole batches. `None` means 8, MLPerf's
+    /// number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multi_stream_samples: Option<u64>,
+    /// Measuring goes on, beyond its minima, until an interval is as narrow as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
+    /// What the latency may be. A case beyond it is invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_limit: Option<LatencyLimit>,
+    /// Public rules that the case is judged by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RuleSet>,
+    /// What is searched in the open-loop scenarios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<Find>,
+    /// In how many processes, one after the other, the case is measured.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub processes: u32,
+    /// A worker that makes no progress for this long, in nanoseconds, is ended.
+    pub timeout_ns: u64,
+    /// A worker whose resident memory exceeds this, in bytes, is ended. `None`: what the machine
+    /// has available when the case starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// Processors to measure on.
+    #[serde(default, skip_serializing_if = "Pin::is_none")]
+    pub pin: Pin,
+    /// Nice value of the worker: −20 is served first, 19 last. `None`: the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// How long it is from one look at the device to the next while queries are timed, in
+    /// nanoseconds. `None`: it is not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_sampling_ns: Option<u64>,
+}
+
+/// One measurement of a search is this long in nanoseconds, unless the case itself is shorter or the
+/// percentile needs more queries.
+const PROBE_NS: u64 = 2_000_000_000;
+
+impl MeasureSettings {
+    /// How long one measurement of a search for a rate takes at least, in nanoseconds.
+    #[must_use]
+    pub fn probe_ns(&self) -> u64 {
+        PROBE_NS.min(self.minimum_duration_ns).min(self.maximum_duration_ns / 2)
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+/// What a manifest without `[measure]` gets.
+impl Default for MeasureSettings {
+    fn default() -> Self {
+        Self {
+            warm_up: WarmUp::Nanoseconds(1_000_000_000),
+            minimum_duration_ns: 5_000_000_000,
+            maximum_duration_ns: 50_000_000_000,
+            minimum_queries: 100,
+            offline_samples: None,
+            multi_stream_samples: None,
+            confidence: None,
+            latency_limit: None,
+            rules: None,
+            find: None,
+            processes: 1,
+            timeout_ns: 60_000_000_000,
+            memory_limit_bytes: None,
+            pin: Pin::None,
+            nice: None,
+            device_sampling_ns: None,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Writing files and folders so that they are there whole or not at all, also after a crash.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+use crate::platform::sync_folder;
+
+/// The name under which a file is written before it is complete.
+pub(crate) fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// Puts a complete `.partial` file on stable storage and in its place.
+pub(crate) fn settle(path: &Path) -> Result<(), StoreError> {
+    let beside = partial(path);
+    // For writing, since Windows flushes no file that is open for reading.
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&beside)
+        .and_then(|file| file.sync_all())
+        .map_err(StoreError::io("write", &beside))?;
+    fs::rename(&beside, path).map_err(StoreError::io("write", path))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    sync_folder(folder).map_err(StoreError::io("write", folder))
+}
+
+/// Writes a small file so that it is either there whole or not at all.
+pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
+    let beside = partial(path);
+    fs::File::create(&beside)
+        .and_then(|mut file| file.write_all(contents))
+        .map_err(StoreError::io("write", &beside))?;
+    settle(path)
+}
+
+/// Writes a value as JSON, whole or not at all.
+pub(super) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), StoreError> {
+    let mut text = serde_json::to_string_pretty(value)
+        .map_err(|error| StoreError::io("write", path)(error.into()))?;
+    text.push('\n');
+    write_whole(path, text.as_bytes())
+}
+
+/// Makes a folder of a run folder, durably; it may exist.
+pub(crate) fn make_folder(path: &Path) -> Result<(), StoreError> {
+    match fs::create_dir(path) {
+        Ok(()) => {
+            let parent = path.parent().unwrap_or(Path::new("."));
+            sync_folder(parent).map_err(StoreError::io("write", parent))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(StoreError::io("create", path)(error)),
+    }
+}

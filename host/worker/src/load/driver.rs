@@ -1,0 +1,232 @@
+//! Drives the loop: runs it on one thread or on several, sends its blocks to the host, and says when
+//! there are enough.
+
+use std::io;
+
+use host_measure::{
+    self as measure, Block, Crew, MeasureError, Meter, Observer, StopRule, Summary, SystemClock,
+    Target, Times,
+};
+use host_record::protocol::Message;
+use host_record::{
+    Confidence, Phase, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Scheduling,
+    SteadyClass,
+};
+use host_statistics::{STEADY_STATE_TOLERANCE, correlated_estimates, steady_state};
+use plugin_api::client::{Backend, Error};
+
+use super::query::Load;
+use crate::connection::Connection;
+use crate::failure::{self, Stop, went_back};
+use crate::marks::MarkLog;
+use crate::percentile::quantile;
+use crate::stalls::FirstClient;
+use crate::thinned::Thinned;
+
+/// What runs the loop, and where its samples go.
+pub(crate) struct Bench<'a, L> {
+    pub(crate) connection: &'a mut Connection,
+    pub(crate) runner: L,
+    pub(crate) watched: Watched<'a>,
+    /// Where each lane keeps the marks of its queries, in a case that has some.
+    pub(crate) marks: &'a [MarkLog],
+}
+
+/// What is watched while measuring.
+pub(crate) struct Watched<'a> {
+    pub(crate) clock: &'a SystemClock,
+    pub(crate) backend: &'a Backend,
+    pub(crate) scheduling: &'a Scheduling,
+}
+
+/// What runs the loop.
+pub(crate) trait Runner {
+    /// Runs it, as [`Meter::run`] and [`Crew::run`] do.
+    fn run<O: Observer>(
+        &mut self,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        observer: &mut O,
+    ) -> Result<Summary, MeasureError<Error, O::Error>>;
+}
+
+/// One target on this thread.
+pub(crate) struct Alone<'a, 'clock, T> {
+    pub(crate) meter: &'a mut Meter<'clock, SystemClock>,
+    pub(crate) target: &'a mut T,
+}
+
+impl<T: Target<Error = Error>> Runner for Alone<'_, '_, T> {
+    fn run<O: Observer>(
+        &mut self,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        observer: &mut O,
+    ) -> Result<Summary, MeasureError<Error, O::Error>> {
+        self.meter.run(self.target, scenario, rule, observer)
+    }
+}
+
+/// Several targets, each on a thread of its own.
+impl Runner for &mut Crew<'_, SystemClock, Error> {
+    fn run<O: Observer>(
+        &mut self,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        observer: &mut O,
+    ) -> Result<Summary, MeasureError<Error, O::Error>> {
+        Crew::run(self, scenario, rule, observer)
+    }
+}
+
+/// When there are enough queries, beyond what the rule counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Judge {
+    None,
+    /// Once the latencies are steady.
+    Steady {
+        class: Option<SteadyClass>,
+        steady: bool,
+    },
+    /// Once an interval is narrow.
+    Narrow(Confidence),
+}
+
+/// Takes blocks, and sends them on.
+pub(super) struct Sink {
+    phase: SamplePhase,
+    items_per_query: u64,
+    pub(super) latencies: Thinned,
+    pub(super) first_client: FirstClient,
+    pub(super) judge: Judge,
+    limit_ns: Option<u64>,
+    pub(super) over_limit: u64,
+}
+
+impl Sink {
+    /// Memory for latencies where something is computed from all of them: 8 MiB.
+    pub(super) const MANY: usize = 1 << 20;
+
+    /// Takes what a load issues in a phase, and keeps at most `capacity` latencies.
+    pub(super) fn new(load: &Load<'_>, phase: SamplePhase, judge: Judge, capacity: usize) -> Self {
+        Self {
+            phase,
+            items_per_query: load.items_per_query,
+            latencies: Thinned::new(capacity),
+            first_client: FirstClient::new(),
+            judge,
+            limit_ns: load.case.measure.latency_limit.map(|limit| limit.at_most_ns),
+            over_limit: 0,
+        }
+    }
+
+    /// Runs the loop until the rule and the judge have enough. `between` is called at each block.
+    pub(super) fn run(
+        &mut self,
+        bench: &mut Bench<'_, impl Runner>,
+        scenario: measure::Scenario,
+        rule: &StopRule,
+        between: &mut dyn FnMut(),
+    ) -> Result<Summary, Stop> {
+        let phase = match self.phase {
+            SamplePhase::WarmUp => Phase::WarmUp,
+            SamplePhase::Search => Phase::Search,
+            SamplePhase::Measured => Phase::Measure,
+        };
+        let Bench { connection, runner, marks, .. } = bench;
+        // Marks of runs that no loop made are no block's.
+        marks.iter().for_each(MarkLog::clear);
+        let mut sending = Sending { sink: self, connection, between, marks };
+        runner.run(scenario, rule, &mut sending).map_err(|error| match error {
+            MeasureError::Target(error) => failure::backend(phase)(error).into(),
+            MeasureError::Sink(error) => error.into(),
+            MeasureError::ClockWentBack { before_ns, after_ns } => {
+                went_back(before_ns, after_ns).into()
+            }
+        })
+    }
+
+    fn is_enough(&mut self) -> bool {
+        let latencies = self.latencies.kept();
+        match &mut self.judge {
+            Judge::None => true,
+            Judge::Steady { class, steady } => {
+                let Ok(found) = steady_state(latencies, STEADY_STATE_TOLERANCE) else {
+                    return false;
+                };
+                *class = Some(match found.class {
+                    host_statistics::SteadyClass::Flat => SteadyClass::Flat,
+                    host_statistics::SteadyClass::WarmUp => SteadyClass::WarmUp,
+                    host_statistics::SteadyClass::SlowDown => SteadyClass::SlowDown,
+                    host_statistics::SteadyClass::NoSteadyState => SteadyClass::NoSteadyState,
+                });
+                // It has to last for as long as all that came before.
+                *steady = found.steady_from().is_some_and(|from| from <= latencies.len() / 2);
+                *steady
+            }
+            Judge::Narrow(Confidence { level, half_width, percentile }) => {
+                let quantiles = [quantile(percentile.get())];
+                let found = correlated_estimates(latencies, &quantiles, level.get());
+                found.into_iter().flatten().next().is_some_and(|estimate| {
+                    let half = (estimate.high - estimate.low) as f64 / 2.0;
+                    half <= half_width.get() * estimate.value as f64
+                })
+            }
+        }
+    }
+}
+
+struct Sending<'a> {
+    sink: &'a mut Sink,
+    connection: &'a mut Connection,
+    /// Called at each block, while the clock does not run.
+    between: &'a mut dyn FnMut(),
+    marks: &'a [MarkLog],
+}
+
+impl Observer for Sending<'_> {
+    type Error = io::Error;
+
+    fn block(&mut self, block: Block<'_>) -> io::Result<()> {
+        if block.times.is_empty() {
+            // The loop is waiting for a scheduled time.
+            return self.connection.send(&Message::Progress);
+        }
+        (self.between)();
+        let sink = &mut *self.sink;
+        if let Some(limit) = sink.limit_ns {
+            sink.over_limit +=
+                block.times.latencies().filter(|latency| *latency > limit).count() as u64;
+        }
+        sink.latencies.extend(block.times.latencies());
+        if block.lane == 0 {
+            sink.first_client.extend(block.times);
+        }
+        let times = match block.times {
+            Times::Chain(edges) => SampleTimes::Chain(edges.to_vec()),
+            Times::Scheduled(queries) => {
+                let times = queries.iter().map(|query| ScheduledTimes {
+                    scheduled_ns: query.scheduled_ns,
+                    begun_ns: query.begun_ns,
+                    ended_ns: query.ended_ns,
+                });
+                SampleTimes::Scheduled(times.collect())
+            }
+        };
+        self.connection.send(&Message::Samples(SampleBlock {
+            phase: sink.phase,
+            items_per_query: sink.items_per_query,
+            lane: block.lane,
+            times,
+            marks: self.marks.get(block.lane as usize).map(|log| log.take(block.times.len())),
+        }))
+    }
+
+    fn judges(&self) -> bool {
+        !matches!(self.sink.judge, Judge::None)
+    }
+
+    fn enough(&mut self, _: &Summary) -> bool {
+        self.sink.is_enough()
+    }
+}

@@ -1,0 +1,172 @@
+//! The load of a case: what one query is, when queries are issued, when there are enough, and
+//! whether the result is valid.
+
+mod driver;
+mod query;
+mod recorded;
+mod search;
+mod verdict;
+mod words;
+
+use std::time::Duration;
+
+use host_measure::{self as measure, StopRule, Summary};
+use host_record::{
+    Conditions, Gap, Phase, RateSearch, RuleSet, SamplePhase, Scenario, Verdict, WarmUp,
+    WarmUpFacts, Warning,
+};
+
+use crate::device_state::{self, Sampler};
+use crate::failure::{self, Stop};
+use crate::platform::{self, Activity};
+use crate::stalls::FirstClient;
+use crate::surroundings::Surroundings;
+use crate::thinned::Thinned;
+
+pub(crate) use driver::{Alone, Bench, Runner, Watched};
+pub(crate) use query::Load;
+pub(crate) use recorded::pace;
+
+use driver::{Judge, Sink};
+use query::{open, seed};
+
+/// A warm-up whose end is looked for takes at least this long: clocks of processors and caches
+/// settle in tens of milliseconds, and a shorter look would not see it.
+const SHORTEST_WARM_UP_NS: u64 = 500_000_000;
+
+/// What measuring came to.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) summary: Summary,
+    pub(crate) rule: StopRule,
+    pub(crate) latencies: Thinned,
+    pub(crate) first_client: FirstClient,
+    pub(crate) verdict: Verdict,
+    pub(crate) warm_up: Option<WarmUpFacts>,
+    pub(crate) search: Option<RateSearch>,
+    pub(crate) before: Activity,
+    pub(crate) after: Activity,
+    /// What it was measured under, and what is doubtful about that.
+    pub(crate) surroundings: (Conditions, Vec<Warning>),
+    /// What the device did, where that was asked for.
+    pub(crate) device: Option<Result<device_state::Seen, Gap>>,
+}
+
+impl Load<'_> {
+    /// Warms up, searches, measures.
+    pub(crate) fn run(
+        &mut self,
+        bench: &mut Bench<'_, impl Runner>,
+        first_run_ns: u64,
+    ) -> Result<Measured, Stop> {
+        let (latencies, warm_up) = self.warm_up(bench)?;
+        let search = self.find(bench, &latencies, first_run_ns)?;
+        self.measure(bench, warm_up, search)
+    }
+
+    /// Warms up. The latencies are of the last queries, thinned.
+    fn warm_up(
+        &self,
+        bench: &mut Bench<'_, impl Runner>,
+    ) -> Result<(Thinned, Option<WarmUpFacts>), Stop> {
+        bench.connection.enter(Phase::WarmUp)?;
+        let settings = &self.case.measure;
+        // An open loop may have to wait long for its next query; nobody else has to wait.
+        let longest = |time: u64| match self.case.key.rate {
+            Some(_) => time.max(settings.maximum_duration_ns),
+            None => u64::MAX,
+        };
+        let rule = match settings.warm_up {
+            WarmUp::Iterations(queries) => {
+                StopRule { minimum_ns: 0, minimum_queries: queries, maximum_ns: longest(0) }
+            }
+            WarmUp::Nanoseconds(time) => {
+                StopRule { minimum_ns: time, minimum_queries: 0, maximum_ns: longest(time) }
+            }
+            WarmUp::Auto => StopRule {
+                minimum_ns: SHORTEST_WARM_UP_NS.min(settings.maximum_duration_ns),
+                minimum_queries: host_statistics::STEADY_STATE_VALUES as u64,
+                maximum_ns: settings.maximum_duration_ns,
+            },
+        };
+        let judge = match settings.warm_up {
+            WarmUp::Auto => Judge::Steady { class: None, steady: false },
+            _ => Judge::None,
+        };
+        // Other arrivals than those of the measurement; where the rate is still to be found, one
+        // query after the other.
+        let scenario = match (self.case.key.rate, self.scenario) {
+            (Some(rate), Some(_)) => open(self.case, rate, seed(self.case) ^ 1)?,
+            (_, Some(scenario)) => scenario,
+            (_, None) => measure::Scenario::SingleStream,
+        };
+        let mut sink = Sink::new(self, SamplePhase::WarmUp, judge, Thinned::CAPACITY);
+        let summary = sink.run(bench, scenario, &rule, &mut || {})?;
+        let facts = match sink.judge {
+            Judge::Steady { class, steady } => Some(WarmUpFacts {
+                class,
+                queries: summary.queries,
+                elapsed_ns: summary.elapsed_ns,
+                steady,
+            }),
+            _ => None,
+        };
+        Ok((sink.latencies, facts))
+    }
+
+    /// Measures.
+    fn measure(
+        &self,
+        bench: &mut Bench<'_, impl Runner>,
+        warm_up: Option<WarmUpFacts>,
+        search: Option<RateSearch>,
+    ) -> Result<Measured, Stop> {
+        bench.connection.enter(Phase::Measure)?;
+        let settings = &self.case.measure;
+        let rule = StopRule {
+            minimum_ns: settings.minimum_duration_ns,
+            // A query of `offline` is the whole set, of which the rules want one.
+            minimum_queries: match (settings.rules, self.case.key.scenario) {
+                (Some(RuleSet::MlPerf), Scenario::Offline) => 1,
+                _ => settings.minimum_queries.max(1),
+            },
+            maximum_ns: settings.maximum_duration_ns,
+        };
+        let scenario = self.scenario.ok_or_else(|| failure::input("the case has no rate"))?;
+        let judge = settings.confidence.map_or(Judge::None, Judge::Narrow);
+        let capacity = match (settings.confidence, settings.rules) {
+            (None, None) => Thinned::CAPACITY,
+            _ => Sink::MANY,
+        };
+        let mut sink = Sink::new(self, SamplePhase::Measured, judge, capacity);
+        let before = platform::activity();
+        let Watched { clock, backend, scheduling } = bench.watched;
+        let device = &self.case.key.device;
+        let (summary, after, surroundings, device) = std::thread::scope(|scope| {
+            let sampler = settings.device_sampling_ns.map(|period| {
+                let period = Duration::from_nanos(period);
+                device_state::start(scope, clock, backend, device, period)
+            });
+            let mut surroundings = Surroundings::start(clock, backend, device, before);
+            let summary = sink.run(bench, scenario, &rule, &mut || surroundings.look())?;
+            let after = platform::activity();
+            let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
+            Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
+        })?;
+        let verdict = self.judge(&summary, &sink, search.as_ref());
+        let Sink { latencies, first_client, .. } = sink;
+        Ok(Measured {
+            summary,
+            rule,
+            latencies,
+            first_client,
+            verdict,
+            warm_up,
+            search,
+            before,
+            after,
+            surroundings,
+            device,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! One query of a case: how much work it is, and by which scenario queries are issued.
+
+use std::num::NonZeroU32;
+
+use host_measure as measure;
+use host_record::{CaseSpec, Failure, Rate, Scenario};
+
+use crate::examples::Examples;
+use crate::failure;
+
+/// What is asked of the target, and how much work one query is.
+#[derive(Debug)]
+pub(crate) struct Load<'a> {
+    pub(super) case: &'a CaseSpec,
+    /// `None` where the rate is searched.
+    pub(super) scenario: Option<measure::Scenario>,
+    pub(super) items_per_query: u64,
+}
+
+impl<'a> Load<'a> {
+    /// The load of a case.
+    ///
+    /// # Errors
+    ///
+    /// Where the case does not say how much it is.
+    pub(crate) fn new(case: &'a CaseSpec, examples: &Examples) -> Result<Self, Failure> {
+        let batch = u64::from(case.key.batch);
+        let batches = |samples: u64| samples.div_ceil(batch).max(1);
+        let (scenario, items_per_query) = match case.key.scenario {
+            Scenario::SingleStream => (Some(measure::Scenario::SingleStream), batch),
+            Scenario::MultiStream => {
+                let usual = measure::Scenario::MULTI_STREAM_SAMPLES;
+                let batches = batches(case.measure.multi_stream_samples.unwrap_or(usual));
+                (Some(measure::Scenario::MultiStream { batches }), batches.saturating_mul(batch))
+            }
+            Scenario::Offline => {
+                let batches = examples.offline_batches(case.measure.offline_samples);
+                // Examples that only fill up the last batch of the data set are no work that was asked.
+                let whole = batches.saturating_mul(batch);
+                let items_per_query = match case.measure.offline_samples {
+                    Some(_) => whole,
+                    None => examples.count.unwrap_or(whole),
+                };
+                (Some(measure::Scenario::Offline { batches }), items_per_query)
+            }
+            Scenario::Server | Scenario::ConstantRate => {
+                let scenario =
+                    case.key.rate.map(|rate| open(case, rate, seed(case))).transpose()?;
+                if scenario.is_none() && case.measure.find.is_none() {
+                    return Err(failure::input("the case has no rate, and none is to be found"));
+                }
+                (scenario, batch)
+            }
+            Scenario::ClosedLoop => (Some(measure::Scenario::ClosedLoop), batch),
+        };
+        Ok(Self { case, scenario, items_per_query })
+    }
+
+    /// How many threads ask at once.
+    pub(crate) fn lanes(&self) -> NonZeroU32 {
+        self.case.key.clients.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+    }
+}
+
+/// Seed of a process's arrivals: each has its own.
+pub(super) fn seed(case: &CaseSpec) -> u64 {
+    case.seed ^ (u64::from(case.process) << 32)
+}
+
+/// The open loop of a case at a rate.
+pub(super) fn open(case: &CaseSpec, at: Rate, seed: u64) -> Result<measure::Scenario, Failure> {
+    let rate = rate(at.get())?;
+    Ok(match case.key.scenario {
+        Scenario::ConstantRate => measure::Scenario::ConstantRate { rate },
+        _ => measure::Scenario::Server { rate, seed },
+    })
+}
+
+pub(super) fn rate(queries_per_second: f64) -> Result<measure::Rate, Failure> {
+    measure::Rate::per_second(queries_per_second).map_err(|error| failure::input(error.to_string()))
+}

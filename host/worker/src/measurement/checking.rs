@@ -1,0 +1,78 @@
+//! Runs the model for the first time, and compares its outputs with the reference's: before anything is
+//! timed, and again afterwards.
+
+use std::path::Path;
+
+use host_measure::Target as _;
+use host_record::{Check, Failure, Parity, Phase};
+use plugin_api::client::{Error, Session};
+
+use super::context::Context;
+use super::preparing::{Prepared, Subject};
+use crate::backend::BackendTarget;
+use crate::failure::{self, Stop};
+use crate::parity;
+use crate::reference::{self, Batches, Outputs};
+
+/// A target that has run once, and whose outputs are right if that is checked.
+pub(super) struct Checked<'a> {
+    pub(super) subject: Subject,
+    pub(super) target: BackendTarget,
+    pub(super) agreed: Option<Agreed<'a>>,
+    pub(super) first_run_ns: u64,
+}
+
+/// Outputs that agree with the reference's.
+pub(super) struct Agreed<'a> {
+    check: &'a Check,
+    expected: Batches,
+    pub(super) parity: Parity,
+}
+
+/// Runs the first call, and compares outputs with those in `reference` if the case asks for that.
+pub(super) fn check<'a>(
+    context: &mut Context<'a>,
+    prepared: Prepared,
+    reference: Option<&Path>,
+) -> Result<Checked<'a>, Stop> {
+    let case = context.case;
+    let Prepared { subject, session, calls, compared } = prepared;
+    let mut target = BackendTarget::new(session, calls);
+    let ((), first_run_ns) = context
+        .timed(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
+    target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
+    let mut agreed = None;
+    if let (Some(check), Some(calls)) = (&case.check, compared) {
+        context.connection.enter(Phase::Check)?;
+        let expected = reference::expected(reference)?;
+        let found = reference::answers(&subject.model, calls)?;
+        let parity = parity::compare(check, case.key.precision, &expected, &found)?;
+        agreed = Some(Agreed { check, expected, parity });
+    }
+    Ok(Checked { subject, target, agreed, first_run_ns })
+}
+
+impl Agreed<'_> {
+    /// Compares again: the outputs that the timed calls left, and those of new calls. A backend may have
+    /// gone wrong since, and what was timed has to be what was checked.
+    pub(super) fn again(
+        &self,
+        context: &mut Context<'_>,
+        subject: &mut Subject,
+        session: &Session,
+        timed: Result<Outputs, Error>,
+    ) -> Result<(), Stop> {
+        context.connection.enter(Phase::Check)?;
+        let timed = timed.map_err(failure::backend(Phase::Check))?;
+        let batches = subject.examples.different_batches()?;
+        let calls = reference::calls(&subject.model, session, &batches)?;
+        let found = reference::answers(&subject.model, calls)?;
+        let compare = |expected: &[Outputs], found: &[Outputs]| -> Result<Parity, Failure> {
+            parity::compare(self.check, context.case.key.precision, expected, found)
+                .map_err(parity::after_measuring)
+        };
+        compare(&self.expected[..1], &[timed])?;
+        compare(&self.expected, &found)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Collects outputs for metrics, takes everything down and writes the report.
+
+use host_record::protocol::Message;
+use host_record::{InvalidReason, OutputBlock, Phase, Warning, WarningKind, WorkerReport};
+use plugin_api::client::{Call, Session};
+
+use super::context::Context;
+use super::examining::{Examined, Findings};
+use super::opening::Opened;
+use super::preparing::Subject;
+use crate::backend::{Answer, tensors};
+use crate::failure::{self, Stop};
+use crate::outputs::{self, NotNumbers};
+
+/// Collects outputs if there is a data set, unloads, and reports.
+pub(super) fn collect(
+    context: &mut Context<'_>,
+    opened: Opened<'_>,
+    examined: Examined,
+) -> Result<WorkerReport, Stop> {
+    let Examined { mut subject, session, mut not_numbers, findings, .. } = examined;
+    let Findings { conditions, mut warnings, mut verdict } = findings;
+    if let Some(count) = subject.examples.count {
+        context.connection.enter(Phase::Outputs)?;
+        match outputs(context, &mut subject, &session, count)? {
+            // Of all examples, and not only of those that were read before.
+            Ok(found) => not_numbers.iter_mut().take(1).for_each(|first| *first = found.clone()),
+            Err(reason) => {
+                let evidence = format!("Outputs were not collected: {reason}.");
+                warnings.push(Warning { kind: WarningKind::NotAsAsked, evidence });
+            }
+        }
+    }
+    for output in &not_numbers {
+        match output.judge() {
+            Ok(doubt) => warnings.extend(doubt),
+            Err(reason) => verdict.reasons.push(reason),
+        }
+    }
+    let invalid = |reason: &InvalidReason| {
+        let evidence = reason.evidence.clone();
+        Warning { kind: WarningKind::Invalid, evidence }
+    };
+    warnings.splice(0..0, verdict.reasons.iter().map(invalid));
+
+    context.connection.enter(Phase::Unload)?;
+    let Subject { model, examples, used, .. } = subject;
+    drop(session);
+    drop(model);
+    drop(opened.backend);
+
+    Ok(WorkerReport {
+        timings: examined.timings,
+        peak_memory_bytes: examined.peak_memory_bytes,
+        baseline_memory_bytes: opened.baseline_memory_bytes,
+        labels: examples.labels,
+        clock: examined.clock,
+        warnings,
+        used,
+        pace: examined.pace,
+        verdict: Some(verdict),
+        search: examined.search,
+        warm_up: examined.warm_up,
+        conditions,
+        profile: examined.operators,
+        device_states: examined.device_samples,
+    })
+}
+
+/// An output other than the first is kept if all of it takes no more than this, in bytes: it may be as large as
+/// a layer, and nobody may want it.
+const LARGEST_OTHER: u64 = 64 << 20;
+
+/// An output that is being collected.
+struct Collected<'a> {
+    name: &'a str,
+    width: Option<u64>,
+    /// Why no more of it is collected.
+    ended: Option<String>,
+}
+
+impl Collected<'_> {
+    /// Whether a block goes with those before it.
+    fn takes(&mut self, block: &OutputBlock) -> Result<(), String> {
+        let expected = *self.width.get_or_insert(block.width);
+        if block.width == expected {
+            return Ok(());
+        }
+        Err(format!(
+            "the output `{}` has {} values for example {}, and {expected} for those before it",
+            block.name, block.width, block.first_example
+        ))
+    }
+}
+
+/// Runs the whole data set once more, untimed, sends the outputs of each example and counts what is NaN in
+/// the first. The inner error says why there is no first output to send, which does not make the case fail.
+fn outputs(
+    context: &mut Context<'_>,
+    subject: &mut Subject,
+    session: &Session,
+    count: u64,
+) -> Result<Result<NotNumbers, String>, Stop> {
+    let backend = failure::backend(Phase::Outputs);
+    let batch = u64::from(context.case.key.batch);
+    let Subject { model, examples, .. } = subject;
+    let mut all: Vec<Collected<'_>> = model
+        .info()
+        .outputs
+        .iter()
+        .map(|info| Collected { name: &info.name, width: None, ended: None })
+        .collect();
+    let Some(first) = all.first() else { return Ok(Err("the model has no output".into())) };
+    let mut not_numbers = NotNumbers { name: first.name.into(), found: 0, of: 0 };
+    let mut call: Option<Call> = None;
+    for index in 0..examples.batches() {
+        let inputs = tensors(model, &examples.batch(index)?).map_err(&backend)?;
+        let call = match &mut call {
+            Some(call) => {
+                for (position, input) in inputs.into_iter().enumerate() {
+                    call.set_input(position, input).map_err(&backend)?;
+                }
+                call
+            }
+            None => call.insert(session.call(inputs).map_err(&backend)?),
+        };
+        call.run().map_err(&backend)?;
+        let first = index * batch;
+        for (position, output) in all.iter_mut().enumerate() {
+            if output.ended.is_some() {
+                continue;
+            }
+            let answer = Answer::read(call, position).map_err(&backend)?;
+            if let (0, Answer::Numbers(data)) = (position, &answer) {
+                not_numbers = not_numbers.and(&NotNumbers::of(output.name, data));
+            }
+            let blocks = outputs::blocks(output.name, &answer, batch, first, count - first);
+            for block in blocks.unwrap_or_else(|reason| {
+                output.ended = Some(reason);
+                Vec::new()
+            }) {
+                let bytes = block.width.saturating_mul(4).saturating_mul(count);
+                if position > 0 && bytes > LARGEST_OTHER {
+                    output.ended = Some(format!("it has {bytes} bytes"));
+                } else {
+                    output.ended = output.takes(&block).err();
+                }
+                if output.ended.is_some() {
+                    break;
+                }
+                context.connection.send(&Message::Outputs(block))?;
+            }
+        }
+    }
+    let first = all.into_iter().next().and_then(|first| first.ended);
+    Ok(first.map_or(Ok(not_numbers), Err))
+}

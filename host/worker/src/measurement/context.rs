@@ -1,0 +1,34 @@
+//! Surroundings that every step of a measurement needs.
+
+use std::time::Duration;
+
+use host_measure::{Clock, SystemClock};
+use host_record::{CaseSpec, Failure, Phase};
+
+use crate::connection::Connection;
+use crate::failure::{Stop, went_back};
+
+/// The case, the clock that times it, and the host that is told.
+pub(super) struct Context<'a> {
+    pub(super) connection: &'a mut Connection,
+    pub(super) case: &'a CaseSpec,
+    pub(super) clock: &'a SystemClock,
+    /// The host hears of long work at least this often.
+    pub(super) interval: Duration,
+}
+
+impl Context<'_> {
+    /// Enters a phase and times the work that is done once in it, in nanoseconds.
+    pub(super) fn timed<T>(
+        &mut self,
+        phase: Phase,
+        work: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<(T, u64), Stop> {
+        self.connection.enter(phase)?;
+        let start = self.clock.now();
+        let result = work()?;
+        let end = self.clock.now();
+        let elapsed = end.checked_sub(start).ok_or_else(|| went_back(start, end))?;
+        Ok((result, elapsed))
+    }
+}

@@ -1,0 +1,230 @@
+//! Examines a measurement: what is doubtful about it, where its time went, and where its operators ran.
+
+use host_record::{
+    AllocatorUse, ClockFacts, Conditions, DeviceSample, Gap, GapKind, Pace, Phase, Placement,
+    PlacementRule, ProfiledOperator, RateSearch, Timings, Verdict, WarmUpFacts, Warning,
+    WarningKind,
+};
+use host_statistics::median;
+use plugin_api::client::{Session, TensorData};
+
+use super::context::Context;
+use super::measuring::Measured;
+use super::opening::Opened;
+use super::preparing::Subject;
+use crate::failure::Stop;
+use crate::files::Files;
+use crate::outputs::NotNumbers;
+use crate::oversubscription::Demand;
+use crate::surroundings::{not_offered, refused};
+use crate::warnings::Evidence;
+use crate::{clock, device_state, device_time, early, load, profile, stages};
+
+/// A measurement with all that is to be said of it, but for its outputs.
+pub(super) struct Examined {
+    pub(super) subject: Subject,
+    pub(super) session: Session,
+    /// NaN in the outputs that the timed calls left, one for each output.
+    pub(super) not_numbers: Vec<NotNumbers>,
+    pub(super) findings: Findings,
+    pub(super) operators: Vec<ProfiledOperator>,
+    pub(super) device_samples: Vec<DeviceSample>,
+    pub(super) clock: ClockFacts,
+    pub(super) timings: Timings,
+    pub(super) pace: Option<Pace>,
+    pub(super) search: Option<RateSearch>,
+    pub(super) warm_up: Option<WarmUpFacts>,
+    pub(super) peak_memory_bytes: Option<u64>,
+}
+
+/// Conditions, doubts and the verdict, as they come together.
+pub(super) struct Findings {
+    pub(super) conditions: Conditions,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) verdict: Verdict,
+}
+
+/// Examines what was measured, while model and session are still there. What a backend refuses now is a
+/// gap: it has done what it was asked for.
+pub(super) fn examine(
+    context: &mut Context<'_>,
+    opened: &Opened<'_>,
+    measured: Measured<'_>,
+) -> Result<Examined, Stop> {
+    let Measured { mut subject, mut target, agreed, first_run_ns, lanes, others, figures, .. } =
+        measured;
+    let (mut conditions, disturbances) = figures.surroundings;
+    let latencies = figures.latencies.kept();
+    let typical_ns = median(latencies).unwrap_or(0.0);
+    let Context { case, clock, interval, .. } = *context;
+
+    let runs = early::look(context.connection, clock, &mut target, typical_ns, interval)?;
+    let timed = target.first_outputs(subject.model.info());
+    let not_numbers =
+        timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();
+    let session = target.into_session();
+    if let Some(memory) = &mut conditions.memory {
+        memory.allocator = Some(allocator_use(&session));
+    }
+    if let Some(agreed) = &agreed {
+        agreed.again(context, &mut subject, &session, timed)?;
+    }
+    conditions.parity = agreed.map(|agreed| agreed.parity);
+
+    let evidence = Evidence {
+        case,
+        calibration: opened.calibration,
+        rule: figures.rule,
+        summary: figures.summary,
+        latencies,
+        stride: figures.latencies.stride(),
+        in_a_row: figures.first_client.row(lanes.get()),
+        warm_up: figures.warm_up,
+        before: figures.before,
+        after: figures.after,
+        used: &subject.used,
+    };
+    let mut warnings = evidence.warnings();
+    let mut verdict = figures.verdict;
+    if let Some(warning) = early::warning(&runs, typical_ns) {
+        warnings.push(warning);
+        verdict.reasons.push(early::reason());
+    }
+    let quota = Files::this().processor_quota();
+    let demand = Demand::of(case, &subject.used, &opened.scheduling, quota, others);
+    warnings.extend(demand.and_then(|demand| demand.warning()));
+    warnings.extend(disturbances);
+    let (device_samples, doubt) = device_states(figures.device, &mut conditions);
+    warnings.extend(doubt);
+    let clock = clock::facts(&opened.calibration, &Files::this());
+    warnings.extend(clock::slow(&clock));
+
+    let mut findings = Findings { conditions, warnings, verdict };
+    context.connection.enter(Phase::Stages)?;
+    let first_batch = subject.examples.batch(0)?;
+    time_parts(context, &subject, &session, &first_batch, &mut findings);
+    let operators = match case.process {
+        0 => profile(context, &subject, &session, &first_batch, &mut findings)?,
+        _ => Vec::new(),
+    };
+    let timings = Timings {
+        open_ns: Some(opened.open_ns),
+        load_ns: Some(subject.load_ns),
+        prepare_ns: Some(subject.prepare_ns),
+        first_run_ns: Some(first_run_ns),
+    };
+    Ok(Examined {
+        subject,
+        session,
+        not_numbers,
+        findings,
+        operators,
+        device_samples,
+        clock,
+        timings,
+        pace: load::pace(&figures.summary),
+        search: figures.search,
+        warm_up: figures.warm_up,
+        peak_memory_bytes: measured.peak_memory_bytes,
+    })
+}
+
+/// The use of the session's memory on the device, as the engine's allocator tells it.
+fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
+    let found = session.allocator_use().ok_or_else(|| not_offered(plugin_api::abi::ALLOCATOR))?;
+    let found = found.map_err(|error| refused(&error))?;
+    Ok(AllocatorUse {
+        name: found.name,
+        used_bytes: found.used_bytes,
+        peak_bytes: found.peak_bytes,
+        reserved_bytes: found.reserved_bytes,
+    })
+}
+
+/// Adds the device's states to the conditions; returns their samples, and what is doubtful about them.
+fn device_states(
+    seen: Option<Result<device_state::Seen, Gap>>,
+    conditions: &mut Conditions,
+) -> (Vec<DeviceSample>, Option<Warning>) {
+    match seen {
+        Some(Ok((states, samples))) => {
+            let doubt = device_state::warning(&states);
+            conditions.device_state = Some(Ok(states));
+            (samples, doubt)
+        }
+        Some(Err(gap)) => {
+            let evidence =
+                format!("The device was to be looked at meanwhile, and was not: {}.", gap.reason);
+            conditions.device_state = Some(Err(gap));
+            (Vec::new(), Some(Warning { kind: WarningKind::NotAsAsked, evidence }))
+        }
+        None => (Vec::new(), None),
+    }
+}
+
+/// Times the parts of a query, and a run by the device's own events, in passes of their own.
+fn time_parts(
+    context: &Context<'_>,
+    subject: &Subject,
+    session: &Session,
+    batch: &[TensorData],
+    findings: &mut Findings,
+) {
+    let Findings { conditions, warnings, verdict } = findings;
+    conditions.stages = Some(stages::stages(context.clock, &subject.model, session, batch));
+    let pairs = device_time::pairs(context.clock, &subject.model, session, batch);
+    verdict.reasons.extend(pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs)));
+    conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
+    warnings.extend(impossible(conditions));
+}
+
+/// Warns of the backend's figures that cannot be. They are gaps by now, but that it told them is another
+/// matter.
+fn impossible(conditions: &Conditions) -> Vec<Warning> {
+    let stages = conditions.stages.as_ref().and_then(|stages| stages.as_ref().ok());
+    let gaps = [
+        stages.and_then(|stages| stages.inside_run.as_ref().err()),
+        conditions.device_time.as_ref().and_then(|time| time.as_ref().err()),
+        conditions.energy.as_ref().and_then(|energy| energy.device.as_ref().err()),
+    ];
+    gaps.into_iter()
+        .flatten()
+        .filter(|gap| gap.kind == GapKind::Impossible)
+        .map(|gap| {
+            let evidence = format!("What cannot be was refused: {}.", gap.reason);
+            Warning { kind: WarningKind::Impossible, evidence }
+        })
+        .collect()
+}
+
+/// Profiles a run, and judges where operators ran. Returns them.
+fn profile(
+    context: &mut Context<'_>,
+    subject: &Subject,
+    session: &Session,
+    batch: &[TensorData],
+    findings: &mut Findings,
+) -> Result<Vec<ProfiledOperator>, Stop> {
+    context.connection.enter(Phase::Profile)?;
+    let case = context.case;
+    let too_long = match case.placement {
+        PlacementRule::Any => profile::takes_too_long(subject.prepare_ns, case.measure.timeout_ns),
+        PlacementRule::Strict => None,
+    };
+    let profiled = match too_long {
+        Some(gap) => Err(gap),
+        None => profile::operators(&subject.model, session, batch),
+    };
+    let operators = match profiled {
+        Ok(operators) => operators,
+        Err(gap) => {
+            findings.conditions.placement = Some(Err(gap));
+            return Ok(Vec::new());
+        }
+    };
+    let wanted = profile::wanted(subject.used.get("provider"));
+    let placement = Placement::of(wanted, &operators);
+    findings.warnings.extend(profile::judge(case.placement, &placement)?);
+    findings.conditions.placement = Some(Ok(placement));
+    Ok(operators)
+}

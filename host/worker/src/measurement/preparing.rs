@@ -1,0 +1,84 @@
+//! Loads the model, puts inputs on the device and prepares the session that is timed.
+
+use std::collections::BTreeMap;
+
+use host_record::{Phase, PlacementRule};
+use plugin_api::abi::OPTION_PLACEMENT;
+use plugin_api::client::{Call, Description, Model, Session};
+
+use super::context::Context;
+use super::opening::Opened;
+use crate::backend::tensors;
+use crate::examples::Examples;
+use crate::failure::{self, Stop};
+use crate::{model, reference};
+
+/// A model that is ready to run, and what it is fed.
+pub(super) struct Subject {
+    pub(super) model: Model,
+    pub(super) examples: Examples,
+    /// Properties of the session, as it tells them: precision, threads, engine and others.
+    pub(super) used: BTreeMap<String, String>,
+    pub(super) load_ns: u64,
+    pub(super) prepare_ns: u64,
+}
+
+/// A session with calls that are ready to run.
+pub(super) struct Prepared {
+    pub(super) subject: Subject,
+    pub(super) session: Session,
+    /// Calls that are timed, taken in turn.
+    pub(super) calls: Vec<Call>,
+    /// Calls whose outputs are compared with the reference's, if the case asks for that.
+    pub(super) compared: Option<Vec<Call>>,
+}
+
+/// Makes a session and its calls.
+pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<Prepared, Stop> {
+    let Context { case, interval, .. } = *context;
+    let strict = [(OPTION_PLACEMENT, PlacementRule::Strict.name())];
+    let placement = match case.placement {
+        PlacementRule::Strict => &strict[..],
+        PlacementRule::Any => &[],
+    };
+    let (model, load_ns) =
+        context.timed(Phase::Load, || model::load(&opened.backend, case, placement))?;
+
+    context.connection.enter(Phase::Inputs)?;
+    let mut examples = Examples::new(case, model.info())?;
+    let mut resident = Vec::new();
+    for index in 0..examples.resident_batches() {
+        let inputs = tensors(&model, &examples.batch(index)?);
+        resident.push(inputs.map_err(failure::backend(Phase::Inputs))?);
+        context.connection.progress(interval)?;
+    }
+
+    let (session, prepare_ns) = context.timed(Phase::Prepare, || {
+        let precision = case.key.precision.name();
+        model.prepare(precision, &examples.shapes()).map_err(failure::backend(Phase::Prepare))
+    })?;
+    let used = used(&session, &opened.description);
+    let calls: Result<Vec<Call>, _> =
+        resident.into_iter().map(|inputs| session.call(inputs)).collect();
+    let calls = calls.map_err(failure::backend(Phase::Prepare))?;
+    let compared = match &case.check {
+        Some(_) => Some(reference::calls(&model, &session, &examples.different_batches()?)?),
+        None => None,
+    };
+    let subject = Subject { model, examples, used, load_ns, prepare_ns };
+    Ok(Prepared { subject, session, calls, compared })
+}
+
+/// The session's properties, with the plugin's id and version. The library identifies itself, and a
+/// session cannot change that; a session may say which of the library's engines runs this model.
+fn used(session: &Session, description: &Description) -> BTreeMap<String, String> {
+    let mut used: BTreeMap<_, _> = session.used().iter().cloned().collect();
+    used.insert("plugin".to_owned(), description.id.clone());
+    used.insert("plugin-version".to_owned(), description.version.clone());
+    for (name, said) in
+        [("engine", &description.engine), ("engine-version", &description.engine_version)]
+    {
+        used.entry(name.to_owned()).or_insert_with(|| said.clone());
+    }
+    used
+}

@@ -1,0 +1,52 @@
+//! The model's file: whether it is the one that was planned, and loading it.
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+use host_hash::sha256_of_reader;
+use host_record::{CaseSpec, Failure, Phase};
+use plugin_api::client::{Backend, LoadRequest, Model};
+
+use crate::connection::Connection;
+use crate::failure::{self, Stop, input};
+use crate::library::known;
+
+/// Refuses a model that is not the one that the case is named for. Its file is read now in any case,
+/// since loading it comes next.
+pub(crate) fn check(
+    connection: &mut Connection,
+    case: &CaseSpec,
+    interval: Duration,
+) -> Result<(), Stop> {
+    let Some(expected) = known(&case.model_sha256) else { return Ok(()) };
+    let path = case.model_path.display();
+    let unreadable = |error: io::Error| Stop::from(input(format!("{path}: {error}")));
+    let mut file = File::open(&case.model_path).map_err(unreadable)?;
+    let found = sha256_of_reader(&mut file, |_| connection.progress(interval))?;
+    let found = found.map_err(unreadable)?;
+    if found == expected {
+        return Ok(());
+    }
+    let detail = format!(
+        "the model {path} has changed: its SHA-256 was {expected} when the run was planned, and is \
+         {found} now"
+    );
+    Err(input(detail).into())
+}
+
+/// Loads the model with the case's options and these.
+pub(crate) fn load(
+    backend: &Backend,
+    case: &CaseSpec,
+    more: &[(&str, &str)],
+) -> Result<Model, Failure> {
+    let options = case.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let options: Vec<_> = options.chain(more.iter().copied()).collect();
+    let path = case.model_path.to_str().ok_or_else(|| {
+        input(format!("the model's path is not UTF-8: {}", case.model_path.display()))
+    })?;
+    let request =
+        LoadRequest { path, device: &case.key.device, threads: case.threads, options: &options };
+    backend.load_for(case.key.mode.name(), &request).map_err(failure::backend(Phase::Load))
+}

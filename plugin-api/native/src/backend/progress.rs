@@ -1,0 +1,52 @@
+//! Saying how far a long call has come.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::fmt;
+use std::rc::Rc;
+
+use crate::abi;
+
+type Function = unsafe extern "C" fn(*mut c_void, *const abi::Progress);
+
+/// Where a backend says from within a call that the work goes on, so that a long one is not taken for one
+/// that hangs. It may be kept, and cloned for models and sessions. Once the backend has ended, and with a
+/// host that does not listen, it does nothing.
+#[derive(Clone, Default)]
+pub struct Progress {
+    host: Rc<Cell<Option<(Function, *mut c_void)>>>,
+}
+
+impl Progress {
+    /// # Safety
+    ///
+    /// The host stays valid until [`Progress::end`].
+    pub(super) unsafe fn new(host: &abi::HostApi) -> Self {
+        let host = host.progress.map(|progress| (progress, host.context));
+        Self { host: Rc::new(Cell::new(host)) }
+    }
+
+    /// Lets go of the host.
+    pub(super) fn end(&self) {
+        self.host.set(None);
+    }
+
+    /// Says which part of the call is done, from 0 to 1, if that is known, and what is being done, such as
+    /// `compiling kernels`.
+    pub fn report(&self, part: Option<f64>, doing: &str) {
+        let Some((progress, context)) = self.host.get() else { return };
+        let report = abi::Progress {
+            struct_size: size_of::<abi::Progress>(),
+            part: part.unwrap_or(f64::NAN),
+            doing: abi::String::borrow(doing),
+        };
+        // SAFETY: the host is valid, and this is the thread of the entry point: this type is not `Send`.
+        unsafe { progress(context, &raw const report) };
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Progress").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! Modes, the phases of runs, and ends before a call is done.
+
+use plugin_api::abi;
+use plugin_api::client::{Backend, Error, Model};
+
+use super::{
+    Loading, Outcome, compare, device, ensure, inputs, load, outputs, path, prepare, ready,
+    refused, says,
+};
+use crate::{Fixture, Suite, Verdict};
+
+fn load_for(
+    backend: &Backend,
+    fixture: &Fixture,
+    mode: &str,
+) -> Result<Result<Model, Error>, String> {
+    let device = device(backend, fixture)?;
+    let loading = Loading { path: path(fixture)?, device: &device, extra_option: None };
+    Ok(loading.load_for(backend, fixture, mode))
+}
+
+pub(super) fn load_or_say_why(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let backend = suite.backend()?;
+    let description = says(backend.describe())?;
+    for mode in description.modes() {
+        // A model may not be one that can be trained.
+        if let Err(error) = load_for(&backend, fixture, mode)? {
+            refused::<()>(Err(error), &format!("the mode {mode}"))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn phases_make_a_run(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
+    let backend = suite.backend()?;
+    if backend.extension(abi::MARKS).is_none() {
+        return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::MARKS)));
+    }
+    let description = says(backend.describe())?;
+    for mode in description.modes() {
+        let model = says(load_for(&backend, fixture, mode)?)?;
+        let session = prepare(&model, fixture)?;
+        let phases = says(session.phases().ok_or("the extension is gone")?)?;
+        let run = says(session.marked_run().ok_or("the extension is gone")?)?;
+        let mut call = says(session.call(inputs(&model, fixture)?))?;
+        for _ in 0..3 {
+            let mut marks = 0_u64;
+            for phase in 0..phases.len().max(1) as u32 {
+                says(call.run_phase(run, phase, &mut || marks += 1))?;
+            }
+        }
+        // What a step of training gives depends on the steps before it.
+        if mode != "training" {
+            compare(&outputs(&mut call, fixture)?, fixture)
+                .map_err(|detail| format!("in the mode {mode}: {detail}"))?;
+        }
+        let beyond = phases.len().max(1) as u32;
+        refused(call.run_phase(run, beyond, &mut || {}), "a phase that does not exist")?;
+    }
+    Ok(Verdict::Holds)
+}
+
+pub(super) fn cancelling_is_harmless(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
+    let mut ready = ready(suite, fixture)?;
+    let Some(canceller) = ready.backend.canceller() else {
+        return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::CANCEL)));
+    };
+    let canceller = says(canceller)?;
+    let asked = std::thread::spawn(move || canceller.cancel());
+    says(asked.join().map_err(|_| "the thread that asked panicked")?)?;
+    let outcome = |ready: &mut super::Ready| -> Outcome {
+        says(ready.call.run())?;
+        compare(&outputs(&mut ready.call, fixture)?, fixture)
+    };
+    outcome(&mut ready).map_err(|detail| format!("after cancelling nothing: {detail}"))?;
+    ensure(load(&ready.backend, fixture).is_ok(), || "nothing can be loaded any more".into())?;
+    Ok(Verdict::Holds)
+}
