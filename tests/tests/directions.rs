@@ -13,34 +13,28 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host-machine", &["host-record"]),
     ("host-manifest", &["host-record"]),
     ("host-measure", &["host-record"]),
-<<<<<<< HEAD
-    ("host-plan", &["host-manifest", "host-record"]),
-    ("host-registry", &["host-record"]),
-    ("host-runtime", &["host-record", "host-registry"]),
-    (
-        "host-worker",
-        &["host-machine", "host-measure", "host-record", "host-statistics", "plugin-api"],
-    ),
-    ("host-run", &["host-machine", "host-plan", "host-record"]),
-    ("host-wasm", &["host-record"]),
-    ("host-store", &["host-record", "host-statistics"]),
-    (
-        "host-cli",
-        &[
-            "host-machine",
-=======
     ("host-plan", &["host-hash", "host-manifest", "host-record"]),
     ("host-registry", &["host-hash", "host-record"]),
     ("host-runtime", &["host-hash", "host-record", "host-registry"]),
-    ("host-worker", &["host-hash", "host-measure", "host-record", "host-statistics", "plugin-api"]),
-    ("host-run", &["host-plan", "host-record"]),
+    (
+        "host-worker",
+        &[
+            "host-hash",
+            "host-machine",
+            "host-measure",
+            "host-record",
+            "host-statistics",
+            "plugin-api",
+        ],
+    ),
+    ("host-run", &["host-machine", "host-plan", "host-record"]),
     ("host-wasm", &["host-hash", "host-record"]),
     ("host-store", &["host-hash", "host-record", "host-statistics"]),
     (
         "host-cli",
         &[
             "host-hash",
->>>>>>> main
+            "host-machine",
             "host-manifest",
             "host-plan",
             "host-record",

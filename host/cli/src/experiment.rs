@@ -5,11 +5,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-<<<<<<< HEAD
-use host_machine::Machine;
-=======
 use host_hash::sha256_of_file;
->>>>>>> main
+use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };

@@ -175,18 +175,13 @@ impl Runner {
             let record = match item {
                 PlannedCase::Gap { case_id, key, gap, .. } => Some(gap_record(case_id, key, gap)),
                 PlannedCase::Case(case) => {
-<<<<<<< HEAD
                     let environment = host_machine::with_commit(git_commit.clone());
-                    let reference = references.of(self, &case, interrupt);
-=======
-                    let environment = machine::with_commit(machine::system(), git_commit.clone());
                     let reference = references.of(
                         self.references.as_deref(),
                         |library| self.program(library),
                         &case,
                         interrupt,
                     );
->>>>>>> main
                     match reference {
                         Reference::Interrupted => None,
                         Reference::Failed(failure) => Some(failed(*case, environment, failure)),

@@ -24,11 +24,6 @@ mod early;
 mod energy;
 mod examples;
 mod failure;
-<<<<<<< HEAD
-mod hash;
-=======
-mod files;
->>>>>>> main
 mod lanes;
 mod library;
 mod load;

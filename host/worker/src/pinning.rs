@@ -213,9 +213,10 @@ mod tests {
     #[test]
     fn processors_that_may_not_be_used_are_named() {
         let files = Files::new(&[("proc/self/status", "Cpus_allowed_list:\t0-1,4\n")]);
-        assert_eq!(allowed(&files, &[0, 4]), Ok(()));
+        let machine = files.machine();
+        assert_eq!(allowed(&machine, &[0, 4]), Ok(()));
         assert_eq!(
-            allowed(&files, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
+            allowed(&machine, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
             "cannot pin: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
         );
     }

@@ -10,12 +10,7 @@ use host_measure::{Calibration, StopRule, Summary};
 use host_record::{CaseSpec, Confidence, WarmUpFacts, Warning, WarningKind};
 use host_statistics::{Quantile, estimates, median, median_absolute_deviation};
 
-<<<<<<< HEAD
-use crate::load::limited_percentile;
-=======
 use crate::percentile::limited_percentile;
-use crate::platform::Activity;
->>>>>>> main
 use crate::shape::Shape;
 use crate::stalls::Row;
 use crate::words::time;
@@ -286,18 +281,14 @@ impl Evidence<'_> {
 mod tests {
     use std::sync::LazyLock;
 
+    use host_machine::MachineActivity;
     use host_record::{LatencyLimit, RuleSet, Share};
     use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
     use proptest::prelude::*;
 
     use super::*;
-<<<<<<< HEAD
-=======
-    use crate::platform::MachineActivity;
     use crate::synthetic::generator;
->>>>>>> main
     use crate::tests::case;
-    use host_machine::MachineActivity;
 
     static CASE: LazyLock<CaseSpec> = LazyLock::new(case);
     static USED: LazyLock<BTreeMap<String, String>> =

@@ -1,7 +1,7 @@
 //! The system calls.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::names::Values;
