@@ -445,8 +445,7 @@ mod tests {
     fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
         let value = |value: Option<f64>| MetricValue {
             metric: "any".into(),
-            value: value
-                .ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
+            value: value.ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
             unit: "B".into(),
             direction: Direction::Lower,
             interval: None,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256_of_file;
+use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
@@ -20,7 +21,6 @@ use crate::backends::{
 use crate::error::{Error, Result};
 use crate::guests::{Guests, Wishes, unknown_option};
 use crate::observer::Observer;
-use crate::platform::Machine;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
 

@@ -20,7 +20,6 @@ Nothing is printed here; whoever wants to show progress passes an [`Observer`].
 mod death;
 mod environment;
 mod interrupt;
-pub mod machine;
 mod observer;
 mod platform;
 mod process;

@@ -13,7 +13,7 @@ use host_record::{
 
 use crate::reference::{Reference, References};
 use crate::supervise::{Conclusion, Limits, Program, supervise};
-use crate::{Interrupt, Observer, machine};
+use crate::{Interrupt, Observer};
 
 /// Runs cases and describes plugins, each in a worker process of its own.
 #[derive(Debug, Clone)]
@@ -148,7 +148,7 @@ impl Runner {
         observer: &mut impl Observer,
         interrupt: &Interrupt,
     ) -> Result<RunSummary, RunError> {
-        let git_commit = self.repository.as_deref().and_then(machine::git_commit);
+        let git_commit = self.repository.as_deref().and_then(host_machine::git_commit);
         let mut summary = RunSummary::default();
         // A case of which one process did not finish is over.
         let mut over = HashSet::new();
@@ -166,7 +166,7 @@ impl Runner {
             let record = match item {
                 PlannedCase::Gap { case_id, key, gap, .. } => Some(gap_record(case_id, key, gap)),
                 PlannedCase::Case(case) => {
-                    let environment = machine::with_commit(machine::system(), git_commit.clone());
+                    let environment = host_machine::with_commit(git_commit.clone());
                     let reference = references.of(
                         self.references.as_deref(),
                         |library| self.program(library),
