@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use host_manifest::{Experiment, Mentions, PluginMention};
 use host_plan::BackendFacts;
 use host_record::{DeviceInfo, ErrorCode, Failure, Gap, Phase, PluginIdentity, RuntimeIdentity};
 use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
-use host_run::{DescribeError, Interrupt, Runner};
+use host_run::{DescribeError, Interrupt, LocalExecutor, LocalPlugin};
 use host_runtime::{Runtimes, Standing};
 
 use crate::error::{Error, Result};
+use crate::here::Here;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
 use crate::{platform, runtimes};
@@ -54,6 +56,18 @@ impl ChosenBackend {
             (Ok(plugin), Some(standing)) if standing.reason().is_some() => Some(&plugin.plugin),
             _ => None,
         }
+    }
+
+    /// Where its plugin and its runtime are on this machine.
+    pub(crate) fn local(&self) -> Option<LocalPlugin> {
+        let plugin = &self.plugin.as_ref().ok()?.plugin;
+        let mut local = LocalPlugin { library: plugin.library.clone(), ..LocalPlugin::default() };
+        if let Some(Standing::Ready(ready)) = &self.runtime {
+            local.runtime = Some(ready.path.clone());
+        } else {
+            local.missing_runtime = runtimes::missing(plugin, self.runtime.as_ref());
+        }
+        Some(local)
     }
 
     /// The gap of what it cannot do for want of the runtime that its options need.
@@ -154,18 +168,21 @@ pub(crate) struct Described {
 /// Asks each chosen plugin for its devices, all at the same time, each in a worker of its own.
 pub(crate) fn describe_backends(
     chosen: &[ChosenBackend],
-    runner: &Runner,
+    executor: &LocalExecutor,
     interrupt: &Interrupt,
 ) -> Described {
-    let mut plugins: Vec<&BackendPlugin> =
-        chosen.iter().filter_map(|backend| backend.plugin.as_ref().ok()).collect();
-    plugins.sort_unstable_by(|a, b| a.plugin.library.cmp(&b.plugin.library));
-    plugins.dedup_by(|a, b| a.plugin.library == b.plugin.library);
+    let mut plugins: Vec<(&BackendPlugin, LocalPlugin)> = chosen
+        .iter()
+        .filter_map(|backend| Some((backend.plugin.as_ref().ok()?, backend.local()?)))
+        .collect();
+    plugins.sort_unstable_by(|(_, a), (_, b)| a.library.cmp(&b.library));
+    plugins.dedup_by(|(_, a), (_, b)| a.library == b.library);
     let answers: BTreeMap<&Path, _> = std::thread::scope(|scope| {
         let threads: Vec<_> = plugins
             .into_iter()
-            .map(|plugin| {
-                (&*plugin.plugin.library, scope.spawn(|| describe(plugin, runner, interrupt)))
+            .map(|(plugin, local)| {
+                let ask = move || describe(plugin, &local, executor, interrupt);
+                (&*plugin.plugin.library, scope.spawn(ask))
             })
             .collect();
         threads.into_iter().filter_map(|(path, thread)| Some((path, thread.join().ok()?))).collect()
@@ -177,7 +194,6 @@ pub(crate) fn describe_backends(
             Ok(plugin) => match answers.get(&*plugin.plugin.library) {
                 Some(Ok(devices)) => BackendFacts::Ready {
                     plugin: plugin.identity.clone(),
-                    library: plugin.plugin.library.clone(),
                     devices: devices.clone(),
                     lacks: backend.lacks(),
                 },
@@ -229,13 +245,14 @@ fn lacking(
 /// # Errors
 ///
 /// If it cannot be opened, or is another plugin.
-pub fn describe(
+pub(crate) fn describe(
     plugin: &BackendPlugin,
-    runner: &Runner,
+    local: &LocalPlugin,
+    executor: &LocalExecutor,
     interrupt: &Interrupt,
 ) -> Result<Vec<DeviceInfo>, DescribeError> {
     let PluginIdentity { id, version, sha256 } = &plugin.identity;
-    let description = runner.describe(&plugin.plugin.library, Some(sha256), interrupt);
+    let description = executor.describe(local, Some(sha256), interrupt);
     let description = description.map_err(|error| *error)?;
     if (&description.id, &description.version) == (id, version) {
         return Ok(description.devices);
@@ -251,15 +268,13 @@ pub fn describe(
 }
 
 /// Whether a plugin could not list devices for want of its runtime.
-#[must_use]
-pub fn wants_runtime(error: &DescribeError) -> bool {
+pub(crate) fn wants_runtime(error: &DescribeError) -> bool {
     matches!(&error.failure, Failure::Backend { code: ErrorCode::RuntimeMissing, .. })
 }
 
 /// The message of a plugin that could not list devices because it did not find its runtime, a driver, or
 /// hardware. Such a plugin works; this machine does not serve it.
-#[must_use]
-pub fn nothing_found(error: &DescribeError) -> Option<String> {
+pub(crate) fn nothing_found(error: &DescribeError) -> Option<String> {
     match &error.failure {
         Failure::Backend {
             phase: Phase::Devices,
@@ -275,29 +290,14 @@ fn missing(plugin: &str, registry_message: String) -> BackendFacts {
     BackendFacts::Missing(Gap::PluginMissing { plugin: plugin.to_owned(), registry_message })
 }
 
-/// A runner for the chosen backends, with their runtimes.
-pub(crate) fn runner_for(settings: &Settings, backends: &[ChosenBackend]) -> Result<Runner> {
-    let mut runner = runner(settings)?;
-    for backend in backends {
-        let Ok(BackendPlugin { plugin, .. }) = &backend.plugin else { continue };
-        let library = plugin.library.clone();
-        if let Some(Standing::Ready(ready)) = &backend.runtime {
-            runner.runtimes.insert(library, ready.path.clone());
-        } else if let Some(gap) = runtimes::missing(plugin, backend.runtime.as_ref()) {
-            runner.missing_runtimes.insert(library, gap);
-        }
-    }
-    Ok(runner)
-}
-
-/// A runner with the worker of the installation.
+/// An executor of this machine that finds these plugins and files.
 ///
 /// # Errors
 ///
 /// If the worker is not there.
-pub fn runner(settings: &Settings) -> Result<Runner> {
+pub(crate) fn executor(settings: &Settings, here: Here) -> Result<LocalExecutor> {
     match settings.worker() {
-        Some(worker) if worker.is_file() => Ok(Runner::new(worker)),
+        Some(worker) if worker.is_file() => Ok(LocalExecutor::new(worker, Arc::new(here))),
         _ => Err(Error::NoWorker { name: platform::worker_file_name() }),
     }
 }

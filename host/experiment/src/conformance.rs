@@ -10,12 +10,13 @@ use std::path::{self, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use host_registry::{NativePlugin, Places, Registry, Search};
-use host_run::Interrupt;
+use host_run::{Interrupt, LocalPlugin};
 use host_runtime::Standing;
 use serde::{Deserialize, Serialize};
 
-use crate::backends::{nothing_found, runner};
+use crate::backends::{executor, nothing_found};
 use crate::error::{Error, Result};
+use crate::here::Here;
 use crate::platform::testkit_file_name;
 use crate::runtimes::missing;
 use crate::settings::Settings;
@@ -186,10 +187,13 @@ fn see_that_it_has_a_device(
     use host_record::Failure::{
         MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
     };
-    let mut runner = runner(settings)?;
-    let runtime = runtime.map(|path| (plugin.library.clone(), path.to_owned()));
-    runner.runtimes.extend(runtime);
-    let why = match runner.describe(&plugin.library, None, &Interrupt::new()) {
+    let executor = executor(settings, Here::default())?;
+    let local = LocalPlugin {
+        library: plugin.library.clone(),
+        runtime: runtime.map(Path::to_owned),
+        missing_runtime: None,
+    };
+    let why = match executor.describe(&local, None, &Interrupt::new()) {
         Ok(description) => {
             let ids: Vec<_> = description.devices.iter().map(|device| &*device.id).collect();
             without_device(&ids, fixture.and_then(device_of).as_deref())

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use host_record::DeviceInfo;
 use host_registry::Registry;
-use host_run::{Interrupt, Runner};
-use host_runtime::Runtimes;
+use host_run::{Interrupt, LocalExecutor, LocalPlugin};
+use host_runtime::{Runtimes, Standing};
 
-use crate::backends::{describe, nothing_found, runner, wants_runtime};
+use crate::backends::{describe, executor, nothing_found, wants_runtime};
 use crate::error::Result;
+use crate::here::Here;
 use crate::runtimes;
 use crate::settings::Settings;
 
@@ -31,12 +32,11 @@ pub struct Seen {
 pub fn devices(settings: &Settings) -> Result<Vec<Seen>> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
-    let mut runner = runner(settings)?;
-    runner.runtimes = runtimes::paths(&runtimes, &registry);
+    let executor = executor(settings, Here::default())?;
     let ids: BTreeSet<&str> =
         registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
     let ids: Vec<_> = ids.into_iter().collect();
-    let mut seen = see(&ids, &registry, &runtimes, &runner);
+    let mut seen = see(&ids, &registry, &runtimes, &executor);
     seen.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
         Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
@@ -45,8 +45,12 @@ pub fn devices(settings: &Settings) -> Result<Vec<Seen>> {
 }
 
 /// Asks these backends, all at the same time.
-#[must_use]
-pub fn see(ids: &[&str], registry: &Registry, runtimes: &Runtimes, runner: &Runner) -> Vec<Seen> {
+pub(crate) fn see(
+    ids: &[&str],
+    registry: &Registry,
+    runtimes: &Runtimes,
+    executor: &LocalExecutor,
+) -> Vec<Seen> {
     let ask = |id: &str| {
         let plugin = match registry.backend(id, None) {
             Ok(plugin) => plugin,
@@ -56,7 +60,14 @@ pub fn see(ids: &[&str], registry: &Registry, runtimes: &Runtimes, runner: &Runn
                 return Seen { backend: id.into(), version: None, devices };
             }
         };
-        let devices = describe(&plugin, runner, &Interrupt::new()).map_err(|error| {
+        let library = plugin.plugin.library.clone();
+        let runtime = match runtimes.find(&plugin.plugin) {
+            Ok(Some(Standing::Ready(ready))) => Some(ready.path),
+            // The plugin says what it misses.
+            _ => None,
+        };
+        let local = LocalPlugin { library, runtime, missing_runtime: None };
+        let devices = describe(&plugin, &local, executor, &Interrupt::new()).map_err(|error| {
             let nothing = nothing_found(&error);
             let (looked, wants) = (nothing.is_some(), wants_runtime(&error));
             let said = nothing.unwrap_or_else(|| error.to_string());

@@ -9,17 +9,18 @@ use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
-use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
-use host_record::{Pin, list_of_processors};
+use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
+use host_record::{FileId, Pin, list_of_processors};
 use host_registry::Registry;
 use host_run::Interrupt;
 use host_runtime::Runtimes;
 
 use crate::backends::{
-    ChosenBackend, choose_backends, describe_backends, real_backends, runner_for, tell_of_missing,
+    ChosenBackend, choose_backends, describe_backends, executor, real_backends, tell_of_missing,
 };
 use crate::error::{Error, Result};
 use crate::guests::{Guests, Wishes, unknown_option};
+use crate::here::Here;
 use crate::observer::Observer;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
@@ -200,8 +201,8 @@ impl Checked {
     /// If there is no worker, or the manifest has no plan.
     pub fn plan(self, settings: &Settings, interrupt: &Interrupt) -> Result<Planned> {
         let Self { manifest, files, backends, .. } = self;
-        let runner = runner_for(settings, &backends)?;
-        let described = describe_backends(&backends, &runner, interrupt);
+        let executor = executor(settings, files.here(&backends))?;
+        let described = describe_backends(&backends, &executor, interrupt);
         let plan = manifest.plan(files, described.facts)?;
         Ok(Planned { manifest, plan })
     }
@@ -220,8 +221,8 @@ impl Manifest {
         files: Files,
         backends: BTreeMap<String, BackendFacts>,
     ) -> Result<Plan> {
-        let base = absolute(&self.base);
-        let facts = Facts { base, models: files.models, data: files.data, backends };
+        let (machine, Files { models, data, .. }) = (host_machine::name(), files);
+        let facts = Facts { machine, models, data, backends };
         Plan::new(&self.experiment, facts).map_err(|error| {
             let errors = ManifestErrors { errors: vec![plan_error(&error, &self.mentions)] };
             let (name, text) = (self.name.clone(), self.text.clone());
@@ -329,11 +330,14 @@ fn files(
     for model in experiment.iter().flat_map(|experiment| &experiment.models) {
         let facts = model.path.try_map(|path| {
             let sha256 = hashes.get(path.as_path())?.clone();
-            Some(ModelFile { path: absolute(&base.join(path)), sha256 })
+            Some(FileId::of(path, sha256))
         });
         if let Some(facts) = facts {
             files.models.insert(model.id.clone(), facts);
         }
+    }
+    for (path, sha256) in &hashes {
+        files.here.add_file(FileId::of(path, sha256), &absolute(&base.join(path)));
     }
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
     Ok(files)
@@ -375,11 +379,26 @@ fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<GuestPro
         .collect()
 }
 
-/// Hashes of the files that an experiment names.
+/// The files that an experiment names.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     models: BTreeMap<String, ModelFacts>,
     data: BTreeMap<PathBuf, String>,
+    /// Where they are.
+    here: Here,
+}
+
+impl Files {
+    /// Where this machine keeps them, and these backends.
+    pub(crate) fn here(&self, backends: &[ChosenBackend]) -> Here {
+        let mut here = self.here.clone();
+        for backend in backends {
+            if let (Ok(plugin), Some(local)) = (&backend.plugin, backend.local()) {
+                here.add_plugin(&plugin.identity, local);
+            }
+        }
+        here
+    }
 }
 
 /// The path with links resolved, or as it is where it cannot be resolved.

@@ -33,6 +33,7 @@ mod doctor;
 mod draft;
 mod error;
 mod guests;
+mod here;
 mod observer;
 mod platform;
 mod plugins;
@@ -46,7 +47,6 @@ mod runtimes;
 mod settings;
 pub mod units;
 
-pub use backends::{describe, nothing_found, runner, wants_runtime};
 pub use compare::{
     CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread, Unit,
     compare,
@@ -54,7 +54,7 @@ pub use compare::{
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};
 pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
-pub use devices::{Seen, devices, see};
+pub use devices::{Seen, devices};
 pub use doctor::{Check, Standing, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
@@ -72,5 +72,5 @@ pub use runtime_list::{
     NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
     list_runtimes, not_taken, owners, taker,
 };
-pub use runtimes::{explained, install, install_command, missing, naming, paths};
+pub use runtimes::{install, install_command};
 pub use settings::Settings;

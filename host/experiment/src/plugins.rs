@@ -5,11 +5,12 @@ use host_runtime::{Runtimes, Standing};
 use host_wasm::{GuestError, Kind, Sandbox};
 use serde_json::{Value, json};
 
-use crate::backends::runner;
+use crate::backends::executor;
 use crate::devices::{Seen, see};
 use crate::error::{Error, Result};
 use crate::guests::sandbox;
-use crate::runtimes::{install_command, missing, paths};
+use crate::here::Here;
+use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
 
 /// The plugins that are installed, and what is wrong with some of them.
@@ -186,9 +187,8 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
-        let mut runner = runner(settings)?;
-        runner.runtimes = paths(&runtimes, &registry);
-        devices = see(&[id], &registry, &runtimes, &runner);
+        let executor = executor(settings, Here::default())?;
+        devices = see(&[id], &registry, &runtimes, &executor);
     }
     Ok(PluginInfo { plugins, broken, devices })
 }

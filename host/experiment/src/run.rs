@@ -13,14 +13,14 @@ use std::rc::Rc;
 
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
-use host_run::{DescribeError, Interrupt, Runner};
+use host_run::{DescribeError, Interrupt, LocalExecutor};
 use host_store::{
     NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder, RunPlugin,
     RunViews, RunWriter, StoreError,
 };
 use host_wasm::GuestErrorKind;
 
-use crate::backends::{ChosenBackend, Described, describe_backends, install_missing, runner_for};
+use crate::backends::{ChosenBackend, Described, describe_backends, executor, install_missing};
 use crate::compute::{Extent, compute};
 use crate::computed::Computed;
 use crate::draft::{Checked, Draft, Manifest};
@@ -127,7 +127,7 @@ struct Begun {
     plan: Plan,
     guests: Guests,
     writer: RunWriter,
-    runner: Runner,
+    executor: LocalExecutor,
     results: ResultsFolder,
     /// Backends that could not be described, by their id in the manifest.
     failures: BTreeMap<String, DescribeError>,
@@ -239,7 +239,7 @@ struct Ready {
     /// Every plugin that takes part.
     plugins: Vec<RunPlugin>,
     guests: Guests,
-    runner: Runner,
+    executor: LocalExecutor,
     failures: BTreeMap<String, DescribeError>,
 }
 
@@ -259,15 +259,15 @@ fn prepare(
             error => error,
         })?;
     }
-    let mut runner = runner_for(settings, &backends)?;
-    runner.repository = Some(manifest.base.clone());
-    let Described { facts, failures } = describe_backends(&backends, &runner, interrupt);
+    let mut executor = executor(settings, files.here(&backends))?;
+    executor.repository = Some(manifest.base.clone());
+    let Described { facts, failures } = describe_backends(&backends, &executor, interrupt);
     if interrupt.is_interrupted() {
         return Err(Error::Interrupted);
     }
     let plan = manifest.plan(files, facts)?;
     let plugins = plugins(&backends, &guests)?;
-    Ok((manifest, Ready { plan, plugins, guests, runner, failures }))
+    Ok((manifest, Ready { plan, plugins, guests, executor, failures }))
 }
 
 /// Every plugin that takes part, each once.
@@ -290,9 +290,9 @@ fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>
 
 impl Ready {
     fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
-        let Self { plan, guests, mut runner, failures, .. } = self;
-        runner.references = Some(writer.references_folder());
-        Begun { plan, guests, writer, runner, results, failures, guest_failure: None }
+        let Self { plan, guests, mut executor, failures, .. } = self;
+        executor.references = Some(writer.references_folder());
+        Begun { plan, guests, writer, executor, results, failures, guest_failure: None }
     }
 }
 
@@ -384,7 +384,9 @@ impl Begun {
             done.is_empty() || !done.contains(&(item.id().to_owned(), processes(item)))
         });
         let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
-        let summary = self.runner.run(items, &mut keeper, &mut OfCases(observer), interrupt);
+        let executor = &mut self.executor;
+        let summary =
+            host_run::run(items, executor, &mut keeper, &mut OfCases(observer), interrupt);
         observer.progress(Progress::Measured);
         match summary {
             Ok(summary) => Ok(summary.interrupted),

@@ -1,10 +1,7 @@
 //! Which runtime each plugin uses, and installing one.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use host_record::{Gap, RuntimeState};
-use host_registry::{NativePlugin, Registry};
+use host_registry::NativePlugin;
 use host_runtime::{Outcome, RuntimeError, Runtimes, Standing};
 
 use crate::error::Result;
@@ -17,14 +14,12 @@ pub fn install_command(id: &str) -> String {
 }
 
 /// How a runtime is named that is on this machine already.
-#[must_use]
-pub fn naming(id: &str) -> String {
+pub(crate) fn naming(id: &str) -> String {
     format!("one that is on this machine already is named with --runtime {id}=PATH")
 }
 
 /// The gap of a plugin's runtime that cannot be used; `None` if it can, or if the plugin takes none.
-#[must_use]
-pub fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap> {
+pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap> {
     let (need, standing) = (plugin.metadata.runtime.as_ref()?, standing?);
     let (state, reason) = match standing {
         Standing::Ready(_) => return None,
@@ -44,8 +39,7 @@ pub fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap
 /// The message of a plugin that could not list its devices, with what the host knows of its runtime.
 /// `looked` says whether that is an answer and not a failure: it looked for something and found nothing.
 /// `wants` says whether it reported that its runtime is missing.
-#[must_use]
-pub fn explained(
+pub(crate) fn explained(
     said: String,
     looked: bool,
     wants: bool,
@@ -64,19 +58,6 @@ pub fn explained(
         Some(missing) => format!("{said} ({missing})"),
         None => said,
     }
-}
-
-/// The runtime of each plugin that has one, by the plugin's library. What cannot be used is left out;
-/// the plugin then says what it misses.
-#[must_use]
-pub fn paths(runtimes: &Runtimes, registry: &Registry) -> BTreeMap<PathBuf, PathBuf> {
-    let natives = registry.natives().iter();
-    natives
-        .filter_map(|plugin| match runtimes.find(plugin) {
-            Ok(Some(Standing::Ready(ready))) => Some((plugin.library.clone(), ready.path)),
-            _ => None,
-        })
-        .collect()
 }
 
 /// Installs the runtime of a plugin.

@@ -20,6 +20,7 @@ pub fn with_commit(commit: Option<String>) -> Environment {
     let machine = Machine::this();
     let nodes = machine.memory_nodes().into_iter();
     Environment {
+        machine: name(),
         processor: machine.processor(),
         memory_bytes: machine.memory().map(|memory| memory.total),
         memory_available_bytes: machine.available_memory(),
@@ -37,6 +38,12 @@ pub fn with_commit(commit: Option<String>) -> Environment {
         git_dirty: commit.as_ref().map(|commit| commit.ends_with("-dirty")),
         git_commit: commit,
     }
+}
+
+/// Returns the name of this machine, as its network knows it.
+#[must_use]
+pub fn name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

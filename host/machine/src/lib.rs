@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use commit::git_commit;
-pub use environment::{environment, with_commit};
+pub use environment::{environment, name, with_commit};
 pub use system::{
     Activity, EnergyCounter, MachineActivity, Memory, NoEnergy, Place, Power, ProcessMemory,
     ProcessorActivity, QuotaThrottling, System, ThermalPressure, Turbo,

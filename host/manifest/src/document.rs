@@ -191,13 +191,13 @@ table! {
         "backend" backend: Axis<Id>, optional;
         /// Number formats in which the model computes.
         "precision" precision: Axis<Precision>, default "[\"fp32\"]";
-        /// Samples per batch.
+        /// Examples per batch.
         "batch" batch: Axis<NonZeroU32>, default "[1]";
         /// Lengths of the sequence axis in tokens. When absent, there is no such axis.
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
         /// Kind of work.
         "mode" mode: Axis<Mode>, default "[\"inference\"]";
-        /// How queries are issued: one batch at a time (`single-stream`), several samples at a time
+        /// How queries are issued: one batch at a time (`single-stream`), several examples at a time
         /// (`multi-stream`), all at once (`offline`), at random times (`server`), at equal intervals
         /// (`constant-rate`), or by several clients (`closed-loop`).
         "scenario" scenario: Axis<Scenario>, default "[\"single-stream\"]";
@@ -225,7 +225,7 @@ table! {
         "device" device: Axis<DeviceChoice>, optional;
         /// Number formats.
         "precision" precision: Axis<Precision>, optional;
-        /// Samples per batch.
+        /// Examples per batch.
         "batch" batch: Axis<NonZeroU32>, optional;
         /// Lengths of the sequence axis in tokens.
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
@@ -254,23 +254,23 @@ table! {
         "maximum-duration" maximum_duration: Nanoseconds, optional;
         /// A case is measured until at least this many queries were made.
         "minimum-queries" minimum_queries: Positive, default "100";
-        /// Samples in one query of the scenario `offline`, rounded up to whole batches. When
+        /// Examples in one query of the scenario `offline`, rounded up to whole batches. When
         /// absent: the whole data set, or 24 batches without one.
-        "offline-samples" offline_samples: Positive, optional;
-        /// Samples in one query of the scenario `multi-stream`, rounded up to whole batches. When
+        "offline-examples" offline_examples: Positive, optional;
+        /// Examples in one query of the scenario `multi-stream`, rounded up to whole batches. When
         /// absent: 8.
-        "multi-stream-samples" multi_stream_samples: Positive, optional;
+        "multi-stream-examples" multi_stream_examples: Positive, optional;
         /// A case is measured, beyond `duration` and `minimum-queries`, until an interval around a
         /// percentile of its latencies is narrow enough, or until `maximum-duration` is over.
         "confidence" confidence: ConfidenceTable, optional;
         /// Largest acceptable latency; a slower case is invalid. Not for `offline`, whose query is
-        /// the whole set of samples.
+        /// the whole set of examples.
         "latency-limit" latency_limit: Nanoseconds, optional;
         /// Which percentile of the latencies is limited. When absent: 99, or the one that `rules`
         /// have for the scenario.
         "latency-percentile" latency_percentile: Percentile, optional;
         /// Public rules to judge cases by. They also set how much is measured if
-        /// `duration` and `offline-samples` do not.
+        /// `duration` and `offline-examples` do not.
         "rules" rules: RuleSet, optional;
         /// `max-rate` searches, in `server` and `constant-rate`, the highest rate at which the
         /// latency keeps to `latency-limit`, and measures the case at it.

@@ -162,7 +162,7 @@ pub struct Matrix {
     pub backend: Vec<String>,
     /// Number formats.
     pub precision: Vec<Precision>,
-    /// Samples per batch.
+    /// Examples per batch.
     pub batch: Vec<u32>,
     /// Lengths of the sequence axis; empty if the matrix has none.
     pub sequence_length: Vec<u32>,
@@ -193,7 +193,7 @@ pub struct PartialCell {
     pub device: Vec<DeviceChoice>,
     /// Number formats.
     pub precision: Vec<Precision>,
-    /// Samples per batch.
+    /// Examples per batch.
     pub batch: Vec<u32>,
     /// Lengths of the sequence axis.
     pub sequence_length: Vec<u32>,

@@ -749,15 +749,15 @@ fn of_scenarios(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reade
         return;
     }
     let mut scenarios = axes.iter().flat_map(|axis| &axis.values).map(|value| *value.get_ref());
-    let MeasureTable { offline_samples, multi_stream_samples, latency_limit, .. } = measure;
-    for (samples, wanted) in
-        [(offline_samples, Scenario::Offline), (multi_stream_samples, Scenario::MultiStream)]
+    let MeasureTable { offline_examples, multi_stream_examples, latency_limit, .. } = measure;
+    for (examples, wanted) in
+        [(offline_examples, Scenario::Offline), (multi_stream_examples, Scenario::MultiStream)]
     {
-        if let Some(samples) = samples
+        if let Some(examples) = examples
             && !scenarios.clone().any(|scenario| scenario == wanted)
         {
             reader.error(
-                samples.span(),
+                examples.span(),
                 format!("no case is `{wanted}`, so this has no effect"),
                 "no effect",
                 format!("remove it, or add `{wanted}` to `scenario` under `[matrix]`"),
@@ -769,7 +769,7 @@ fn of_scenarios(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reade
     {
         reader.error(
             limit.span(),
-            "an `offline` query is the whole set of samples, so a latency limit does not apply",
+            "an `offline` query is the whole set of examples, so a latency limit does not apply",
             "no effect",
             "remove it, or add another scenario to `scenario` under `[matrix]`".to_owned(),
         );
@@ -782,8 +782,8 @@ const LONGEST_NS: u64 = 30 * 24 * 3_600_000_000_000;
 /// No case makes more queries: they would fill a disk with 50 GB.
 const MOST_QUERIES: u64 = 10_000_000_000;
 
-/// No query has more samples.
-const MOST_SAMPLES: u64 = 1_000_000_000;
+/// No query has more examples.
+const MOST_EXAMPLES: u64 = 1_000_000_000;
 
 /// Refuses what can only be a slip of the keyboard, and would be found out after days.
 fn absurd(table: &MeasureTable, reader: &mut Reader) {
@@ -799,8 +799,8 @@ fn absurd(table: &MeasureTable, reader: &mut Reader) {
     }
     let samples = [
         ("minimum-queries", "queries", minimum_queries, MOST_QUERIES),
-        ("offline-samples", "samples", &table.offline_samples, MOST_SAMPLES),
-        ("multi-stream-samples", "samples", &table.multi_stream_samples, MOST_SAMPLES),
+        ("offline-examples", "examples", &table.offline_examples, MOST_EXAMPLES),
+        ("multi-stream-examples", "examples", &table.multi_stream_examples, MOST_EXAMPLES),
     ];
     for (key, what, count, most) in samples {
         if let Some(count) = count
@@ -818,8 +818,8 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         duration,
         maximum_duration,
         minimum_queries,
-        offline_samples,
-        multi_stream_samples,
+        offline_examples,
+        multi_stream_examples,
         confidence,
         latency_limit,
         latency_percentile,
@@ -919,14 +919,14 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         minimum_duration_ns: least,
         maximum_duration_ns: maximum,
         minimum_queries: minimum_queries.as_ref()?.get_ref().0,
-        offline_samples: match offline_samples {
+        offline_examples: match offline_examples {
             Some(samples) => Some(samples.get_ref().0),
-            None => rules.map(RuleSet::offline_samples),
+            None => rules.map(RuleSet::offline_examples),
         },
         // The usual number goes without saying, in ids of cases too.
-        multi_stream_samples: value(multi_stream_samples)
+        multi_stream_examples: value(multi_stream_examples)
             .map(|Positive(samples)| samples)
-            .filter(|samples| *samples != Scenario::MULTI_STREAM_SAMPLES),
+            .filter(|samples| *samples != Scenario::MULTI_STREAM_EXAMPLES),
         confidence: match confidence {
             Some(table) => {
                 let ConfidenceTable { level, half_width, percentile } = table.get_ref();

@@ -10,13 +10,13 @@ use crate::schedule::Arrivals;
 pub enum Pattern {
     /// One batch, run to its end; the next is issued when it is done.
     SingleStream,
-    /// Several samples that belong together, such as the frames of several cameras. The next
+    /// Several examples that belong together, such as the frames of several cameras. The next
     /// query is issued when all of the last are done, and a latency is that of the whole query.
     MultiStream {
         /// Batches in one query, started back to back and waited for together.
         batches: u64,
     },
-    /// All samples at once: batches started back to back and waited for together.
+    /// All examples at once: batches started back to back and waited for together.
     Offline {
         /// Batches in one query.
         batches: u64,

@@ -2,7 +2,7 @@
 Whether a result is valid, and by which rules.
 
 Every open loop has to keep up with its schedule ([`KeepUp`]). Beyond that, a set of rules may ask
-for a minimum of time and of queries or samples; which, is in [`RuleSet`]. With early stopping fewer
+for a minimum of time and of queries or examples; which, is in [`RuleSet`]. With early stopping fewer
 queries do: if so few of them are over the limit that a binomial bound already gives the same
 confidence. The bound belongs to statistics; it is passed in as a function.
 */
@@ -66,7 +66,7 @@ impl Rules {
         evidence: &Evidence,
         needed: impl FnOnce(f64, f64, u64) -> u64,
     ) -> Judgement {
-        let Evidence { timed_ns, queries, samples, over_limit, cut_short, pace } = *evidence;
+        let Evidence { timed_ns, queries, examples, over_limit, cut_short, pace } = *evidence;
         let mut breaches = Vec::new();
         let mut stopped_early = false;
         if cut_short {
@@ -77,9 +77,9 @@ impl Rules {
         }
         match self.requirement {
             Requirement::Nothing => {}
-            Requirement::Samples(minimum) => {
-                if samples < minimum {
-                    breaches.push(Breach::TooFewSamples { samples, minimum_samples: minimum });
+            Requirement::Examples(minimum) => {
+                if examples < minimum {
+                    breaches.push(Breach::TooFewExamples { examples, minimum_examples: minimum });
                 }
             }
             Requirement::Percentile { percentile, confidence, queries: enough } => {
@@ -158,8 +158,8 @@ pub struct Evidence {
     pub timed_ns: u64,
     /// Queries made.
     pub queries: u64,
-    /// Samples in them.
-    pub samples: u64,
+    /// Examples in them.
+    pub examples: u64,
     /// Queries whose latency was over the limit; `None` where there is no limit.
     pub over_limit: Option<u64>,
     /// Whether the maximum ended the loop, and not its rule.
@@ -203,7 +203,7 @@ mod tests {
         Evidence {
             timed_ns: MINUTES_10,
             queries,
-            samples: queries,
+            examples: queries,
             over_limit,
             cut_short: false,
             pace: None,
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn offline_counts_samples_and_other_scenarios_have_no_such_rules() {
         let offline = mlperf(Scenario::Offline);
-        let of = |samples| Evidence { samples, ..evidence(1, None) };
+        let of = |examples| Evidence { examples, ..evidence(1, None) };
         assert_eq!(offline.judge(&of(24_576), needed), broken(Vec::new()));
-        let reason = Breach::TooFewSamples { samples: 24_575, minimum_samples: 24_576 };
+        let reason = Breach::TooFewExamples { examples: 24_575, minimum_examples: 24_576 };
         assert_eq!(offline.judge(&of(24_575), needed), broken(vec![reason]));
         assert_eq!(Rules::of(RuleSet::MlPerf, Scenario::ClosedLoop), None);
         assert_eq!(Rules::of(RuleSet::MlPerf, Scenario::ConstantRate), None);

@@ -797,7 +797,7 @@ mod tests {
         let evidence = Evidence {
             timed_ns: 1,
             queries: 500,
-            samples: 500,
+            examples: 500,
             over_limit: Some(0),
             cut_short: false,
             pace: last,

@@ -6,8 +6,8 @@ use std::io::Write;
 use std::time::Instant;
 
 use host_manifest::parse;
-use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan};
-use host_record::{DeviceInfo, PluginIdentity, Precision};
+use host_plan::{BackendFacts, Facts, ModelFacts, Plan};
+use host_record::{DeviceInfo, FileId, PluginIdentity, Precision};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers = |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
@@ -36,7 +36,6 @@ exclude = [{{ batch = 1001 }}]
             version: "0.1.0".to_owned(),
             sha256: "0".repeat(64),
         },
-        library: "/plugins/cpu/libbackend_cpu.so".into(),
         devices: vec![DeviceInfo {
             id: "cpu:0".to_owned(),
             kind: "cpu".to_owned(),
@@ -48,8 +47,7 @@ exclude = [{{ batch = 1001 }}]
         }],
         lacks: None,
     };
-    let model =
-        ModelFacts::All(ModelFile { path: "/models/model.onnx".into(), sha256: "0".repeat(64) });
+    let model = ModelFacts::All(FileId { name: "model.onnx".into(), sha256: "0".repeat(64) });
 
     let start = Instant::now();
     let experiment = parse(&text)?;

@@ -1,7 +1,6 @@
 //! From the experiment's matrix to numbered values and blocks of them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use host_manifest::{DeviceChoice, Experiment, PartialCell};
 use host_record::{
@@ -51,7 +50,6 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) plugin: PluginIdentity,
-    pub(crate) library: PathBuf,
     pub(crate) device: DeviceInfo,
     /// The runtime that the backend asks for and that is missing.
     pub(crate) lacks: Option<Gap>,
@@ -311,11 +309,9 @@ pub(crate) fn find(
     choice: &DeviceChoice,
 ) -> (String, Result<Found, Gap>) {
     let text = || choice.text().to_owned();
-    let (plugin, library, devices, lacks) = match facts {
+    let (plugin, devices, lacks) = match facts {
         BackendFacts::Missing(gap) => return (text(), Err(gap.clone())),
-        BackendFacts::Ready { plugin, library, devices, lacks } => {
-            (plugin, library, devices, lacks)
-        }
+        BackendFacts::Ready { plugin, devices, lacks } => (plugin, devices, lacks),
     };
     let device = match choice {
         DeviceChoice::Auto => devices.first(),
@@ -323,8 +319,8 @@ pub(crate) fn find(
     };
     match device {
         Some(device) => {
-            let (plugin, library, lacks) = (plugin.clone(), library.clone(), lacks.clone());
-            let found = Found { plugin, library, device: device.clone(), lacks };
+            let (plugin, lacks) = (plugin.clone(), lacks.clone());
+            let found = Found { plugin, device: device.clone(), lacks };
             (device.id.clone(), Ok(found))
         }
         None => {

@@ -2,16 +2,16 @@
 //! crate does no I/O.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use host_manifest::PerPrecision;
-use host_record::{DeviceInfo, Gap, PluginIdentity};
+use host_record::{DeviceInfo, FileId, Gap, PluginIdentity};
 
 /// Facts about the files, plugins and devices that an experiment names.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The manifest's folder, absolute: data files are relative to it.
-    pub base: PathBuf,
+    /// The name of the machine that the devices are of.
+    pub machine: String,
     /// Models by id.
     pub models: BTreeMap<String, ModelFacts>,
     /// SHA-256, in hexadecimal, of data files by the path that the manifest gives them. A file that
@@ -21,17 +21,15 @@ pub struct Facts {
     pub backends: BTreeMap<String, BackendFacts>,
 }
 
-/// Facts about a model: about its file, or about one file per precision.
-pub type ModelFacts = PerPrecision<ModelFile>;
-
-/// Facts about a model's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelFile {
-    /// The file, absolute.
-    pub path: PathBuf,
-    /// SHA-256 of the file, in hexadecimal.
-    pub sha256: String,
+impl Facts {
+    /// A data file by its content, as far as that is known.
+    pub(crate) fn file(&self, path: &Path) -> FileId {
+        FileId::of(path, self.data.get(path).cloned().unwrap_or_default())
+    }
 }
+
+/// Facts about a model: about its file, or about one file per precision.
+pub type ModelFacts = PerPrecision<FileId>;
 
 /// Facts about a backend.
 #[derive(Debug, Clone)]
@@ -40,8 +38,6 @@ pub enum BackendFacts {
     Ready {
         /// Which plugin it is.
         plugin: PluginIdentity,
-        /// Its library, absolute.
-        library: PathBuf,
         /// The devices that it sees, in its own order.
         devices: Vec<DeviceInfo>,
         /// The missing runtime that the backend's options ask for. The plugin may find one

@@ -8,7 +8,7 @@ The canonical text is JSON with sorted keys and no spaces. For each case it cont
   the path in the manifest) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
 - `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `nice` if
-  given, and if the scenario has them the samples per query and the searched quantity; but neither time-out,
+  given, and if the scenario has them the examples per query and the searched quantity; but neither time-out,
   memory limit, rules nor a limit that only judges, because these do not change the work;
 - `model`: the SHA-256 of the model file, null if there is none for the precision;
 - `options` (with `placement` if it is strict), `plugin` (its id) and `threads` of the backend;
@@ -110,11 +110,11 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
             WarmUp::Auto => json!("auto"),
         },
     });
-    if let (Scenario::Offline, Some(samples)) = (scenario, measure.offline_samples) {
-        part["offline-samples"] = samples.into();
+    if let (Scenario::Offline, Some(examples)) = (scenario, measure.offline_examples) {
+        part["offline-examples"] = examples.into();
     }
-    if let (Scenario::MultiStream, Some(samples)) = (scenario, measure.multi_stream_samples) {
-        part["multi-stream-samples"] = samples.into();
+    if let (Scenario::MultiStream, Some(examples)) = (scenario, measure.multi_stream_examples) {
+        part["multi-stream-examples"] = examples.into();
     }
     if measure.processes != 1 {
         part["processes"] = measure.processes.into();
@@ -214,10 +214,9 @@ pub(crate) fn id(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{Find, LatencyLimit, RuleSet};
+    use host_record::{FileId, Find, LatencyLimit, RuleSet};
 
     use super::*;
-    use crate::facts::ModelFile;
 
     fn model() -> Model {
         Model {
@@ -231,7 +230,7 @@ mod tests {
     }
 
     fn file() -> ModelFacts {
-        PerPrecision::All(ModelFile { path: "digits.onnx".into(), sha256: "abc".into() })
+        PerPrecision::All(FileId { name: "digits.onnx".into(), sha256: "abc".into() })
     }
 
     fn backend() -> Backend {
@@ -252,7 +251,7 @@ mod tests {
             minimum_duration_ns: 1_000_000_000,
             maximum_duration_ns: 10_000_000_000,
             minimum_queries: 100,
-            offline_samples: Some(360),
+            offline_examples: Some(360),
             ..MeasureSettings::default()
         }
     }
@@ -350,8 +349,8 @@ mod tests {
     }
 
     #[test]
-    fn offline_samples_count_for_offline_only() {
-        let without = MeasureSettings { offline_samples: None, ..measure() };
+    fn offline_examples_count_for_offline_only() {
+        let without = MeasureSettings { offline_examples: None, ..measure() };
         assert_eq!(
             measure_part(&measure(), Scenario::SingleStream),
             measure_part(&without, Scenario::SingleStream)

@@ -27,14 +27,15 @@ mod reference;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
-    CaseKey, CaseSpec, DeviceInfo, Gap, InputSource, MeasureSettings, Order, Scenario, Unsupported,
+    CaseKey, CaseSpec, DeviceInfo, FileId, Gap, InputSource, MeasureSettings, Order, Scenario,
+    Unsupported,
 };
 
 use crate::axes::{Coordinates, Found, Values};
 use crate::cells::Cells;
 pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
-pub use crate::facts::{BackendFacts, Facts, ModelFacts, ModelFile};
+pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
 use crate::reference::PlannedReference;
 
@@ -145,7 +146,7 @@ impl Count {
 struct PlannedModel {
     id: String,
     facts: ModelFacts,
-    inputs: InputSource,
+    inputs: InputSource<FileId>,
     identity: ModelPart,
 }
 
@@ -157,11 +158,11 @@ impl PlannedModel {
             InputSource::Files { inputs, labels } => InputSource::Files {
                 inputs: inputs
                     .iter()
-                    .map(|(name, path)| (name.clone(), facts.base.join(path)))
+                    .map(|(name, path)| (name.clone(), facts.file(path)))
                     .collect(),
-                labels: labels.as_ref().map(|path| facts.base.join(path)),
+                labels: labels.as_ref().map(|path| facts.file(path)),
             },
-            synthetic @ InputSource::Synthetic(_) => synthetic.clone(),
+            InputSource::Synthetic(inputs) => InputSource::Synthetic(inputs.clone()),
         };
         Ok(Self {
             id: model.id.clone(),
@@ -190,6 +191,8 @@ pub struct Plan {
     measure: MeasureSettings,
     /// The canonical text of `measure`, for each scenario.
     measure_identity: Vec<(Scenario, String)>,
+    /// The machine that the devices are of.
+    machine: String,
     seed: u64,
     order: Order,
     count: Count,
@@ -229,6 +232,7 @@ impl Plan {
                 .iter()
                 .map(|scenario| (*scenario, identity::measure_part(&experiment.measure, *scenario)))
                 .collect(),
+            machine: facts.machine.clone(),
             seed: experiment.seed,
             order: experiment.order,
             count: Count::default(),
@@ -299,7 +303,7 @@ impl Plan {
     }
 
     /// Returns the device and the file that run a cell, or the reason why none can.
-    fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a ModelFile), Gap> {
+    fn runnable<'a>(&'a self, cell: &Coordinates<'a>) -> Result<(&'a Found, &'a FileId), Gap> {
         let found = cell.place.found.as_ref().map_err(Clone::clone)?;
         if !found.device.precisions.contains(&cell.precision) {
             let backend = &self.backends[cell.place.backend].backend.id;
@@ -341,10 +345,9 @@ impl Plan {
             id,
             index,
             key,
-            model_path: file.path.clone(),
-            model_sha256: file.sha256.clone(),
+            model: file.clone(),
             plugin: found.plugin.clone(),
-            plugin_library: found.library.clone(),
+            machine: self.machine.clone(),
             device: found.device.clone(),
             threads: backend.threads,
             options: backend.options.clone(),
@@ -358,7 +361,7 @@ impl Plan {
     }
 }
 
-/// Returns the settings for cases of one scenario. An `offline` query is the whole set of samples, so a
+/// Returns the settings for cases of one scenario. An `offline` query is the whole set of examples, so a
 /// latency limit does not apply to it.
 fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSettings {
     let mut settings = settings.clone();

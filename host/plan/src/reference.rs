@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use host_manifest::{Backend, DeviceChoice, Experiment, OutputCheck};
-use host_record::{Axis, AxisRole, CaseKey, Check, Tolerance};
+use host_record::{Axis, AxisRole, CaseKey, Check, FileId, Tolerance};
 use serde_json::json;
 
 use crate::axes::{Found, find};
 use crate::error::PlanError;
-use crate::facts::{Facts, ModelFacts, ModelFile};
+use crate::facts::{Facts, ModelFacts};
 use crate::identity::{self, ModelPart};
 
 /// The reference, with the plugin and the device that it uses.
@@ -45,7 +45,7 @@ impl PlannedReference {
         &self,
         key: &CaseKey,
         model: &ModelFacts,
-        own: &ModelFile,
+        own: &FileId,
         identity: &ModelPart,
         seed: u64,
     ) -> Check {
@@ -74,11 +74,9 @@ impl PlannedReference {
         Check {
             id: identity::id(&text.to_string()),
             plugin: found.plugin.clone(),
-            plugin_library: found.library.clone(),
             device: found.device.clone(),
             precision,
-            model_path: file.path.clone(),
-            model_sha256: file.sha256.clone(),
+            model: file.clone(),
             threads: backend.threads,
             options: backend.options.clone(),
             tolerance: tolerance.unwrap_or_else(|| Tolerance::of(key.precision)),

@@ -1,7 +1,7 @@
-//! Definition of a case, and the worker's orders.
+//! What defines a case. It holds no path, so that it means the same on every machine.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,22 +35,47 @@ pub struct SyntheticInput {
     pub high: f64,
 }
 
-/// Source of a model's inputs.
+/// A file by its content. A machine that executes a case finds the file by its hash. The name is for
+/// people, and tells apart files of the same content that have other files beside them, such as models
+/// with weights of their own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FileId {
+    /// Its path as the manifest gives it, or the end of that if it is absolute.
+    pub name: String,
+    /// SHA-256 of its content, in hexadecimal; empty if nobody has read it.
+    pub sha256: String,
+}
+
+impl FileId {
+    /// Returns the file at a path that a manifest gives, with its hash.
+    #[must_use]
+    pub fn of(path: &Path, sha256: impl Into<String>) -> Self {
+        let name = match (path.is_absolute(), path.parent().and_then(Path::parent)) {
+            (true, Some(above)) => path.strip_prefix(above).unwrap_or(path),
+            _ => path,
+        };
+        Self { name: name.to_string_lossy().into_owned(), sha256: sha256.into() }
+    }
+}
+
+/// Source of a model's inputs. A file is a path in a manifest, and a [`FileId`] in a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum InputSource {
+pub enum InputSource<File = PathBuf> {
     /// NumPy `.npy` files whose first axis counts examples, by input name, and their labels.
     Files {
         /// Input name → file.
-        inputs: BTreeMap<String, PathBuf>,
+        inputs: BTreeMap<String, File>,
         /// Class labels: integers, shape `[examples]`.
-        labels: Option<PathBuf>,
+        labels: Option<File>,
     },
     /// Values drawn from the seed. Inputs not named here are drawn uniformly from 0 to 1.
     Synthetic(BTreeMap<String, SyntheticInput>),
 }
 
-/// A case, with everything that a worker needs to measure it.
+/// A case, with everything that an executor needs to measure it. Files and plugins are named by their
+/// content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CaseSpec {
@@ -62,14 +87,13 @@ pub struct CaseSpec {
     /// Coordinates in the matrix.
     pub key: CaseKey,
     /// The model file.
-    pub model_path: PathBuf,
-    /// SHA-256 of the model file, in hexadecimal.
-    pub model_sha256: String,
+    pub model: FileId,
     /// The plugin that runs it.
     pub plugin: PluginIdentity,
-    /// The plugin's library.
-    pub plugin_library: PathBuf,
-    /// The device as its backend described it when the plan was made.
+    /// The name of the machine that the device is of.
+    #[serde(default)]
+    pub machine: String,
+    /// The device as its backend described it there when the plan was made.
     pub device: DeviceInfo,
     /// Threads that the backend may use; `None` leaves it to the backend.
     pub threads: Option<u32>,
@@ -83,7 +107,7 @@ pub struct CaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Box<Check>>,
     /// Source of the inputs.
-    pub inputs: InputSource,
+    pub inputs: InputSource<FileId>,
     /// Settings for the measurement.
     pub measure: MeasureSettings,
     /// Seed for whatever is random in this case.
@@ -108,6 +132,7 @@ impl CaseSpec {
     pub fn part(&self) -> String {
         part(&self.id, self.process)
     }
+
     /// The case that makes the outputs of a check's reference: the same inputs in another backend.
     #[must_use]
     pub fn reference(&self, check: &Check) -> Self {
@@ -117,10 +142,8 @@ impl CaseSpec {
         key.precision = check.precision;
         Self {
             key,
-            model_path: check.model_path.clone(),
-            model_sha256: check.model_sha256.clone(),
+            model: check.model.clone(),
             plugin: check.plugin.clone(),
-            plugin_library: check.plugin_library.clone(),
             device: check.device.clone(),
             threads: check.threads,
             options: check.options.clone(),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{DeviceInfo, PluginIdentity};
+use crate::case::FileId;
 use crate::key::Precision;
 use crate::names::names;
 
@@ -55,16 +55,12 @@ pub struct Check {
     pub id: String,
     /// The plugin that makes them.
     pub plugin: PluginIdentity,
-    /// The plugin's library.
-    pub plugin_library: PathBuf,
     /// The device that they are made on.
     pub device: DeviceInfo,
     /// The precision that they are made in.
     pub precision: Precision,
     /// The model's file.
-    pub model_path: PathBuf,
-    /// SHA-256 of the model's file, in hexadecimal.
-    pub model_sha256: String,
+    pub model: FileId,
     /// Threads that the reference may use; `None` leaves it to the backend.
     pub threads: Option<u32>,
     /// Options passed through to the reference.

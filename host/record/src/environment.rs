@@ -95,6 +95,8 @@ pub struct Container {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Environment {
+    /// The machine's name, which says whose facts these are.
+    pub machine: String,
     /// The processor.
     pub processor: Processor,
     /// Memory in bytes.

@@ -36,9 +36,9 @@ names! {
     Scenario {
         /// One query of one batch at a time; the next is issued when the last completes.
         SingleStream = "single-stream",
-        /// All samples are available at once; the backend may pipeline the batches.
+        /// All examples are available at once; the backend may pipeline the batches.
         Offline = "offline",
-        /// One query of several samples at a time; the next is issued when all of the last are
+        /// One query of several examples at a time; the next is issued when all of the last are
         /// done.
         MultiStream = "multi-stream",
         /// Queries of one batch arrive at random, as a Poisson process, whether or not the last is
@@ -71,7 +71,7 @@ pub struct CaseKey {
     pub device: String,
     /// The precision asked for.
     pub precision: Precision,
-    /// Samples per batch.
+    /// Examples per batch.
     pub batch: u32,
     /// Length of the sequence axis in tokens, where the matrix has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -46,7 +46,7 @@ pub mod words;
 
 pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
-pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
+pub use case::{CaseSpec, FileId, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{

@@ -50,8 +50,8 @@ names! {
         TooShort = "too-short",
         /// Fewer queries were made than the rules ask for.
         TooFewQueries = "too-few-queries",
-        /// Fewer samples were measured than the rules ask for.
-        TooFewSamples = "too-few-samples",
+        /// Fewer examples were measured than the rules ask for.
+        TooFewExamples = "too-few-examples",
         /// The latency is over its limit.
         OverLimit = "over-limit",
         /// The generator of the load was late.
@@ -107,12 +107,12 @@ pub enum Breach {
         /// Queries that the rules ask for.
         minimum_queries: u64,
     },
-    /// Fewer samples were measured than the rules ask for.
-    TooFewSamples {
-        /// Samples that were measured.
-        samples: u64,
-        /// Samples that the rules ask for.
-        minimum_samples: u64,
+    /// Fewer examples were measured than the rules ask for.
+    TooFewExamples {
+        /// Examples that were measured.
+        examples: u64,
+        /// Examples that the rules ask for.
+        minimum_examples: u64,
     },
     /// Too many latencies are over their limit.
     OverLimit {
@@ -200,12 +200,12 @@ pub enum Breach {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "of", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum RuleDifference {
-    /// The samples of a query.
-    Samples {
+    /// The examples of a query.
+    Examples {
         /// Those of the case.
-        samples: u64,
+        examples: u64,
         /// Those of the rules.
-        ruled_samples: u64,
+        ruled_examples: u64,
     },
     /// The latency has a limit by the rules, and none is set.
     NoLatencyLimit,
@@ -226,7 +226,7 @@ impl Breach {
             Self::CutShort => InvalidKind::CutShort,
             Self::TooShort { .. } => InvalidKind::TooShort,
             Self::TooFewQueries { .. } => InvalidKind::TooFewQueries,
-            Self::TooFewSamples { .. } => InvalidKind::TooFewSamples,
+            Self::TooFewExamples { .. } => InvalidKind::TooFewExamples,
             Self::OverLimit { .. } => InvalidKind::OverLimit,
             Self::Late { .. } => InvalidKind::Late,
             Self::TooSlow { .. } => InvalidKind::TooSlow,
@@ -282,10 +282,10 @@ impl fmt::Display for Breach {
                 "{}; the rules ask for {minimum_queries}",
                 count(*queries, "query", "queries")
             ),
-            Self::TooFewSamples { samples, minimum_samples } => write!(
+            Self::TooFewExamples { examples, minimum_examples } => write!(
                 formatter,
-                "{}; the rules ask for {minimum_samples}",
-                count(*samples, "sample", "samples")
+                "{}; the rules ask for {minimum_examples}",
+                count(*examples, "example", "examples")
             ),
             Self::OverLimit { over_queries, queries, allowed_queries } => write!(
                 formatter,
@@ -315,10 +315,10 @@ impl fmt::Display for Breach {
             Self::AgainstRules { rules, scenario, difference } => {
                 write!(formatter, "not by the rules of {rules}: ")?;
                 match difference {
-                    RuleDifference::Samples { samples, ruled_samples } => write!(
+                    RuleDifference::Examples { examples, ruled_examples } => write!(
                         formatter,
-                        "a query of {scenario} has {}, not {samples}",
-                        count(*ruled_samples, "sample", "samples")
+                        "a query of {scenario} has {}, not {examples}",
+                        count(*ruled_examples, "example", "examples")
                     ),
                     RuleDifference::NoLatencyLimit => {
                         write!(formatter, "{scenario} needs a latency limit")

@@ -1,11 +1,11 @@
 //! How a case ended.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, InputSource, part};
+use crate::case::{CaseSpec, FileId, InputSource, part};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
@@ -413,18 +413,17 @@ impl CaseRecord {
     /// path than the file's name.
     #[must_use]
     pub fn for_reports(mut self) -> Self {
-        fn shorten(path: &mut PathBuf) {
-            *path = path.file_name().map(PathBuf::from).unwrap_or_default();
+        fn shorten(file: &mut FileId) {
+            let name = Path::new(&file.name).file_name().unwrap_or_default();
+            file.name = name.to_string_lossy().into_owned();
         }
         if let Some(spec) = &mut self.spec {
-            shorten(&mut spec.model_path);
-            shorten(&mut spec.plugin_library);
+            shorten(&mut spec.model);
             if let InputSource::Files { inputs, labels } = &mut spec.inputs {
                 inputs.values_mut().chain(labels).for_each(shorten);
             }
             if let Some(check) = &mut spec.check {
-                shorten(&mut check.plugin_library);
-                shorten(&mut check.model_path);
+                shorten(&mut check.model);
             }
         }
         let first = match &mut self.outcome {

@@ -8,6 +8,7 @@ can be millions. The worker moves its end of the pipe away from descriptor 1 bef
 opened, so what a plugin prints goes to standard error and cannot break a frame.
 */
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
@@ -52,6 +53,8 @@ pub enum Request {
         protocol_version: u32,
         /// The case.
         case: Box<CaseSpec>,
+        /// Its files on the worker's machine.
+        files: Box<CaseFiles>,
         /// Where the reference's outputs are, for a case that has a check.
         #[serde(default)]
         reference: Option<PathBuf>,
@@ -62,9 +65,28 @@ pub enum Request {
         protocol_version: u32,
         /// The case of the reference.
         case: Box<CaseSpec>,
+        /// Its files on the worker's machine.
+        files: Box<CaseFiles>,
         /// Where to put its outputs.
         file: PathBuf,
     },
+}
+
+/// The files of a case on the machine of its worker. Whoever starts the worker has found them by their
+/// content; a case itself holds no path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CaseFiles {
+    /// The plugin's library.
+    pub library: PathBuf,
+    /// The model.
+    pub model: PathBuf,
+    /// Data files by the input's name.
+    #[serde(default)]
+    pub inputs: BTreeMap<String, PathBuf>,
+    /// The file with the labels.
+    #[serde(default)]
+    pub labels: Option<PathBuf>,
 }
 
 /// What a plugin says of itself, and the devices that it sees.

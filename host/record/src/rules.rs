@@ -24,18 +24,18 @@ pub enum Requirement {
         /// How many queries are enough in any case. Fewer are if the binomial bound says so.
         queries: u64,
     },
-    /// Enough samples.
-    Samples(u64),
+    /// Enough examples.
+    Examples(u64),
 }
 
 impl Scenario {
     /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
     /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
-    pub const MULTI_STREAM_SAMPLES: u64 = 8;
+    pub const MULTI_STREAM_EXAMPLES: u64 = 8;
 }
 
 /// Samples that MLPerf measures in `offline`, and queries in `single-stream`.
-const MLPERF_SAMPLES: u64 = 24_576;
+const MLPERF_EXAMPLES: u64 = 24_576;
 
 impl RuleSet {
     /// The least time in nanoseconds that a measurement takes.
@@ -46,11 +46,11 @@ impl RuleSet {
         }
     }
 
-    /// Samples in the one query of `offline`.
+    /// Examples in the one query of `offline`.
     #[must_use]
-    pub const fn offline_samples(self) -> u64 {
+    pub const fn offline_examples(self) -> u64 {
         match self {
-            Self::MlPerf => MLPERF_SAMPLES,
+            Self::MlPerf => MLPERF_EXAMPLES,
         }
     }
 
@@ -60,11 +60,13 @@ impl RuleSet {
         let percentile =
             |percentile, queries| Requirement::Percentile { percentile, confidence: 0.99, queries };
         match (self, scenario) {
-            (Self::MlPerf, Scenario::SingleStream) => Some(percentile(0.9, MLPERF_SAMPLES)),
+            (Self::MlPerf, Scenario::SingleStream) => Some(percentile(0.9, MLPERF_EXAMPLES)),
             (Self::MlPerf, Scenario::MultiStream | Scenario::Server) => {
                 Some(percentile(0.99, 270_336))
             }
-            (Self::MlPerf, Scenario::Offline) => Some(Requirement::Samples(self.offline_samples())),
+            (Self::MlPerf, Scenario::Offline) => {
+                Some(Requirement::Examples(self.offline_examples()))
+            }
             (Self::MlPerf, Scenario::ConstantRate | Scenario::ClosedLoop) => None,
         }
     }

@@ -45,7 +45,7 @@ pub struct LatencyLimit {
 names! {
     /// Public rules that a result can be judged by.
     RuleSet {
-        /// Those of MLPerf Inference: the least time, queries and samples that each scenario needs.
+        /// Those of MLPerf Inference: the least time, queries and examples that each scenario needs.
         MlPerf = "mlperf",
     }
 }
@@ -81,14 +81,14 @@ pub struct MeasureSettings {
     pub maximum_duration_ns: u64,
     /// Measuring goes on until at least this many queries have been made.
     pub minimum_queries: u64,
-    /// Samples that one `offline` query holds at least; rounded up to whole batches.
+    /// Examples that one `offline` query holds at least; rounded up to whole batches.
     /// `None` means: the whole data set, or 24 batches where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offline_samples: Option<u64>,
-    /// Samples of one `multi-stream` query; rounded up to whole batches. `None` means 8, MLPerf's
+    pub offline_examples: Option<u64>,
+    /// Examples of one `multi-stream` query; rounded up to whole batches. `None` means 8, MLPerf's
     /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multi_stream_samples: Option<u64>,
+    pub multi_stream_examples: Option<u64>,
     /// Measuring goes on, beyond its minima, until an interval is as narrow as this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
@@ -151,8 +151,8 @@ impl Default for MeasureSettings {
             minimum_duration_ns: 5_000_000_000,
             maximum_duration_ns: 50_000_000_000,
             minimum_queries: 100,
-            offline_samples: None,
-            multi_stream_samples: None,
+            offline_examples: None,
+            multi_stream_examples: None,
             confidence: None,
             latency_limit: None,
             rules: None,

@@ -1221,7 +1221,7 @@ mod tests {
                 "1 query; the rules ask for 64",
             ),
             (
-                Breach::TooFewSamples { samples: 5, minimum_samples: 24_576 },
+                Breach::TooFewExamples { examples: 5, minimum_examples: 24_576 },
                 "5 samples; the rules ask for 24576",
             ),
             (

@@ -19,15 +19,23 @@ Nothing is printed here; whoever wants to show progress passes an [`Observer`].
 
 mod death;
 mod environment;
+mod error;
+mod executor;
 mod interrupt;
+mod local;
 mod observer;
 mod platform;
 mod process;
 mod reference;
+mod resolver;
 mod runner;
 mod supervise;
 
 pub use environment::set_environment;
+pub use error::RunError;
+pub use executor::{Ended, Events, Execution, Executor};
 pub use interrupt::Interrupt;
+pub use local::{DescribeError, LocalExecutor};
 pub use observer::{Observer, Silent};
-pub use runner::{DescribeError, RunError, RunSummary, Runner};
+pub use resolver::{LocalPlugin, Resolver};
+pub use runner::{RunSummary, run};

@@ -9,6 +9,7 @@ use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{CaseSpec, Failure, Phase};
 
 use crate::Interrupt;
+use crate::resolver::{Found, Resolver, find};
 use crate::supervise::{Conclusion, Limits, Program, supervise};
 
 /// Reference of a case.
@@ -33,10 +34,11 @@ pub(crate) struct References {
 impl References {
     /// Returns the reference of a case. It is made in a worker of its own, unless its file already
     /// exists: from an earlier case, or from before the run was interrupted.
-    pub(crate) fn of<'a>(
+    pub(crate) fn of(
         &mut self,
         folder: Option<&Path>,
-        program: impl Fn(&Path) -> Program<'a>,
+        worker: &Path,
+        resolver: &dyn Resolver,
         case: &CaseSpec,
         interrupt: &Interrupt,
     ) -> Reference {
@@ -56,8 +58,8 @@ impl References {
             return Reference::Kept(file);
         }
         let case = case.reference(check);
-        let program = program(&case.plugin_library);
-        match make(program, case, folder, &file, interrupt) {
+        let found = find(resolver, &case).map_err(|failure| failure.to_string());
+        match found.and_then(|found| make(worker, case, found, folder, &file, interrupt)) {
             Ok(true) => Reference::Kept(file),
             Ok(false) => Reference::Interrupted,
             Err(detail) => {
@@ -71,8 +73,9 @@ impl References {
 
 /// Returns whether it was made; `false` if a stop was requested.
 fn make(
-    program: Program<'_>,
+    worker: &Path,
     case: CaseSpec,
+    found: Found,
     folder: &Path,
     file: &Path,
     interrupt: &Interrupt,
@@ -86,8 +89,10 @@ fn make(
     let request = Request::Reference {
         protocol_version: PROTOCOL_VERSION,
         case: Box::new(case),
+        files: Box::new(found.files),
         file: file.to_owned(),
     };
+    let program = Program { executable: worker, runtime: found.plugin.runtime.as_deref() };
     let ignore = |_| Ok::<_, Infallible>(());
     let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, ignore);
     match conclusion {

@@ -37,9 +37,6 @@ pub(crate) const NAMES: [&str; 10] = [
     "plugins",
 ];
 
-/// Names of the views that are filled only once somebody asks for them.
-const DISTRIBUTIONS: [&str; 2] = ["latency_quantiles", "latency_histogram"];
-
 /// The views over one run.
 pub struct RunViews {
     connection: Connection,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, Failure, InputSource, SyntheticInput};
 use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, TensorInfo, ValueKind};
 
@@ -50,7 +51,11 @@ enum Source {
 
 impl Examples {
     /// Settles shape and source of each input that the model declares.
-    pub(crate) fn new(case: &CaseSpec, model: &ModelInfo) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        case: &CaseSpec,
+        files: &CaseFiles,
+        model: &ModelInfo,
+    ) -> Result<Self, Failure> {
         let batch = u64::from(case.key.batch);
         if batch == 0 {
             return Err(input("a batch of no examples"));
@@ -67,12 +72,12 @@ impl Examples {
             }
         }
         let (inputs, count, labels) = match &case.inputs {
-            InputSource::Files { inputs: files, labels } => {
-                check_names(files.keys(), model)?;
+            InputSource::Files { inputs: named, .. } => {
+                check_names(named.keys(), model)?;
                 let mut inputs = Vec::new();
                 for info in &model.inputs {
                     let name = &info.name;
-                    let path = files.get(name).ok_or_else(|| {
+                    let path = files.inputs.get(name).ok_or_else(|| {
                         input(format!("the model's input `{name}` has no file; give it one"))
                     })?;
                     let file = NpyFile::open(path)?;
@@ -88,7 +93,7 @@ impl Examples {
                     });
                 }
                 let count = example_count(&inputs)?;
-                let labels = match labels {
+                let labels = match &files.labels {
                     Some(path) => NpyFile::open(path)?.labels()?,
                     None => Vec::new(),
                 };
@@ -143,10 +148,10 @@ impl Examples {
         self.batches().min(RESIDENT_BATCHES).min((RESIDENT_BYTES / bytes).max(1))
     }
 
-    /// Batches in one `offline` query of at least `samples` examples, or of the data set.
-    pub(crate) fn offline_batches(&self, samples: Option<u64>) -> u64 {
-        let samples = samples.or(self.count).unwrap_or(self.batch * OFFLINE_BATCHES);
-        samples.div_ceil(self.batch).max(1)
+    /// Batches in one `offline` query of at least `examples` examples, or of the data set.
+    pub(crate) fn offline_batches(&self, examples: Option<u64>) -> u64 {
+        let examples = examples.or(self.count).unwrap_or(self.batch * OFFLINE_BATCHES);
+        examples.div_ceil(self.batch).max(1)
     }
 
     /// Makes a batch: each input, in the model's order.
@@ -385,6 +390,8 @@ fn shown(dimensions: &[Dimension]) -> String {
 mod tests {
     use std::path::PathBuf;
 
+    use host_record::FileId;
+
     use super::*;
     use crate::npy::tests::write;
     use crate::tests::case;
@@ -410,24 +417,35 @@ mod tests {
         ModelInfo { inputs, outputs: Vec::new() }
     }
 
-    fn files(batch: u32, inputs: &[(&str, PathBuf)], labels: Option<PathBuf>) -> CaseSpec {
-        let inputs = inputs.iter().map(|(name, path)| ((*name).to_owned(), path.clone())).collect();
+    /// A case with files.
+    type WithFiles = (CaseSpec, CaseFiles);
+
+    fn files(batch: u32, inputs: &[(&str, PathBuf)], labels: Option<PathBuf>) -> WithFiles {
+        let id = || FileId { name: "data.npy".into(), sha256: String::new() };
         let mut case = case();
         case.key.batch = batch;
-        case.inputs = InputSource::Files { inputs, labels };
-        case
+        case.inputs = InputSource::Files {
+            inputs: inputs.iter().map(|(name, _)| ((*name).to_owned(), id())).collect(),
+            labels: labels.as_ref().map(|_| id()),
+        };
+        let inputs = inputs.iter().map(|(name, path)| ((*name).to_owned(), path.clone())).collect();
+        (case, CaseFiles { inputs, labels, ..CaseFiles::default() })
     }
 
-    fn drawn(batch: u32, inputs: &[(&str, SyntheticInput)]) -> CaseSpec {
+    fn drawn(batch: u32, inputs: &[(&str, SyntheticInput)]) -> WithFiles {
         let inputs = inputs.iter().map(|(name, input)| ((*name).to_owned(), input.clone()));
         let mut case = case();
         case.key.batch = batch;
         case.inputs = InputSource::Synthetic(inputs.collect());
-        case
+        (case, CaseFiles::default())
     }
 
-    fn refusal(case: &CaseSpec, model: &ModelInfo) -> String {
-        let failure = Examples::new(case, model).expect_err("it cannot be used");
+    fn examples_of((case, files): &WithFiles, model: &ModelInfo) -> Result<Examples, Failure> {
+        Examples::new(case, files, model)
+    }
+
+    fn refusal(case: &WithFiles, model: &ModelInfo) -> String {
+        let failure = examples_of(case, model).expect_err("it cannot be used");
         let folder = std::env::temp_dir();
         let text = failure.to_string();
         // Temporary folders have other names each time.
@@ -447,7 +465,7 @@ mod tests {
         let path = write(folder.path(), "x.npy", "|u1", "(3, 2)", &[1, 2, 3, 4, 5, 6]);
         let labels = write(folder.path(), "y.npy", "|u1", "(3,)", &[7, 8, 9]);
         let case = files(2, &[("image", path)], Some(labels));
-        let mut examples = Examples::new(&case, &images()).expect("they fit");
+        let mut examples = examples_of(&case, &images()).expect("they fit");
         assert_eq!(examples.count, Some(3));
         assert_eq!(examples.labels, [7, 8, 9]);
         assert_eq!(examples.shapes(), [[2, 2]]);
@@ -497,8 +515,8 @@ mod tests {
             high: 9.0,
         };
         let mut case = drawn(2, &[("ids", width("width"))]);
-        case.key.sequence_length = Some(3);
-        let mut examples = Examples::new(&case, &tokens()).expect("they can be drawn");
+        case.0.key.sequence_length = Some(3);
+        let mut examples = examples_of(&case, &tokens()).expect("they can be drawn");
         assert_eq!(examples.shapes(), [vec![2, 3, 5], vec![2, 3]]);
         assert_eq!((examples.count, examples.batches()), (None, 4));
         assert_eq!(examples.offline_batches(None), 24);
@@ -510,20 +528,20 @@ mod tests {
         assert_ne!(first, examples.batch(1).expect("a batch"));
         assert_eq!(first, examples.batch(0).expect("a batch"));
 
-        case.inputs = drawn(2, &[("ids", width("2"))]).inputs;
-        assert!(Examples::new(&case, &tokens()).is_ok(), "an axis by its number");
-        case.inputs = drawn(2, &[("ids", width("height"))]).inputs;
+        case.0.inputs = drawn(2, &[("ids", width("2"))]).0.inputs;
+        assert!(examples_of(&case, &tokens()).is_ok(), "an axis by its number");
+        case.0.inputs = drawn(2, &[("ids", width("height"))]).0.inputs;
         insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: there is no axis `height` to give a size to in [batch, sequence, width]");
-        case.inputs = drawn(2, &[]).inputs;
+        case.0.inputs = drawn(2, &[]).0.inputs;
         insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: axis 2 (`width`) of [batch, sequence, width] has no fixed size; give it one under `dimensions`");
-        case.inputs = drawn(2, &[("mask", width("0")), ("ids", width("2"))]).inputs;
+        case.0.inputs = drawn(2, &[("mask", width("0")), ("ids", width("2"))]).0.inputs;
         insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `mask`: there is no axis `0` to give a size to in [?, seq_len]");
 
         let fixed = vec![Dimension::Fixed(4), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
         insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"input: the model's first axis is fixed at 4, the case wants a batch of 2; export the model with a dynamic batch axis, or leave this batch size out");
-        assert!(Examples::new(&drawn(4, &[]), &fixed).is_ok(), "the batch that it is fixed at");
+        assert!(examples_of(&drawn(4, &[]), &fixed).is_ok(), "the batch that it is fixed at");
         let unknown =
             TensorInfo { dtype: None, dimensions: None, ..tensor("x", DataType::F32, Vec::new()) };
         let unknown = ModelInfo { inputs: vec![unknown], outputs: Vec::new() };
@@ -535,7 +553,7 @@ mod tests {
         let mega = vec![dynamic("batch"), Dimension::Fixed(100 << 20)];
         let mega = ModelInfo { inputs: vec![tensor("x", DataType::U8, mega)], outputs: Vec::new() };
         let resident =
-            |batch| Examples::new(&drawn(batch, &[]), &mega).expect("it fits").resident_batches();
+            |batch| examples_of(&drawn(batch, &[]), &mega).expect("it fits").resident_batches();
         assert_eq!((resident(1), resident(2), resident(8)), (2, 1, 1));
         let huge = vec![dynamic("batch"), Dimension::Fixed(u64::MAX / 16)];
         let huge =

@@ -94,12 +94,12 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             let described = backend::describe(connection, &library, sha256.as_deref())?;
             Message::Described(Box::new(described))
         }
-        Request::Measure { case, reference, .. } => {
-            let report = measurement::measure(connection, &case, reference.as_deref())?;
+        Request::Measure { case, files, reference, .. } => {
+            let report = measurement::measure(connection, &case, &files, reference.as_deref())?;
             Message::Finished(Box::new(report))
         }
-        Request::Reference { case, file, .. } => {
-            reference::make(connection, &case, &file)?;
+        Request::Reference { case, files, file, .. } => {
+            reference::make(connection, &case, &files, &file)?;
             Message::Kept
         }
     };
@@ -131,7 +131,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, InputSource, MeasureSettings, Mode, PlacementRule,
+        CaseKey, CaseSpec, DeviceInfo, FileId, InputSource, MeasureSettings, Mode, PlacementRule,
         PluginIdentity, Precision, WarmUp,
     };
 
@@ -143,14 +143,13 @@ mod tests {
             id: "0".into(),
             index: 0,
             key: CaseKey::new("digits", "cpu", "cpu:0"),
-            model_path: "model.onnx".into(),
-            model_sha256: String::new(),
+            model: FileId { name: "model.onnx".into(), sha256: String::new() },
+            machine: String::new(),
             plugin: PluginIdentity {
                 id: "cpu".into(),
                 version: "0.1.0".into(),
                 sha256: String::new(),
             },
-            plugin_library: "lib.so".into(),
             device: DeviceInfo {
                 id: "cpu:0".into(),
                 kind: "cpu".into(),

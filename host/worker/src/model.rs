@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use host_hash::sha256_of_reader;
+use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, Failure, Phase};
 use plugin_api::client::{Backend, LoadRequest, Model};
 
@@ -17,12 +18,13 @@ use crate::library::known;
 pub(crate) fn check(
     connection: &mut Connection,
     case: &CaseSpec,
+    files: &CaseFiles,
     interval: Duration,
 ) -> Result<(), Stop> {
-    let Some(expected) = known(&case.model_sha256) else { return Ok(()) };
-    let path = case.model_path.display();
+    let Some(expected) = known(&case.model.sha256) else { return Ok(()) };
+    let path = files.model.display();
     let unreadable = |error: io::Error| Stop::from(input(format!("{path}: {error}")));
-    let mut file = File::open(&case.model_path).map_err(unreadable)?;
+    let mut file = File::open(&files.model).map_err(unreadable)?;
     let found = sha256_of_reader(&mut file, |_| connection.progress(interval))?;
     let found = found.map_err(unreadable)?;
     if found == expected {
@@ -39,12 +41,13 @@ pub(crate) fn check(
 pub(crate) fn load(
     backend: &Backend,
     case: &CaseSpec,
+    files: &CaseFiles,
     more: &[(&str, &str)],
 ) -> Result<Model, Failure> {
     let options = case.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let options: Vec<_> = options.chain(more.iter().copied()).collect();
-    let path = case.model_path.to_str().ok_or_else(|| {
-        input(format!("the model's path is not UTF-8: {}", case.model_path.display()))
+    let path = files.model.to_str().ok_or_else(|| {
+        input(format!("the model's path is not UTF-8: {}", files.model.display()))
     })?;
     let request =
         LoadRequest { path, device: &case.key.device, threads: case.threads, options: &options };

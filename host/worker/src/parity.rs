@@ -255,7 +255,7 @@ fn beyond(parity: &Parity) -> Option<Difference> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use host_record::{DeviceInfo, PluginIdentity};
+    use host_record::{DeviceInfo, FileId, PluginIdentity};
     use plugin_api::client::DataType;
 
     use super::*;
@@ -268,7 +268,6 @@ mod tests {
                 version: "0.1.0".into(),
                 sha256: String::new(),
             },
-            plugin_library: "lib.so".into(),
             device: DeviceInfo {
                 id: "cpu:0".into(),
                 kind: "cpu".into(),
@@ -279,8 +278,7 @@ mod tests {
                 attributes: BTreeMap::new(),
             },
             precision: Precision::Fp32,
-            model_path: "model.onnx".into(),
-            model_sha256: String::new(),
+            model: FileId { name: "model.onnx".into(), sha256: String::new() },
             threads: None,
             options: BTreeMap::new(),
             tolerance: Tolerance::of(precision),

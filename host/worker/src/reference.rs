@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_hash::{Digest as _, Sha256};
+use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, Failure, Phase};
 use plugin_api::client::{Call, DataType, Model, Session, TensorData, TensorInfo, element_count};
 use serde::{Deserialize, Serialize};
@@ -41,17 +42,22 @@ const HEADER_LIMIT: u64 = 16 << 20;
 const SEAL: usize = 32;
 
 /// Runs the reference and keeps its outputs in `file`, which is there whole or not at all.
-pub(crate) fn make(connection: &mut Connection, case: &CaseSpec, file: &Path) -> Result<(), Stop> {
+pub(crate) fn make(
+    connection: &mut Connection,
+    case: &CaseSpec,
+    files: &CaseFiles,
+    file: &Path,
+) -> Result<(), Stop> {
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
     connection.enter(Phase::Open)?;
-    let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
-    model::check(connection, case, interval)?;
+    let library = Library::check(&files.library, known(&case.plugin.sha256))?;
+    model::check(connection, case, files, interval)?;
     let backend = library.open(connection.reporter(interval)?)?;
     cancel::listen(connection, &backend)?;
     connection.enter(Phase::Load)?;
-    let model = model::load(&backend, case, &[])?;
+    let model = model::load(&backend, case, files, &[])?;
     connection.enter(Phase::Inputs)?;
-    let mut examples = Examples::new(case, model.info())?;
+    let mut examples = Examples::new(case, files, model.info())?;
     let batches = examples.different_batches()?;
     connection.enter(Phase::Prepare)?;
     let session = model

@@ -322,7 +322,7 @@ sequence-length = 0
 [measure]
 warm-up = -1
 minimum-queries = 0
-offline-samples = 0
+offline-examples = 0
 duration = "0s"
 memory-limit = "0 B"
 timeout = "400 h 3 min"
@@ -350,7 +350,7 @@ options = { quantiles = [0.5, nan], depth = { deeper = 99999999999999999999 } }
     9: `measure.minimum-queries`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 9223372036854775807
-    10: `measure.offline-samples`: expected a positive integer, found 0
+    10: `measure.offline-examples`: expected a positive integer, found 0
        `0` out of range
        it may be 1 to 9223372036854775807
     11: `measure.duration` is zero
@@ -660,7 +660,7 @@ fn confidence_and_rules_are_checked() {
 #[test]
 fn what_no_case_would_use_is_refused() {
     assert_snapshot!(errors(&with(
-        "[measure]\noffline-samples = 100\nmulti-stream-samples = 8"
+        "[measure]\noffline-examples = 100\nmulti-stream-examples = 8"
     )), @r#"
     4: no case is `offline`, so this has no effect
        `100` no effect
@@ -672,14 +672,14 @@ fn what_no_case_would_use_is_refused() {
     assert_snapshot!(errors(&with(
         "matrix.scenario = [\"offline\"]\nmeasure.latency-limit = \"5ms\""
     )), @r#"
-    4: an `offline` query is the whole set of samples, so a latency limit does not apply
+    4: an `offline` query is the whole set of examples, so a latency limit does not apply
        `"5ms"` no effect
        remove it, or add another scenario to `scenario` under `[matrix]`
     "#);
     // Where another scenario has latencies, it is for that.
     parse(&with(
         "matrix.scenario = [\"offline\", \"server\"]\nmatrix.rate = [10]\n\
-         measure = { latency-limit = \"5ms\", offline-samples = 100 }",
+         measure = { latency-limit = \"5ms\", offline-examples = 100 }",
     ))
     .expect("the limit is for `server`");
 }
@@ -688,8 +688,8 @@ fn what_no_case_would_use_is_refused() {
 fn absurd_amounts_are_refused() {
     assert_snapshot!(errors(&with(
         "matrix.scenario = [\"offline\", \"multi-stream\"]\n[measure]\nduration = \"800h\"\n\
-         minimum-queries = 10000000001\noffline-samples = 9223372036854775807\n\
-         multi-stream-samples = 1000000001"
+         minimum-queries = 10000000001\noffline-examples = 9223372036854775807\n\
+         multi-stream-examples = 1000000001"
     )), @r#"
     5: `measure.duration` is longer than 30 days
        `"800h"` too long
@@ -697,10 +697,10 @@ fn absurd_amounts_are_refused() {
     6: `measure.minimum-queries` exceeds the maximum of 10000000000 queries
        `10000000001` too many
        give 10000000000 or fewer
-    7: `measure.offline-samples` exceeds the maximum of 1000000000 samples
+    7: `measure.offline-examples` exceeds the maximum of 1000000000 examples
        `9223372036854775807` too many
        give 1000000000 or fewer
-    8: `measure.multi-stream-samples` exceeds the maximum of 1000000000 samples
+    8: `measure.multi-stream-examples` exceeds the maximum of 1000000000 examples
        `1000000001` too many
        give 1000000000 or fewer
     "#);

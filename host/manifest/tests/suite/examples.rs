@@ -48,7 +48,7 @@ fn the_commented_keys_of_the_template_are_good() {
         .join("\n");
     let experiment = parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
     assert_eq!(experiment.backends[0].threads, Some(4));
-    assert_eq!(experiment.measure.offline_samples, Some(1000));
+    assert_eq!(experiment.measure.offline_examples, Some(1000));
     assert_eq!(experiment.recommenders[0].limits.len(), 1);
 }
 
@@ -283,13 +283,13 @@ measure = {{ {measure} }}
     let loaded = parse(
         "scenario = [\"server\", \"closed-loop\", \"multi-stream\"], rate = [50, 0.5], clients = 4",
         "warm-up = \"auto\", latency-limit = \"10ms\", latency-percentile = 99.9, \
-         confidence = { half-width = \"0.5%\" }, multi-stream-samples = 4",
+         confidence = { half-width = \"0.5%\" }, multi-stream-examples = 4",
     );
     let rates: Vec<f64> = loaded.matrix.rate.iter().map(|rate| rate.get()).collect();
     assert_eq!((rates, loaded.matrix.clients), (vec![50.0, 0.5], vec![4]));
-    let MeasureSettings { warm_up, latency_limit, confidence, multi_stream_samples, .. } =
+    let MeasureSettings { warm_up, latency_limit, confidence, multi_stream_examples, .. } =
         loaded.measure;
-    assert_eq!((warm_up, multi_stream_samples), (WarmUp::Auto, Some(4)));
+    assert_eq!((warm_up, multi_stream_examples), (WarmUp::Auto, Some(4)));
     let limit = latency_limit.unwrap();
     assert_eq!((limit.at_most_ns, limit.percentile), (10_000_000, Share::new(0.999).ok()));
     let Confidence { level, half_width, percentile } = confidence.unwrap();
@@ -298,7 +298,7 @@ measure = {{ {measure} }}
     let ruled = parse("", "rules = \"mlperf\"").measure;
     assert_eq!(ruled.rules, Some(RuleSet::MlPerf));
     assert_eq!(ruled.minimum_duration_ns, 600_000_000_000);
-    assert_eq!(ruled.offline_samples, Some(24_576));
+    assert_eq!(ruled.offline_examples, Some(24_576));
     assert_eq!(
         parse("", "rules = \"mlperf\", duration = \"1s\"").measure.minimum_duration_ns,
         1_000_000_000

@@ -2,15 +2,14 @@
 //! out, and each rule is applied to each.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use host_manifest::{
     Backend, DeviceChoice, Experiment, Matrix, Model, PartialCell, PerPrecision, parse,
 };
-use host_plan::{BackendFacts, Facts, ModelFacts, ModelFile, Plan, PlanError};
+use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
-    CaseKey, DeviceInfo, Gap, GapKind, InputSource, MeasureSettings, Mode, Order, PlacementRule,
-    PluginIdentity, Precision, Rate, Scenario, WarmUp,
+    CaseKey, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Mode, Order,
+    PlacementRule, PluginIdentity, Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -161,14 +160,13 @@ fn facts() -> Facts {
             version: "1.0.0".to_owned(),
             sha256: String::new(),
         },
-        library: PathBuf::new(),
         devices,
         lacks: None,
     };
     let all = [Precision::Fp32, Precision::Fp16];
     let missing =
         Gap::PluginMissing { plugin: "p".to_owned(), registry_message: "not there".to_owned() };
-    let model = || ModelFacts::All(ModelFile { path: PathBuf::new(), sha256: String::new() });
+    let model = || ModelFacts::All(FileId { name: String::new(), sha256: String::new() });
     Facts {
         models: MODELS.map(|id| (id.to_owned(), model())).into(),
         backends: [

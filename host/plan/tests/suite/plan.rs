@@ -1,8 +1,10 @@
 //! Plans for known machines.
 
 use host_manifest::{PerPrecision, parse};
-use host_plan::{BackendFacts, Count, Facts, ModelFacts, ModelFile, Plan, PlanError, PlannedCase};
-use host_record::{DeviceInfo, Gap, GapKind, InputSource, PluginIdentity, Precision, RuntimeState};
+use host_plan::{BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase};
+use host_record::{
+    DeviceInfo, FileId, Gap, GapKind, InputSource, PluginIdentity, Precision, RuntimeState,
+};
 use insta::assert_snapshot;
 
 fn device(id: &str, precisions: &[Precision]) -> DeviceInfo {
@@ -24,18 +26,16 @@ fn ready(plugin: &str, devices: &[DeviceInfo]) -> BackendFacts {
             version: "0.1.0".to_owned(),
             sha256: "1".repeat(64),
         },
-        library: format!("/plugins/{plugin}/lib{plugin}.so").into(),
         devices: devices.to_vec(),
         lacks: None,
     }
 }
 
 fn facts(backends: impl IntoIterator<Item = (&'static str, BackendFacts)>) -> Facts {
-    let model = |id: &str| {
-        ModelFacts::All(ModelFile { path: format!("/m/{id}.onnx").into(), sha256: id.repeat(8) })
-    };
+    let model =
+        |id: &str| ModelFacts::All(FileId { name: format!("{id}.onnx"), sha256: id.repeat(8) });
     Facts {
-        base: "/experiment".into(),
+        machine: "laptop".into(),
         models: ["a", "b"].map(|id| (id.to_owned(), model(id))).into(),
         data: [("images.npy".into(), "2".repeat(64))].into(),
         backends: backends.into_iter().map(|(id, facts)| (id.to_owned(), facts)).collect(),
@@ -218,14 +218,19 @@ fn a_repeated_cell_appears_once() {
 fn a_case_has_all_that_a_worker_needs() {
     let plan = plan("model = \"a\"\nbackend = \"cpu\"", server()).unwrap();
     let Some(PlannedCase::Case(case)) = plan.items().next() else { panic!("it is a gap") };
-    assert_eq!(case.model_path.to_str(), Some("/m/a.onnx"));
+    assert_eq!(case.model, FileId { name: "a.onnx".into(), sha256: "a".repeat(8) });
+    assert_eq!(case.machine, "laptop");
     assert_eq!(case.threads, Some(2));
     assert_eq!(case.seed, 3);
     assert_eq!(case.device.id, "cpu:0");
     assert_eq!(case.plugin.id, "cpu");
     let expected = InputSource::Files {
-        inputs: [("image".to_owned(), "/experiment/images.npy".into())].into(),
-        labels: Some("/elsewhere/labels.npy".into()),
+        inputs: [(
+            "image".to_owned(),
+            FileId { name: "images.npy".into(), sha256: "2".repeat(64) },
+        )]
+        .into(),
+        labels: Some(FileId { name: "labels.npy".into(), sha256: String::new() }),
     };
     assert_eq!(case.inputs, expected);
 }
@@ -243,17 +248,16 @@ fn ids_depend_on_the_work_alone() {
     let original = ids(&matrix, laptop());
 
     let mut moved = server();
-    moved.base = "/somewhere/else".into();
+    moved.machine = "elsewhere".into();
     for model in moved.models.values_mut() {
         let PerPrecision::All(file) = model else { panic!("one file for all") };
-        file.path = "/moved.onnx".into();
+        file.name = "moved.onnx".into();
     }
-    let Some(BackendFacts::Ready { plugin, library, .. }) = moved.backends.get_mut("cpu") else {
+    let Some(BackendFacts::Ready { plugin, .. }) = moved.backends.get_mut("cpu") else {
         panic!("the backend is ready")
     };
     plugin.version = "9.9.9".to_owned();
     plugin.sha256 = "3".repeat(64);
-    *library = "/other.so".into();
     let other =
         format!("{matrix}batch = [2, 1]\n[measure]\ntimeout = \"9s\"\nmemory-limit = \"1 GiB\"");
     assert_eq!(ids(&other, moved)[1], original[0]);
@@ -282,7 +286,7 @@ fn ids_depend_on_the_work_alone() {
     content.data = [("images.npy".into(), "4".repeat(64))].into();
     assert_ne!(ids(&matrix, content), original);
     let mut content = laptop();
-    let other = ModelFile { path: "/m/a.onnx".into(), sha256: "5".repeat(64) };
+    let other = FileId { name: "a.onnx".into(), sha256: "5".repeat(64) };
     content.models.insert("a".into(), ModelFacts::All(other));
     assert_ne!(ids(&matrix, content), original);
 }
@@ -404,22 +408,22 @@ matrix = { precision = ["fp32", "fp16", "bf16"] }
 "#;
     let cpu = || ready("cpu", &[device("cpu:0", Precision::ALL)]);
     let mut facts = facts([("cpu", cpu())]);
-    let file = |name: &str| ModelFile { path: format!("/m/{name}").into(), sha256: name.repeat(4) };
+    let file = |name: &str| FileId { name: name.into(), sha256: name.repeat(4) };
     let files = [(Precision::Fp32, file("a.onnx")), (Precision::Fp16, file("half.onnx"))];
     facts.models.insert("a".into(), PerPrecision::Each(files.into()));
     let plan = Plan::new(&parse(text).unwrap(), facts).unwrap();
     let found: Vec<_> = plan
         .items()
         .map(|item| match item {
-            PlannedCase::Case(case) => case.model_path.display().to_string(),
+            PlannedCase::Case(case) => case.model.name,
             PlannedCase::Gap { gap, .. } => format!("{}: {gap}", gap.kind()),
         })
         .collect();
     assert_eq!(
         found,
         [
-            "/m/a.onnx",
-            "/m/half.onnx",
+            "a.onnx",
+            "half.onnx",
             "model-file-missing: the model `a` has no file for bf16; it has one for fp32, fp16",
         ]
     );

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_plan::PlannedCase;
+use host_record::protocol::BackendDescription;
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, InputSource, MeasureSettings, Mode,
-    Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock, WarmUp,
+    CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, FileId, Gap, InputSource, MeasureSettings,
+    Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock,
+    WarmUp,
 };
-use host_run::{Interrupt, RunSummary, Runner, Silent};
+use host_run::{
+    DescribeError, Interrupt, LocalExecutor, LocalPlugin, Observer, Resolver, RunError, RunSummary,
+    Silent,
+};
 
 /// Long enough for a worker on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,14 +27,14 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         id: id.into(),
         index: 0,
         key: CaseKey { batch: 2, ..CaseKey::new("model", "backend", "fault:0") },
-        model_path: model.into(),
-        model_sha256: String::new(),
+        model: named(model),
         plugin: PluginIdentity {
-            id: "fault".into(),
+            // `Runner` finds a library by this.
+            id: library.display().to_string(),
             version: env!("CARGO_PKG_VERSION").into(),
             sha256: String::new(),
         },
-        plugin_library: library.into(),
+        machine: String::new(),
         device: DeviceInfo {
             id: "fault:0".into(),
             kind: "cpu".into(),
@@ -53,6 +59,74 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         },
         seed: 7,
         process: 0,
+    }
+}
+
+/// A file whose name is its path, which [`Runner`] finds it by.
+pub(crate) fn named(path: &Path) -> FileId {
+    FileId { name: path.display().to_string(), sha256: String::new() }
+}
+
+/// Runs cases on this machine, with files that are named by their paths.
+#[derive(Debug, Clone)]
+pub(crate) struct Runner {
+    pub(crate) worker: PathBuf,
+    pub(crate) describe_timeout: Option<Duration>,
+    pub(crate) references: Option<PathBuf>,
+    pub(crate) runtime: Option<PathBuf>,
+    pub(crate) missing_runtime: Option<Gap>,
+}
+
+impl Resolver for Runner {
+    fn file(&self, file: &FileId) -> Result<PathBuf, String> {
+        Ok(PathBuf::from(&file.name))
+    }
+
+    fn plugin(&self, plugin: &PluginIdentity) -> Result<LocalPlugin, String> {
+        Ok(LocalPlugin {
+            library: PathBuf::from(&plugin.id),
+            runtime: self.runtime.clone(),
+            missing_runtime: self.missing_runtime.clone(),
+        })
+    }
+}
+
+impl Runner {
+    pub(crate) fn new(worker: impl Into<PathBuf>) -> Self {
+        Self {
+            worker: worker.into(),
+            describe_timeout: None,
+            references: None,
+            runtime: None,
+            missing_runtime: None,
+        }
+    }
+
+    fn executor(&self) -> LocalExecutor {
+        let mut executor = LocalExecutor::new(&self.worker, Arc::new(self.clone()));
+        executor.references.clone_from(&self.references);
+        executor.describe_timeout = self.describe_timeout.unwrap_or(executor.describe_timeout);
+        executor
+    }
+
+    pub(crate) fn run(
+        &self,
+        items: impl IntoIterator<Item = PlannedCase>,
+        recorder: &mut impl Recorder,
+        observer: &mut impl Observer,
+        interrupt: &Interrupt,
+    ) -> Result<RunSummary, RunError> {
+        host_run::run(items, &mut self.executor(), recorder, observer, interrupt)
+    }
+
+    pub(crate) fn describe(
+        &self,
+        library: &Path,
+        sha256: Option<&str>,
+        interrupt: &Interrupt,
+    ) -> Result<BackendDescription, Box<DescribeError>> {
+        let plugin = LocalPlugin { library: library.to_owned(), ..LocalPlugin::default() };
+        self.executor().describe(&plugin, sha256, interrupt)
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, Memory, case, failure, run};
+use crate::common::{self, Memory, Runner, case, failure, run};
 use host_plan::PlannedCase;
 use host_record::protocol::{Message, PROTOCOL_VERSION, write_message};
 use host_record::{
     CaseRecord, CaseSpec, ErrorCode, Failure, Gap, Outcome, OutputBlock, Phase, Recorder,
     SampleBlock, SamplePhase, SampleTimes, Unsupported,
 };
-use host_run::{Interrupt, Observer, RunError, RunSummary, Runner, Silent};
+use host_run::{Interrupt, Observer, RunError, RunSummary, Silent};
 use tempfile::TempDir;
 
 fn runner() -> Runner {
@@ -434,7 +434,7 @@ fn describing_has_its_own_limit() {
         "cat \"$folder/frames\"; echo why >&2; sleep 600",
         &[hello(), Message::Entered(Phase::Devices)],
     );
-    let runner = Runner { describe_timeout: Duration::from_secs(1), ..runner() };
+    let runner = Runner { describe_timeout: Some(Duration::from_secs(1)), ..runner() };
     let error = runner.describe(&script.path(), None, &Interrupt::new()).expect_err("it hangs");
     assert_eq!(error.failure, Failure::TimedOut { phase: Phase::Devices, limit_ns: 1_000_000_000 });
     assert_eq!(error.standard_error, "why\n");
@@ -464,9 +464,7 @@ fn a_worker_is_told_its_runtime_and_to_report_to_nobody() {
     let seen = |runtime: Option<PathBuf>| {
         let script =
             Script::new("env >\"$folder/seen\"; cat \"$folder/frames\"", &[hello(), report()]);
-        let mut runner = runner();
-        runner.runtimes.extend(runtime.map(|runtime| (script.path(), runtime)));
-        run(&runner, vec![script.case()]);
+        run(&Runner { runtime, ..runner() }, vec![script.case()]);
         let text = fs::read_to_string(script.folder.path().join("seen")).expect("it ran");
         move |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, case, failure, run};
-use host_record::protocol::{PROTOCOL_VERSION, Request};
+use crate::common::{self, Runner, case, failure, named, run};
+use host_record::protocol::{CaseFiles, PROTOCOL_VERSION, Request};
 use host_record::{
     Breach, CaseSpec, Check, Confidence, DifferenceKind, Doubt, ErrorCode, Failure, Find, Gap,
     Impossible, InputSource, InvalidKind, LatencyLimit, Mode, NotMeasured, Outcome, OutputBlock,
@@ -24,7 +24,7 @@ use host_record::{
     SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare, Tolerance, WarmUp, WarningKind,
     WorkerReport, processors_of_list,
 };
-use host_run::{Interrupt, RunSummary, Runner};
+use host_run::{Interrupt, RunSummary};
 use tempfile::TempDir;
 
 /// The worker and two plugins.
@@ -95,7 +95,6 @@ fn fault(options: &[(&str, &str)]) -> CaseSpec {
 fn null() -> CaseSpec {
     let mut case = case("0", &BUILT.null, &BUILT.null);
     case.key.device = "null:0".into();
-    case.plugin.id = "null".into();
     case
 }
 
@@ -336,11 +335,9 @@ fn checked(options: &[(&str, &str)]) -> CaseSpec {
     case.check = Some(Box::new(Check {
         id: "reference".into(),
         plugin: case.plugin.clone(),
-        plugin_library: case.plugin_library.clone(),
         device: case.device.clone(),
         precision: case.key.precision,
-        model_path: case.model_path.clone(),
-        model_sha256: String::new(),
+        model: case.model.clone(),
         threads: None,
         options: BTreeMap::new(),
         tolerance: Tolerance::of(case.key.precision),
@@ -405,7 +402,7 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     let first = checked(&[]);
     let mut second = checked(&[]);
     second.id = "1".into();
-    second.check.as_mut().expect("a check").plugin_library = "/nowhere/lib.so".into();
+    second.check.as_mut().expect("a check").plugin.id = "/nowhere/lib.so".into();
     let (summary, _) = run(&keeping(&folder), vec![first, second]);
     assert_eq!(summary, RunSummary { finished: 2, ..RunSummary::default() });
 
@@ -456,8 +453,7 @@ fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
         state: RuntimeState::Missing,
         reason: "is not installed".into(),
     };
-    let library = options("runtime-missing").plugin_library;
-    runner.missing_runtimes.insert(library, missing.clone());
+    runner.missing_runtime = Some(missing.clone());
     let (summary, memory) = run(&runner, vec![options("runtime-missing")]);
     assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });
     assert_eq!(memory.records[0].outcome, Outcome::Gap { gap: missing });
@@ -577,11 +573,11 @@ fn an_offline_query_is_the_data_set_in_whole_batches() {
     let mut case = null();
     case.key.scenario = Scenario::Offline;
     case.measure.minimum_queries = 3;
-    case.measure.offline_samples = Some(5);
+    case.measure.offline_examples = Some(5);
     let (_, memory) = finish(case.clone());
     assert_eq!(queries(&memory.samples, SamplePhase::Measured), 3);
     assert!(memory.samples.iter().all(|block| block.items_per_query == 6));
-    case.measure.offline_samples = None;
+    case.measure.offline_examples = None;
     let (_, memory) = finish(case);
     assert!(memory.samples.iter().all(|block| block.items_per_query == 48));
 }
@@ -590,7 +586,7 @@ fn an_offline_query_is_the_data_set_in_whole_batches() {
 fn a_backend_that_queues_is_waited_for() {
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "5")]);
     case.key.scenario = Scenario::Offline;
-    case.measure.offline_samples = Some(8);
+    case.measure.offline_examples = Some(8);
     case.measure.minimum_queries = 2;
     case.measure.warm_up = WarmUp::Iterations(1);
     let (_, memory) = finish(case);
@@ -608,8 +604,8 @@ fn outputs_come_for_each_example_once() {
     let labels = npy(&folder, "y.npy", "|u1", "(5,)", &[3, 1, 4, 1, 5]);
     let mut case = fault(&[("fault", "print")]);
     case.inputs = InputSource::Files {
-        inputs: BTreeMap::from([("input".into(), images)]),
-        labels: Some(labels),
+        inputs: BTreeMap::from([("input".into(), named(&images))]),
+        labels: Some(named(&labels)),
     };
     let (report, memory) = finish(case.clone());
     assert_eq!(report.labels, [3, 1, 4, 1, 5]);
@@ -627,8 +623,10 @@ fn outputs_come_for_each_example_once() {
 
     let wrong = npy(&folder, "z.npy", "<f4", "(5, 2)", &[0; 40]);
     let path = wrong.display().to_string();
-    case.inputs =
-        InputSource::Files { inputs: BTreeMap::from([("input".into(), wrong)]), labels: None };
+    case.inputs = InputSource::Files {
+        inputs: BTreeMap::from([("input".into(), named(&wrong))]),
+        labels: None,
+    };
     let (failure, ..) = failure(&runner(), case);
     assert_eq!(
         failure.to_string(),
@@ -847,9 +845,9 @@ fn only_the_library_that_was_admitted_is_opened() {
     );
     let mut case = null();
     case.plugin.sha256 = sha256.clone();
-    case.model_sha256 = sha256;
+    case.model.sha256 = sha256;
     let _ = finish(case.clone());
-    case.model_sha256 = other.clone();
+    case.model.sha256 = other.clone();
     let (found, ..) = failure(&runner(), case.clone());
     assert!(
         matches!(&found, Failure::Input { detail } if detail.contains("has changed")),
@@ -969,10 +967,17 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
 fn no_worker_outlives_its_host() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let request = folder.path().join("request");
+    let case = fault(&[("fault", "hang"), ("fault-phase", "load")]);
+    let files = CaseFiles {
+        library: BUILT.fault.clone(),
+        model: case.model.name.clone().into(),
+        ..CaseFiles::default()
+    };
     let hang = Request::Measure {
         reference: None,
         protocol_version: PROTOCOL_VERSION,
-        case: Box::new(fault(&[("fault", "hang"), ("fault-phase", "load")])),
+        case: Box::new(case),
+        files: Box::new(files),
     };
     fs::write(&request, serde_json::to_vec(&hang).expect("a request is JSON")).expect("writing");
     // The shell is the host; it says who its worker is, and is killed without notice.
@@ -1107,7 +1112,7 @@ fn a_latency_over_its_limit_is_invalid() {
 fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     let mut case = null();
     case.measure.rules = Some(RuleSet::MlPerf);
-    // Their queries have one sample.
+    // Their queries have one example.
     assert!(reasons(&finish(case.clone()).0).contains(&InvalidKind::NoRules));
     case.key.batch = 1;
     let (report, _) = finish(case.clone());

@@ -89,7 +89,7 @@ const SECOND: &[Own] = &[
         text(row.record.spec.as_ref().map(|spec| &*spec.plugin.sha256))
     }),
     own("model_sha256", "VARCHAR", |row| {
-        text(row.record.spec.as_ref().map(|spec| &*spec.model_sha256))
+        text(row.record.spec.as_ref().map(|spec| &*spec.model.sha256))
     }),
     own("device_name", "VARCHAR", |row| {
         text(row.record.spec.as_ref().map(|spec| &*spec.device.name))

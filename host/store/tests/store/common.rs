@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use host_record::{
     AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
-    DomainEnergy, Doubt, Energy, Environment, Gap, InputSource, MeasureSettings, MemoryUse,
+    DomainEnergy, Doubt, Energy, Environment, FileId, Gap, InputSource, MeasureSettings, MemoryUse,
     MetricValue, Mode, NotMeasured, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
     Processor, ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes,
     Scenario, SlowedBy, StageTimes, Timings, WarmUp, WorkerReport,
@@ -65,10 +65,9 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         id: format!("{index:016x}"),
         index,
         key: key(index),
-        model_path: PathBuf::from("/models/digits.onnx"),
-        model_sha256: "cd".repeat(32),
+        model: FileId { name: "digits.onnx".into(), sha256: "cd".repeat(32) },
+        machine: "laptop".into(),
         plugin: plugin("cpu"),
-        plugin_library: PathBuf::from("/plugins/cpu/libbackend_cpu.so"),
         device: DeviceInfo {
             id: "cpu:0".into(),
             kind: "cpu".into(),

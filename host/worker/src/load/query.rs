@@ -29,15 +29,15 @@ impl<'a> Load<'a> {
         let (pattern, items_per_query) = match case.key.scenario {
             Scenario::SingleStream => (Some(Pattern::SingleStream), batch),
             Scenario::MultiStream => {
-                let usual = Scenario::MULTI_STREAM_SAMPLES;
-                let batches = batches(case.measure.multi_stream_samples.unwrap_or(usual));
+                let usual = Scenario::MULTI_STREAM_EXAMPLES;
+                let batches = batches(case.measure.multi_stream_examples.unwrap_or(usual));
                 (Some(Pattern::MultiStream { batches }), batches.saturating_mul(batch))
             }
             Scenario::Offline => {
-                let batches = examples.offline_batches(case.measure.offline_samples);
+                let batches = examples.offline_batches(case.measure.offline_examples);
                 // Examples that only fill up the last batch of the data set are no work that was asked.
                 let whole = batches.saturating_mul(batch);
-                let items_per_query = match case.measure.offline_samples {
+                let items_per_query = match case.measure.offline_examples {
                     Some(_) => whole,
                     None => examples.count.unwrap_or(whole),
                 };

@@ -33,13 +33,13 @@ impl Load<'_> {
         let mut against = Vec::new();
         let single = matches!(key.scenario, Scenario::SingleStream | Scenario::Server);
         if single && key.batch != 1 {
-            let samples = u64::from(key.batch);
-            against.push(RuleDifference::Samples { samples, ruled_samples: 1 });
+            let examples = u64::from(key.batch);
+            against.push(RuleDifference::Examples { examples, ruled_examples: 1 });
         }
-        let ruled_samples = Scenario::MULTI_STREAM_SAMPLES;
-        let samples = self.items_per_query;
-        if key.scenario == Scenario::MultiStream && samples != ruled_samples {
-            against.push(RuleDifference::Samples { samples, ruled_samples });
+        let ruled_examples = Scenario::MULTI_STREAM_EXAMPLES;
+        let examples = self.items_per_query;
+        if key.scenario == Scenario::MultiStream && examples != ruled_examples {
+            against.push(RuleDifference::Examples { examples, ruled_examples });
         }
         if key.scenario == Scenario::Server && settings.latency_limit.is_none() {
             against.push(RuleDifference::NoLatencyLimit);
@@ -94,7 +94,7 @@ impl Load<'_> {
         let evidence = Evidence {
             timed_ns: summary.timed_ns,
             queries: summary.queries,
-            samples: summary.queries.saturating_mul(self.items_per_query),
+            examples: summary.queries.saturating_mul(self.items_per_query),
             over_limit: limited.then_some(sink.over_limit),
             // Without rules, too few queries are doubtful and not invalid: a warning says so.
             cut_short: settings.rules.is_some() && !summary.enough,

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use host_measure::{Clock, SystemClock};
+use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, Failure, Phase};
 
 use crate::connection::Connection;
 use crate::failure::{Stop, went_back};
 
-/// The case, the clock that times it, and the host that is told.
+/// The case with its files, the clock that times it, and the host that is told.
 pub(super) struct Context<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) case: &'a CaseSpec,
+    pub(super) files: &'a CaseFiles,
     pub(super) clock: &'a SystemClock,
     /// The host hears of long work at least this often.
     pub(super) interval: Duration,

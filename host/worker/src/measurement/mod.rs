@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use host_measure::SystemClock;
+use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, WorkerReport};
 
 use crate::connection::Connection;
@@ -27,11 +28,12 @@ use context::Context;
 pub(crate) fn measure(
     connection: &mut Connection,
     case: &CaseSpec,
+    files: &CaseFiles,
     reference: Option<&Path>,
 ) -> Result<WorkerReport, Stop> {
     let clock = SystemClock::new();
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
-    let mut context = Context { connection, case, clock: &clock, interval };
+    let mut context = Context { connection, case, files, clock: &clock, interval };
     let mut opened = opening::open(&mut context)?;
     let prepared = preparing::prepare(&mut context, &opened)?;
     let checked = checking::check(&mut context, prepared, reference)?;

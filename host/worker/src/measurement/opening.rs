@@ -30,10 +30,10 @@ pub(super) struct Opened<'clock> {
 
 /// Checks library and model against the plan, settles processors and clock, and opens the plugin.
 pub(super) fn open<'clock>(context: &mut Context<'clock>) -> Result<Opened<'clock>, Stop> {
-    let Context { case, clock, interval, .. } = *context;
+    let Context { case, files, clock, interval, .. } = *context;
     // Before anything is timed: what was hashed when the run was planned is what is measured.
-    let library = Library::check(&case.plugin_library, known(&case.plugin.sha256))?;
-    model::check(context.connection, case, interval)?;
+    let library = Library::check(&files.library, known(&case.plugin.sha256))?;
+    model::check(context.connection, case, files, interval)?;
     // Before the clock is measured, which may differ from processor to processor, and before the
     // plugin is opened, whose threads inherit it.
     let machine = Machine::this();

@@ -35,17 +35,17 @@ pub(super) struct Prepared {
 
 /// Makes a session and its calls.
 pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<Prepared, Stop> {
-    let Context { case, interval, .. } = *context;
+    let Context { case, files, interval, .. } = *context;
     let strict = [(OPTION_PLACEMENT, PlacementRule::Strict.name())];
     let placement = match case.placement {
         PlacementRule::Strict => &strict[..],
         PlacementRule::Any => &[],
     };
     let (model, load_ns) =
-        context.timed(Phase::Load, || model::load(&opened.backend, case, placement))?;
+        context.timed(Phase::Load, || model::load(&opened.backend, case, files, placement))?;
 
     context.connection.enter(Phase::Inputs)?;
-    let mut examples = Examples::new(case, model.info())?;
+    let mut examples = Examples::new(case, files, model.info())?;
     let mut resident = Vec::new();
     for index in 0..examples.resident_batches() {
         let inputs = tensors(&model, &examples.batch(index)?);

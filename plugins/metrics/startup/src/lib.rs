@@ -1,7 +1,7 @@
 /*!
 Times from opening a plugin to its first answer.
 
-Each stage is timed once, in a process that has run nothing before: opening the library, loading and
+Each step is timed once, in a process that has run nothing before: opening the library, loading and
 preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
 are not included. A single timing has no interval.
 
@@ -57,7 +57,7 @@ impl Metric for Startup {
         let total = stages.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
         let ratio = one(columns, FIRST).and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
-            stages.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
+            steps.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
         all.push(
             measurement("startup.total", total, "ns")
                 .with_attribute("definition", "open + load + prepare + first inference"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_add_up_and_the_first_inference_is_held_against_the_steady_ones() {
+    fn steps_add_up_and_the_first_inference_is_held_against_the_steady_ones() {
         let found = compute("single-stream", &columns());
         assert_eq!(found["startup.open"], Ok(1_000.0));
         assert_eq!(found["startup.load"], Ok(20_000.0));

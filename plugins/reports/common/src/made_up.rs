@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Doubt, Failure,
-    Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome, OutputParity,
-    Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate,
-    RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp,
-    Warning, WorkerReport,
+    FileId, Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
+    OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
+    RECORD_VERSION, Rate, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
+    Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
 use plugin_guest::{Cell, Recommendation, Table};
 
@@ -523,14 +523,16 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
         id: id.to_owned(),
         index,
         key: key.clone(),
-        model_path: "model.onnx".into(),
-        model_sha256: "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752".to_owned(),
+        model: FileId {
+            name: "model.onnx".to_owned(),
+            sha256: "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752".to_owned(),
+        },
+        machine: String::new(),
         plugin: PluginIdentity {
             id: key.backend.clone(),
             version: "0.1.0".to_owned(),
             sha256: hash.to_owned(),
         },
-        plugin_library: "libbackend.so".into(),
         device: DeviceInfo {
             id: key.device.clone(),
             kind: if gpu { "gpu" } else { "cpu" }.to_owned(),

@@ -269,7 +269,7 @@ fn case(case: &Case) -> CaseEntry<'_> {
                 (axis.name(), value)
             })
             .collect(),
-        model_sha256: spec.map(|spec| spec.model_sha256.as_str()),
+        model_sha256: spec.map(|spec| spec.model.sha256.as_str()),
         device_name: spec.map(|spec| spec.device.name.as_str()),
         threads: spec.and_then(|spec| spec.threads),
         settings: spec.map(|spec| &spec.measure),

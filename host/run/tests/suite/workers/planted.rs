@@ -109,7 +109,7 @@ fn stalls_of_runs_are_told_in_queries() {
         let mut case = fault(&options);
         case.key.scenario = Scenario::MultiStream;
         // In batches of two.
-        case.measure.multi_stream_samples = Some(16);
+        case.measure.multi_stream_examples = Some(16);
         case.measure.minimum_queries = 240;
         case.measure.maximum_duration_ns = 60_000_000_000;
         let (report, _) = finish(case);

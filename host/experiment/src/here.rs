@@ -1,0 +1,37 @@
+//! Where this machine keeps the plugins and files that cases name.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use host_record::{FileId, PluginIdentity};
+use host_run::{LocalPlugin, Resolver};
+
+/// The plugins and files of an experiment on this machine.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Here {
+    plugins: HashMap<PluginIdentity, LocalPlugin>,
+    files: HashMap<FileId, PathBuf>,
+}
+
+impl Here {
+    pub(crate) fn add_plugin(&mut self, identity: &PluginIdentity, plugin: LocalPlugin) {
+        self.plugins.insert(identity.clone(), plugin);
+    }
+
+    pub(crate) fn add_file(&mut self, file: FileId, path: &Path) {
+        self.files.insert(file, path.to_owned());
+    }
+}
+
+impl Resolver for Here {
+    fn file(&self, file: &FileId) -> Result<PathBuf, String> {
+        let path = self.files.get(file).cloned();
+        path.ok_or_else(|| format!("no file `{}` with SHA-256 {}", file.name, file.sha256))
+    }
+
+    fn plugin(&self, plugin: &PluginIdentity) -> Result<LocalPlugin, String> {
+        let PluginIdentity { id, version, sha256 } = plugin;
+        let found = self.plugins.get(plugin).cloned();
+        found.ok_or_else(|| format!("no plugin `{id}` {version} with SHA-256 {sha256}"))
+    }
+}

@@ -1,0 +1,15 @@
+//! Why a run ended early.
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Results could not be kept.
+    #[error("results cannot be kept: {0}")]
+    Recorder(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl RunError {
+    pub(crate) fn recorder(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Recorder(Box::new(error))
+    }
+}

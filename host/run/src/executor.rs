@@ -1,0 +1,80 @@
+//! Where a case is executed: on this machine, or on whichever a caller has an executor for.
+
+use host_record::{CaseSpec, Environment, Outcome, OutputBlock, Phase, SampleBlock};
+
+use crate::error::RunError;
+use crate::interrupt::Interrupt;
+
+/// Executes cases, one process of a case at a time.
+///
+/// A [`CaseSpec`] is all that an executor is given. It names files and plugins by their content and holds
+/// no path, so that it means the same on every machine; a [`Resolver`](crate::Resolver) on the machine that executes
+/// it finds them there.
+pub trait Executor {
+    /// The name of the machine that cases are executed on.
+    fn machine(&self) -> String;
+
+    /// Executes one process of a case, and tells `events` what happens meanwhile. What goes wrong with
+    /// the case is its outcome.
+    ///
+    /// # Errors
+    ///
+    /// Only what `events` returns; the case is then given up.
+    fn execute(
+        &mut self,
+        case: &CaseSpec,
+        events: &mut dyn Events,
+        interrupt: &Interrupt,
+    ) -> Result<Execution, RunError>;
+}
+
+/// What an executor tells while it executes a case.
+pub trait Events {
+    /// The case starts.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be kept.
+    fn started(&mut self) -> Result<(), RunError>;
+
+    /// It has entered a phase.
+    fn entered(&mut self, phase: Phase);
+
+    /// Samples, which come when the clock no longer runs.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be kept.
+    fn samples(&mut self, block: SampleBlock) -> Result<(), RunError>;
+
+    /// Outputs.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be kept.
+    fn outputs(&mut self, block: OutputBlock) -> Result<(), RunError>;
+}
+
+/// How the execution of a case ended.
+#[derive(Debug)]
+pub enum Execution {
+    /// Somebody asked to stop.
+    Interrupted,
+    /// It has an outcome.
+    Ended(Box<Ended>),
+}
+
+/// The end of a case's execution.
+#[derive(Debug)]
+pub struct Ended {
+    /// When it began, in RFC 3339.
+    pub started_at: String,
+    /// How long it took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Its outcome.
+    pub outcome: Outcome,
+    /// The last of the worker's standard error.
+    pub standard_error: String,
+    /// The machine that it was executed on, with its name.
+    pub environment: Environment,
+}

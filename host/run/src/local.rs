@@ -1,0 +1,258 @@
+//! The executor of this machine: a worker process for each case.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
+use host_record::{CaseSpec, ErrorCode, Failure, Gap, Outcome, Phase, SampleBlock, Unsupported};
+
+use crate::error::RunError;
+use crate::executor::{Ended, Events, Execution, Executor};
+use crate::interrupt::Interrupt;
+use crate::reference::{Reference, References};
+use crate::resolver::{Found, LocalPlugin, Resolver, find};
+use crate::supervise::{Conclusion, Limits, Program, supervise};
+
+/// Executes cases on this machine and describes plugins, each in a worker process of its own.
+pub struct LocalExecutor {
+    /// The executable `host-worker`.
+    pub worker: PathBuf,
+    /// How long describing a plugin may take without a sign of progress.
+    pub describe_timeout: Duration,
+    /// A folder of the user's, whose git commit is recorded with each case.
+    pub repository: Option<PathBuf>,
+    /// A folder for outputs of references, made when it is first needed. Without it, no case can be
+    /// checked.
+    pub references: Option<PathBuf>,
+    /// Finds the files and plugins that cases name.
+    pub resolver: Arc<dyn Resolver>,
+    known_references: References,
+    /// The repository's commit, once it was looked for.
+    commit: Option<Option<String>>,
+}
+
+/// Why a plugin could not be described.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{failure}")]
+pub struct DescribeError {
+    /// The reason.
+    pub failure: Failure,
+    /// The worker's last standard error.
+    pub standard_error: String,
+}
+
+impl LocalExecutor {
+    /// Samples that are held back while the worker measures may take this many bytes.
+    const HELD_LIMIT: usize = 64 << 20;
+
+    /// An executor with this `host-worker`, a time-out of half a minute for describing, no repository and no
+    /// folder for references.
+    #[must_use]
+    pub fn new(worker: impl Into<PathBuf>, resolver: Arc<dyn Resolver>) -> Self {
+        Self {
+            worker: worker.into(),
+            describe_timeout: Duration::from_secs(30),
+            repository: None,
+            references: None,
+            resolver,
+            known_references: References::default(),
+            commit: None,
+        }
+    }
+
+    /// What is started for a plugin.
+    fn program<'a>(&'a self, plugin: &'a LocalPlugin) -> Program<'a> {
+        Program { executable: &self.worker, runtime: plugin.runtime.as_deref() }
+    }
+
+    /// Opens a plugin in a worker, and asks what it is and which devices it sees. A library with
+    /// another SHA-256 than this is refused, where one is given.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong with worker or plugin, or that somebody asked to stop.
+    #[tracing::instrument(skip_all, fields(library = %plugin.library.display()))]
+    pub fn describe(
+        &self,
+        plugin: &LocalPlugin,
+        sha256: Option<&str>,
+        interrupt: &Interrupt,
+    ) -> Result<BackendDescription, Box<DescribeError>> {
+        let request = Request::Describe {
+            protocol_version: PROTOCOL_VERSION,
+            library: plugin.library.clone(),
+            sha256: sha256.map(Into::into),
+        };
+        let limits =
+            Limits { silence: self.describe_timeout, measuring: Duration::ZERO, memory: None };
+        let mut phase = Phase::Start;
+        let ignore = |message| {
+            if let Message::Entered(entered) = message {
+                phase = entered;
+            }
+            Ok::<_, std::convert::Infallible>(())
+        };
+        let program = self.program(plugin);
+        let Ok((conclusion, standard_error)) =
+            supervise(program, &request, limits, interrupt, ignore);
+        let failure = match conclusion {
+            Conclusion::Described(description) => return Ok(*description),
+            Conclusion::Failed(failure) => failure,
+            Conclusion::Finished(_) | Conclusion::Kept => Failure::Protocol {
+                phase,
+                detail: "expected a description, got the end of a case".into(),
+            },
+            Conclusion::Interrupted => {
+                Failure::Protocol { phase, detail: "interrupted before an answer came".into() }
+            }
+        };
+        tracing::debug!(%failure, "the plugin could not be described");
+        Err(Box::new(DescribeError { failure, standard_error }))
+    }
+
+    /// Measures one case.
+    #[tracing::instrument(skip_all, fields(case = case.id, key = %case.key))]
+    fn measure(
+        &self,
+        case: &CaseSpec,
+        found: Found,
+        reference: Option<PathBuf>,
+        events: &mut dyn Events,
+        interrupt: &Interrupt,
+    ) -> Result<Option<(Outcome, String)>, RunError> {
+        let limits = Limits {
+            silence: Duration::from_nanos(case.measure.timeout_ns),
+            measuring: Duration::from_nanos(case.measure.maximum_duration_ns),
+            memory: case.measure.memory_limit_bytes,
+        };
+        let Found { plugin, files } = found;
+        let request = Request::Measure {
+            protocol_version: PROTOCOL_VERSION,
+            case: Box::new(case.clone()),
+            files: Box::new(files),
+            reference,
+        };
+        let mut held = Held::default();
+        let receive = |message| {
+            match message {
+                Message::Entered(phase) => {
+                    tracing::debug!(%phase, "entered");
+                    if phase == Phase::WarmUp {
+                        // The benchmark of the time to the first sample waits for this line.
+                        tracing::info!("the first timed query begins");
+                    }
+                    if !matches!(phase, Phase::WarmUp | Phase::Search | Phase::Measure) {
+                        held.release(events)?;
+                    }
+                    events.entered(phase);
+                }
+                Message::Samples(block) => held.hold(block, events)?,
+                Message::Outputs(block) => events.outputs(block)?,
+                _ => {}
+            }
+            Ok(())
+        };
+        let (conclusion, standard_error) =
+            supervise(self.program(&plugin), &request, limits, interrupt, receive)?;
+        // What was measured before a failure is kept with the failed case.
+        held.release(events)?;
+        let outcome = match conclusion {
+            Conclusion::Interrupted => return Ok(None),
+            Conclusion::Finished(report) => Outcome::Finished(report),
+            Conclusion::Failed(failure) => outcome_of(failure, plugin.missing_runtime.as_ref()),
+            Conclusion::Described(_) | Conclusion::Kept => Outcome::Failed {
+                failure: Failure::Protocol {
+                    phase: Phase::Start,
+                    detail: "expected the report of a case, got another answer".into(),
+                },
+            },
+        };
+        Ok(Some((outcome, standard_error)))
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn machine(&self) -> String {
+        host_machine::name()
+    }
+
+    fn execute(
+        &mut self,
+        case: &CaseSpec,
+        events: &mut dyn Events,
+        interrupt: &Interrupt,
+    ) -> Result<Execution, RunError> {
+        let repository = self.repository.as_deref();
+        let commit =
+            self.commit.get_or_insert_with(|| repository.and_then(host_machine::git_commit));
+        let environment = host_machine::with_commit(commit.clone());
+        let (folder, worker) = (self.references.as_deref(), &*self.worker);
+        let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
+        let started_at = jiff::Timestamp::now().to_string();
+        let start = Instant::now();
+        let ended = move |outcome, standard_error| {
+            let elapsed_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let ended = Ended { started_at, elapsed_ns, outcome, standard_error, environment };
+            Execution::Ended(Box::new(ended))
+        };
+        // A case with nothing to compare its outputs with is not started.
+        let unstarted = |failure| (Outcome::Failed { failure }, String::new());
+        let end = match (reference, find(&*self.resolver, case)) {
+            (Reference::Interrupted, _) => None,
+            (Reference::Failed(failure), _) | (_, Err(failure)) => Some(unstarted(failure)),
+            (reference, Ok(found)) => {
+                let file = match reference {
+                    Reference::Kept(file) => Some(file),
+                    _ => None,
+                };
+                events.started()?;
+                self.measure(case, found, file, events, interrupt)?
+            }
+        };
+        Ok(match end {
+            Some((outcome, standard_error)) => ended(outcome, standard_error),
+            None => Execution::Interrupted,
+        })
+    }
+}
+
+/// A backend that says that it cannot do a case has not failed: that is a gap. So is one that has not
+/// found its runtime.
+fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
+    if let (
+        Failure::Backend { phase: Phase::Load, code: ErrorCode::RuntimeMissing, .. },
+        Some(missing),
+    ) = (&failure, missing)
+    {
+        return Outcome::Gap { gap: missing.clone() };
+    }
+    match failure {
+        Failure::Backend { phase, call, code: ErrorCode::Unsupported, message, .. } => {
+            let cause = Unsupported::Backend { phase, call, backend_message: message };
+            Outcome::Gap { gap: Gap::Unsupported(cause) }
+        }
+        failure => Outcome::Failed { failure },
+    }
+}
+
+/// Samples that wait until the clock no longer runs: compressing and writing them would take a
+/// processor from the backend.
+#[derive(Default)]
+struct Held {
+    blocks: Vec<SampleBlock>,
+    bytes: usize,
+}
+
+impl Held {
+    fn hold(&mut self, block: SampleBlock, events: &mut dyn Events) -> Result<(), RunError> {
+        self.bytes += size_of::<SampleBlock>() + block.bytes();
+        self.blocks.push(block);
+        if self.bytes > LocalExecutor::HELD_LIMIT { self.release(events) } else { Ok(()) }
+    }
+
+    fn release(&mut self, events: &mut dyn Events) -> Result<(), RunError> {
+        self.bytes = 0;
+        self.blocks.drain(..).try_for_each(|block| events.samples(block))
+    }
+}

@@ -1,0 +1,61 @@
+//! Finding the files and plugins of a case on one machine.
+
+use std::path::PathBuf;
+
+use host_record::protocol::CaseFiles;
+use host_record::{CaseSpec, Failure, FileId, Gap, InputSource, PluginIdentity};
+
+/// Finds on one machine what a case names.
+pub trait Resolver: Send + Sync {
+    /// The path of a file with this content.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says why there is none.
+    fn file(&self, file: &FileId) -> Result<PathBuf, String>;
+
+    /// A plugin with this library.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says why there is none.
+    fn plugin(&self, plugin: &PluginIdentity) -> Result<LocalPlugin, String>;
+}
+
+/// A plugin on the machine that a case is executed on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LocalPlugin {
+    /// Its library.
+    pub library: PathBuf,
+    /// The runtime that it is to use: a folder or a library.
+    pub runtime: Option<PathBuf>,
+    /// The gap of a runtime that it asks for and that the host has not found. The plugin may do without, or find
+    /// one where the system keeps it; if it reports a missing runtime at loading, the case is that gap.
+    pub missing_runtime: Option<Gap>,
+}
+
+/// A case's plugin and files on this machine.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) plugin: LocalPlugin,
+    pub(crate) files: CaseFiles,
+}
+
+/// Finds the plugin and the files of a case.
+pub(crate) fn find(resolver: &dyn Resolver, case: &CaseSpec) -> Result<Found, Failure> {
+    let absent = |detail| Failure::NotStarted { detail };
+    let plugin = resolver.plugin(&case.plugin).map_err(absent)?;
+    let file = |file| resolver.file(file).map_err(absent);
+    let mut files = CaseFiles {
+        library: plugin.library.clone(),
+        model: file(&case.model)?,
+        ..CaseFiles::default()
+    };
+    if let InputSource::Files { inputs, labels } = &case.inputs {
+        for (name, id) in inputs {
+            files.inputs.insert(name.clone(), file(id)?);
+        }
+        files.labels = labels.as_ref().map(file).transpose()?;
+    }
+    Ok(Found { plugin, files })
+}
