@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod generate;
 mod layout;
+mod macos;
 mod runtimes;
 mod setup;
 mod shell;
@@ -32,6 +33,7 @@ Tasks:
   test [FILTER …]     The whole test suite, or the tests whose names match
   test --runtimes     The whole test suite, including large runtimes and tests that take minutes
   lint                Formatting, clippy, dependency licences and advisories
+  check-macos         Link the tool for macOS with its backends `cpu` and `mps`, and run nothing
   generate [--check]  Write the generated files, or check that they are up to date
   bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove a claim and write a page
                       of docs/reference: overhead, statistics, repeatability, and
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         "run" => run(rest),
         "test" => check::test(rest),
         "lint" => check::lint(),
+        "check-macos" => macos::check_macos(),
         "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),
         "bench" => bench::bench(rest),
         "package" => package(rest),

@@ -19,6 +19,8 @@ pub(crate) const DUCKDB_VERSION: &str = "1.5.6";
 /// The npm packages that carry it prebuilt, with the integrity strings that npm checks.
 struct Prebuilt {
     package: &'static str,
+    /// Name of the library in it.
+    file: &'static str,
     /// SHA-512 of the package's archive, in Base64, as npm writes it.
     integrity: &'static str,
 }
@@ -29,15 +31,23 @@ fn prebuilt() -> Option<Prebuilt> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Some(Prebuilt {
             package: "@duckdb/node-bindings-linux-x64",
+            file: "libduckdb.so",
             integrity: "sha512-IXcrZJE6kEqM0Z4wwdVnGBHX/frOS33VPNAwDXQ/Q+Fs84b058Qe94chrCCIcNJlG8Y3UHIUU4eBeCQxW5mN1Q==",
         }),
         ("linux", "aarch64") => Some(Prebuilt {
             package: "@duckdb/node-bindings-linux-arm64",
+            file: "libduckdb.so",
             integrity: "sha512-3jnUaDil1BrF/6vAZwVaInJ1xoBaWGHB4PDiUnzJWKCo8a8TLx9j7/gPyPl/UGRBftrYIuTihRZSfF4mWMgtWA==",
         }),
         _ => None,
     }
 }
+
+const MACOS: Prebuilt = Prebuilt {
+    package: "@duckdb/node-bindings-darwin-arm64",
+    file: "libduckdb.dylib",
+    integrity: "sha512-KFT/J/pyouuAD1jftAIfcWVRdorg+c/yVR/BJL8LJKrST+mYC4d7QSuQ+iXSYbFpHENUAeZUagXrMPtZT8Xzsg==",
+};
 
 /// Installs missing prerequisites and reports them; silent if there is nothing to do.
 pub(crate) fn setup() -> Result<(), Failed> {
@@ -57,19 +67,23 @@ fn compiler() -> Result<(), Failed> {
 }
 
 fn guest_target() -> Result<(), Failed> {
-    const TARGET: &str = "wasm32-wasip2";
-    let folder = command("rustc").args(["--print", "target-libdir", "--target", TARGET]).read()?;
+    rust_target("wasm32-wasip2", "for which the WASM plugins are built")
+}
+
+/// Adds a target's standard library if it is missing.
+pub(crate) fn rust_target(target: &str, purpose: &str) -> Result<(), Failed> {
+    let folder = command("rustc").args(["--print", "target-libdir", "--target", target]).read()?;
     if Path::new(folder.trim()).is_dir() {
         return Ok(());
     }
-    say(&format!("setup: adding the Rust target {TARGET}, for which the WASM plugins are built"));
+    say(&format!("setup: adding the Rust target {target}, {purpose}"));
     if !has("rustup") {
         return Err(Failed::new(format!(
-            "the Rust target {TARGET} is missing, and so is rustup to add it\n  \
+            "the Rust target {target} is missing, and so is rustup to add it\n  \
              help: install rustup, or your distribution's package of the target"
         )));
     }
-    command("rustup").args(["target", "add", TARGET]).run()
+    command("rustup").args(["target", "add", target]).run()
 }
 
 /// Returns the folder that `.cargo/config.toml` passes to the build.
@@ -175,19 +189,29 @@ fn check_version(library: &Path) -> Result<String, Failed> {
     Ok(version?.trim().trim_start_matches('v').to_owned())
 }
 
+const OTHERWISE: &str = "help: install DuckDB's C library yourself and name its folder in \
+                         DUCKDB_LIB_DIR, or build it with `--features host-cli/bundled`, \
+                         which takes over an hour";
+
+/// The library for Macs, to link with.
+pub(crate) fn duckdb_for_macos() -> Result<PathBuf, Failed> {
+    fetched(&MACOS, &cache_folder()?.join(format!("duckdb-macos-{PREBUILT_VERSION}")))
+}
+
 fn fetched_library() -> Result<PathBuf, Failed> {
-    const OTHERWISE: &str = "help: install DuckDB's C library yourself and name its folder in \
-                             DUCKDB_LIB_DIR, or build it with `--features host-cli/bundled`, \
-                             which takes over an hour";
-    let Some(Prebuilt { package, integrity }) = prebuilt() else {
+    let Some(prebuilt) = prebuilt() else {
         return Err(Failed::new(format!(
             "no prebuilt libduckdb is known for {} on {}\n  {OTHERWISE}",
             std::env::consts::OS,
             std::env::consts::ARCH
         )));
     };
-    let folder = cache_folder()?.join(format!("duckdb-{PREBUILT_VERSION}"));
-    let library = folder.join("libduckdb.so");
+    fetched(&prebuilt, &cache_folder()?.join(format!("duckdb-{PREBUILT_VERSION}")))
+}
+
+fn fetched(prebuilt: &Prebuilt, folder: &Path) -> Result<PathBuf, Failed> {
+    let package = prebuilt.package;
+    let library = folder.join(prebuilt.file);
     if library.is_file() {
         say(&format!("setup: using libduckdb {DUCKDB_VERSION} from {}", folder.display()));
         return Ok(library);
@@ -198,10 +222,10 @@ fn fetched_library() -> Result<PathBuf, Failed> {
     npm(OTHERWISE)?;
     let partial = folder.with_extension(format!("partial-{}", std::process::id()));
     fs::create_dir_all(&partial).at(&partial)?;
-    let unpacked = unpack(&partial, package, integrity);
+    let unpacked = unpack(&partial, prebuilt);
     if unpacked.is_ok() {
         // Another set-up may have been quicker; its result is as good.
-        if let Err(error) = fs::rename(&partial, &folder)
+        if let Err(error) = fs::rename(&partial, folder)
             && !library.is_file()
         {
             return Err(Failed::new(format!("{}: {error}", folder.display())));
@@ -213,7 +237,8 @@ fn fetched_library() -> Result<PathBuf, Failed> {
     unpacked.map(|()| library)
 }
 
-fn unpack(folder: &Path, package: &str, integrity: &str) -> Result<(), Failed> {
+fn unpack(folder: &Path, prebuilt: &Prebuilt) -> Result<(), Failed> {
+    let Prebuilt { package, file, integrity } = prebuilt;
     let specification = format!("{package}@{PREBUILT_VERSION}");
     let answer = command("npm")
         .args(["pack", "--json", "--silent", "--pack-destination"])
@@ -226,7 +251,7 @@ fn unpack(folder: &Path, package: &str, integrity: &str) -> Result<(), Failed> {
     // Older versions of npm put the scope's slash into the name that they report.
     let archive = folder.join(name.trim_start_matches('@').replace('/', "-"));
     let found = sha512_base64(&archive)?;
-    if format!("sha512-{found}") != integrity {
+    if format!("sha512-{found}") != *integrity {
         return Err(Failed::new(format!(
             "{specification} is not the package that was committed: its integrity is \
              sha512-{found}, {integrity} was expected"
@@ -237,7 +262,7 @@ fn unpack(folder: &Path, package: &str, integrity: &str) -> Result<(), Failed> {
         .arg(&archive)
         .arg("-C")
         .arg(folder)
-        .args(["--strip-components=1", "package/libduckdb.so", "package/LICENSE"])
+        .args(["--strip-components=1", &format!("package/{file}"), "package/LICENSE"])
         .run()?;
     fs::remove_file(&archive).at(&archive)
 }

@@ -1,7 +1,8 @@
 //! The terminal and the signals of the operating system.
 
-use std::{fs, io, thread};
+use std::{io, thread};
 
+use host_machine::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -23,11 +24,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
 ///
 /// Where the system does not let the process listen.
 pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let heard =
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
     let mut signals = Signals::new(heard)?;
     let listen = move || {
         for _ in signals.forever() {

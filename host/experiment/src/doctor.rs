@@ -7,11 +7,12 @@ is [`Standing::Unknown`], with the reason; silence is never taken for good news.
 
 use std::path::Path;
 
+use host_machine::{Machine, Power, ThermalPressure};
+use host_record::Limit;
 use host_registry::{NativePlugin, Registry};
 use host_runtime::Standing as RuntimeStanding;
 use serde::Serialize;
 
-use crate::platform::{Machine, Power};
 use crate::runtimes::install_command;
 use crate::settings::Settings;
 use crate::{platform, units};
@@ -112,14 +113,14 @@ fn examine_machine(machine: &Machine) -> Vec<Check> {
 }
 
 fn processors(machine: &Machine) -> Check {
-    let allowed = machine.allowed_processors().map(|processors| processors.len());
+    let allowed = machine.allowed_processors().map(|processors| processors.len() as u32);
     let (Some(count), Some(allowed)) = (machine.processor_count(), allowed) else {
         return Check::unknown(PROCESSOR, "processors", "the system does not list them");
     };
     let evidence = if allowed < count {
         format!("this process may use {allowed} of {count}")
     } else {
-        units::count(count as u64, "processor", "processors")
+        units::count(count.into(), "processor", "processors")
     };
     let check = Check::ok(PROCESSOR, "processors", evidence);
     if allowed.min(count) < 2 {
@@ -154,16 +155,16 @@ fn governor(machine: &Machine) -> Check {
 
 fn turbo(machine: &Machine) -> Check {
     const NAME: &str = "turbo";
-    let Some((on, file)) = machine.turbo() else {
+    let Some(turbo) = machine.turbo() else {
         return Check::unknown(PROCESSOR, NAME, "the system shows no switch for it");
     };
-    if !on {
+    if !turbo.on {
         return Check::ok(PROCESSOR, NAME, "off");
     }
-    let value = u8::from(file.ends_with("no_turbo"));
     Check::ok(PROCESSOR, NAME, "on").advise(format!(
         "frequencies depend on heat and on what other cores do; for figures that repeat, turn it \
-         off: echo {value} | sudo tee {file}"
+         off: echo {} | sudo tee {}",
+        turbo.off, turbo.file
     ))
 }
 
@@ -181,8 +182,10 @@ fn multithreading(machine: &Machine) -> Check {
 
 fn throttling(machine: &Machine) -> Check {
     const NAME: &str = "throttling";
-    match machine.throttled() {
-        None => Check::unknown(PROCESSOR, NAME, "the processor shows no counters of it"),
+    match machine.processor().thermal_throttles {
+        None => thermal_pressure(machine).unwrap_or_else(|| {
+            Check::unknown(PROCESSOR, NAME, "the processor shows no counters of it")
+        }),
         Some(0) => Check::ok(PROCESSOR, NAME, "never since the machine started"),
         Some(count) => Check::ok(
             PROCESSOR,
@@ -196,12 +199,30 @@ fn throttling(machine: &Machine) -> Check {
     }
 }
 
+/// What systems without counters say about heat.
+fn thermal_pressure(machine: &Machine) -> Option<Check> {
+    let pressure = machine.thermal_pressure()?;
+    let evidence = match pressure {
+        ThermalPressure::Nominal => "none now",
+        ThermalPressure::Moderate => "moderate thermal pressure now",
+        ThermalPressure::Heavy => "heavy thermal pressure now",
+        ThermalPressure::Trapping => "the machine is about to shut down because of heat",
+        ThermalPressure::Sleeping => "the machine goes to sleep because of heat",
+    };
+    let check = Check::ok(PROCESSOR, "throttling", evidence);
+    Some(if pressure == ThermalPressure::Nominal {
+        check
+    } else {
+        check.advise("wait until the machine has cooled down, and see to its cooling")
+    })
+}
+
 fn quota(machine: &Machine) -> Check {
     const NAME: &str = "container quota";
     match machine.processor_quota() {
         None => Check::unknown(PROCESSOR, NAME, "no control group shows a limit"),
-        Some(quota) if quota.is_infinite() => Check::ok(PROCESSOR, NAME, "none"),
-        Some(quota) => Check::ok(PROCESSOR, NAME, format!("{} processors' worth of time", units::number(quota)))
+        Some(Limit::No(_)) => Check::ok(PROCESSOR, NAME, "none"),
+        Some(Limit::At(quota)) => Check::ok(PROCESSOR, NAME, format!("{} processors' worth of time", units::number(quota)))
             .advise(
                 "whoever uses it up is stopped until the next period, which shows as a long tail: \
                  pin the container to processors (--cpuset-cpus) instead of limiting its time (--cpus)",
@@ -211,7 +232,7 @@ fn quota(machine: &Machine) -> Check {
 
 fn load(machine: &Machine) -> Check {
     const NAME: &str = "load";
-    let Some(load) = machine.load() else {
+    let Some(load) = machine.load_average() else {
         return Check::unknown(SYSTEM, NAME, "the system does not say");
     };
     let pressure = machine.pressure("cpu");
@@ -272,12 +293,12 @@ fn swap(machine: &Machine) -> Check {
 }
 
 fn memory_nodes(machine: &Machine) -> Option<Check> {
-    let (nodes, balancing) = machine.memory_nodes()?;
+    let nodes = machine.memory_nodes().len();
     if nodes < 2 {
         return None;
     }
     let check = Check::ok(MEMORY, "nodes", format!("{nodes} memory nodes"));
-    Some(if balancing {
+    Some(if machine.balances_memory_nodes() == Some(true) {
         check.advise(
             "the kernel moves memory between nodes while the model runs: \
              echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
@@ -289,7 +310,7 @@ fn memory_nodes(machine: &Machine) -> Option<Check> {
 
 fn clock(machine: &Machine) -> Check {
     const NAME: &str = "clock source";
-    let Some((current, available)) = machine.clock_source() else {
+    let Some(current) = machine.clock_source() else {
         return Check::unknown(SYSTEM, NAME, "the system does not say");
     };
     // These are read without entering the kernel.
@@ -298,7 +319,7 @@ fn clock(machine: &Machine) -> Check {
     if fast.contains(&current.as_str()) {
         return check;
     }
-    let better = available.split_whitespace().find(|name| fast.contains(name));
+    let better = machine.clock_sources().into_iter().find(|name| fast.contains(&name.as_str()));
     check.advise(match better {
         Some(better) => format!(
             "each reading is a slow call into the kernel: echo {better} | sudo tee \
@@ -315,18 +336,17 @@ fn clock(machine: &Machine) -> Check {
 
 fn virtualisation(machine: &Machine) -> Check {
     const NAME: &str = "virtualisation";
-    let Some(hypervisor) = machine.hypervisor() else {
+    let Some(hypervisor) = machine.virtualisation() else {
         return Check::unknown(SYSTEM, NAME, "neither processor nor firmware says");
     };
     let Some(name) = hypervisor else {
         return Check::ok(SYSTEM, NAME, "none");
     };
     let mut evidence = format!("a virtual machine ({name})");
-    let stolen = machine.stolen();
-    if let Some(stolen) = stolen {
+    if let Some(share) = machine.stolen_share() {
         evidence.push_str(&format!(
             "; {} % of its processor time went to others since it started",
-            (stolen.share * 1e4).round() / 100.0
+            (share * 1e4).round() / 100.0
         ));
     }
     Check::ok(SYSTEM, NAME, evidence).advise(
@@ -348,18 +368,17 @@ fn power(machine: &Machine) -> Check {
 
 fn energy(machine: &Machine) -> Check {
     const NAME: &str = "energy counters";
-    let counters = machine.energy_counters();
-    if counters.is_empty() {
+    let Ok(counters) = machine.energy_counters() else {
         return Check::unknown(
             SYSTEM,
             NAME,
             "the system shows none, as is usual in a virtual machine and on processors other than \
              Intel's and AMD's; results have no energy",
         );
-    }
-    let names: Vec<_> = counters.iter().map(|(name, _)| name.as_str()).collect();
+    };
+    let names: Vec<_> = counters.iter().map(|counter| counter.domain.as_str()).collect();
     let check = Check::ok(SYSTEM, NAME, names.join(", "));
-    if counters.iter().all(|(_, readable)| *readable) {
+    if counters.iter().all(|counter| machine.energy(counter).is_ok()) {
         return check;
     }
     check.advise(
@@ -477,37 +496,24 @@ fn database() -> Check {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use host_machine::fake::Files;
 
     use super::*;
 
-    struct Files(tempfile::TempDir);
-
-    impl Files {
-        fn new(files: &[(&str, &str)]) -> Self {
-            let root = tempfile::tempdir().expect("a temporary folder");
-            for (path, text) in files {
-                let path = root.path().join(path);
-                fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
-                fs::write(path, text).expect("a file");
-            }
-            Self(root)
-        }
-
-        fn told(&self) -> String {
-            let line = |check: &Check| {
-                let advice = check.advice.as_deref().unwrap_or("-");
-                format!(
-                    "{} / {}: {}: {}\n    {advice}",
-                    check.topic,
-                    check.name,
-                    check.standing.name(),
-                    check.evidence
-                )
-            };
-            let checks = examine_machine(&Machine::at(self.0.path()));
-            checks.iter().map(line).collect::<Vec<_>>().join("\n")
-        }
+    /// What the checks say about a machine of these files.
+    fn told(files: &Files) -> String {
+        let line = |check: &Check| {
+            let advice = check.advice.as_deref().unwrap_or("-");
+            format!(
+                "{} / {}: {}: {}\n    {advice}",
+                check.topic,
+                check.name,
+                check.standing.name(),
+                check.evidence
+            )
+        };
+        let checks = examine_machine(&files.machine());
+        checks.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -530,8 +536,8 @@ mod tests {
                 "proc/meminfo",
                 "MemTotal: 1000000 kB\nMemAvailable: 50000 kB\nSwapTotal: 800000 kB\nSwapFree: 300000 kB\n",
             ),
-            ("sys/devices/system/node/node0/x", ""),
-            ("sys/devices/system/node/node1/x", ""),
+            ("sys/devices/system/node/node0/cpulist", "0-2\n"),
+            ("sys/devices/system/node/node1/cpulist", "5\n"),
             ("proc/sys/kernel/numa_balancing", "1\n"),
             ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
             ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet\n"),
@@ -543,7 +549,7 @@ mod tests {
             ("sys/class/power_supply/AC/online", "0\n"),
             ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
         ]);
-        insta::assert_snapshot!(files.told(), @r#"
+        insta::assert_snapshot!(told(&files), @r#"
     processor / processors: ok: 4 processors
         -
     processor / frequency governor: advice: performance, powersave
@@ -597,35 +603,15 @@ mod tests {
             ("sys/class/powercap/intel-rapl:0:0/name", "dram\n"),
             ("sys/class/powercap/intel-rapl:0:0/energy_uj", "1234\n"),
         ]);
-        let checks = examine_machine(&Machine::at(files.0.path()));
+        let checks = examine_machine(&files.machine());
         for check in checks {
             assert_eq!(check.standing, Standing::Ok, "{check:?}");
         }
-        let counters = Machine::at(files.0.path()).energy_counters();
-        assert_eq!(counters, [("package-0".to_owned(), true), ("dram".to_owned(), true)]);
-    }
-
-    #[test]
-    fn the_least_nice_value_follows_from_capabilities_and_limits() {
-        let least = |capabilities: &str, limit: &str| {
-            let own_is_5 = "7 (a) b) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 25 5 1 0 100 1 1\n";
-            let files = Files::new(&[
-                ("proc/self/status", &format!("Name:\thost\nCapEff:\t{capabilities}\n")),
-                ("proc/self/stat", own_is_5),
-                ("proc/self/limits", &format!("Max nice priority         {limit}   40\n")),
-            ]);
-            Machine::at(files.0.path()).least_nice()
-        };
-        assert_eq!(least("0000000000800000", "0"), Some(-20), "CAP_SYS_NICE");
-        assert_eq!(least("0000000000000000", "0"), Some(5), "its own");
-        assert_eq!(least("0000000000000000", "30"), Some(-10));
-        assert_eq!(least("0000000000000000", "unlimited"), Some(-20));
-        assert_eq!(Machine::at(Files::new(&[]).0.path()).least_nice(), None);
     }
 
     #[test]
     fn a_machine_that_says_nothing_is_not_called_well() {
-        insta::assert_snapshot!(Files::new(&[]).told(), @r#"
+        insta::assert_snapshot!(told(&Files::new(&[])), @r#"
     processor / processors: cannot tell: the system does not list them
         -
     processor / frequency governor: cannot tell: the system shows no frequency control, as is usual in a virtual machine

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256_of_file;
+use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
@@ -21,7 +22,6 @@ use crate::error::{Error, Result};
 use crate::guests::{Guests, Wishes, unknown_option};
 use crate::here::Here;
 use crate::observer::Observer;
-use crate::platform::Machine;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
 
@@ -221,7 +221,7 @@ impl Manifest {
         files: Files,
         backends: BTreeMap<String, BackendFacts>,
     ) -> Result<Plan> {
-        let (machine, Files { models, data, .. }) = (host_run::machine::name(), files);
+        let (machine, Files { models, data, .. }) = (host_machine::name(), files);
         let facts = Facts { machine, models, data, backends };
         Plan::new(&self.experiment, facts).map_err(|error| {
             let errors = ManifestErrors { errors: vec![plan_error(&error, &self.mentions)] };

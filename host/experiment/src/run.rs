@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
-use host_run::{DescribeError, Interrupt, LocalExecutor, machine};
+use host_run::{DescribeError, Interrupt, LocalExecutor};
 use host_store::{
     NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder, RunPlugin,
     RunViews, RunWriter, StoreError,
@@ -166,7 +166,7 @@ fn begin(
             manifest_text: manifest.text.clone(),
             plugins: ready.plugins.clone(),
             programs: programs.finish(),
-            environment: machine::environment(Some(&manifest.base)),
+            environment: host_machine::environment(Some(&manifest.base)),
         },
     )?;
     if let Err(error) = write_plan(&writer, &ready.plan) {

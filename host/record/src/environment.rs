@@ -48,6 +48,15 @@ pub enum Limit {
 impl Limit {
     /// No limit.
     pub const NONE: Self = Self::No(NoLimit::None);
+
+    /// Returns how much, if there is a limit.
+    #[must_use]
+    pub fn at(self) -> Option<f64> {
+        match self {
+            Self::At(limit) => Some(limit),
+            Self::No(_) => None,
+        }
+    }
 }
 
 /// The word for no limit.

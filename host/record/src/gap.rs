@@ -194,6 +194,8 @@ pub enum NotMeasured {
         /// The allocator's name.
         allocator: String,
     },
+    /// The operating system does not let programs read energy counters.
+    NoEnergyInterface,
     /// The machine has no energy counters.
     NoEnergyCounters {
         /// Where they would be.
@@ -406,6 +408,9 @@ impl fmt::Display for NotMeasured {
             Self::NoAllocatorPeak { allocator } => {
                 write!(formatter, "the allocator `{allocator}` does not report its peak")
             }
+            Self::NoEnergyInterface => formatter.write_str(
+                "this operating system does not let programs read the processor's energy counters",
+            ),
             Self::NoEnergyCounters { folder } => write!(
                 formatter,
                 "the system shows no energy counters under {folder}: virtual machines and most processors \

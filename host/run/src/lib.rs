@@ -23,7 +23,6 @@ mod error;
 mod executor;
 mod interrupt;
 mod local;
-pub mod machine;
 mod observer;
 mod platform;
 mod process;

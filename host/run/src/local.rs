@@ -10,7 +10,6 @@ use host_record::{CaseSpec, ErrorCode, Failure, Gap, Outcome, Phase, SampleBlock
 use crate::error::RunError;
 use crate::executor::{Ended, Events, Execution, Executor};
 use crate::interrupt::Interrupt;
-use crate::machine;
 use crate::reference::{Reference, References};
 use crate::resolver::{Found, LocalPlugin, Resolver, find};
 use crate::supervise::{Conclusion, Limits, Program, supervise};
@@ -175,7 +174,7 @@ impl LocalExecutor {
 
 impl Executor for LocalExecutor {
     fn machine(&self) -> String {
-        machine::name()
+        host_machine::name()
     }
 
     fn execute(
@@ -185,8 +184,9 @@ impl Executor for LocalExecutor {
         interrupt: &Interrupt,
     ) -> Result<Execution, RunError> {
         let repository = self.repository.as_deref();
-        let commit = self.commit.get_or_insert_with(|| repository.and_then(machine::git_commit));
-        let environment = machine::with_commit(machine::system(), commit.clone());
+        let commit =
+            self.commit.get_or_insert_with(|| repository.and_then(host_machine::git_commit));
+        let environment = host_machine::with_commit(commit.clone());
         let (folder, worker) = (self.references.as_deref(), &*self.worker);
         let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
         let started_at = jiff::Timestamp::now().to_string();

@@ -1,7 +1,4 @@
-//! What depends on the operating system: processes, signals and memory here, and what the machine
-//! says about itself in [`linux`].
-//!
-//! Everything that the system does not tell is `None`.
+//! What depends on the operating system: processes, pipes and signals.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -9,14 +6,10 @@ use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-mod linux;
-
-pub(crate) use linux::{
-    Memory, System, available_memory, c_library, memory_of, out_of_memory_kills,
-};
-
-/// The variable that lists the folders which the loader looks into first.
-pub(crate) const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+/// The variable that lists the folders which the loader looks into first. macOS takes it from no
+/// program that comes with the system or that forbids it; neither is a worker.
+pub(crate) const LIBRARY_PATH: &str =
+    if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
 /// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and what
 /// it starts can be ended with it.
@@ -26,9 +19,15 @@ pub(crate) fn separate(command: &mut Command) {
 
 /// Lets a pipe hold more, so that a worker which hands samples over need not wait for the host to
 /// wake up. It works without where the system does not allow it.
+#[cfg(target_os = "linux")]
 pub(crate) fn widen(pipe: impl AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
 }
+
+/// Elsewhere a pipe's size is the kernel's to choose. macOS widens one to 64 KiB by itself once more
+/// than its first 16 KiB are waiting.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn widen(_: impl AsFd) {}
 
 /// Ends a process that has not been reaped, and all others in the group that it was made to lead.
 pub(crate) fn kill_group(child: &Child) {

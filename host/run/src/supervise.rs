@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use host_machine::{Machine, ProcessMemory};
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{Failure, OutputBlock, Phase, WorkerReport};
 
 use crate::Interrupt;
 use crate::death::{self, Memory};
-use crate::platform;
 use crate::process::{Event, Worker};
 
 /// How often memory, time and interrupts are looked at.
@@ -140,7 +140,7 @@ pub(crate) fn supervise<E>(
         }
     };
     let conclusion = decided.unwrap_or_else(|| {
-        watch.memory.kills = watch.kills_before.zip(platform::out_of_memory_kills());
+        watch.memory.kills = watch.kills_before.zip(watch.machine.out_of_memory_kills());
         let failure = death::explain(status, phase, watch.memory, &standard_error);
         // A Ctrl-C that reached the worker by another way is no failure of the worker.
         if interrupt.is_interrupted() {
@@ -173,6 +173,7 @@ enum Step {
 /// What is known about a worker so far.
 struct Watch {
     limits: Limits,
+    machine: Machine,
     phase: Phase,
     greeted: bool,
     /// Whether it can be asked to end what is under way.
@@ -210,16 +211,18 @@ impl Outputs {
 impl Watch {
     fn new(limits: Limits) -> Self {
         let now = Instant::now();
-        let limit = limits.memory.or_else(platform::available_memory);
+        let machine = Machine::this();
+        let limit = limits.memory.or_else(|| machine.available_memory());
         Self {
             limits,
+            kills_before: machine.out_of_memory_kills(),
+            machine,
             phase: Phase::Start,
             greeted: false,
             cancellable: false,
             heard: now,
             looked: now,
             memory: Memory { limit, ..Memory::default() },
-            kills_before: platform::out_of_memory_kills(),
             outputs: Outputs::default(),
             average: (0, 0),
             highest: None,
@@ -319,7 +322,7 @@ impl Watch {
             return None;
         }
         self.looked = Instant::now();
-        let platform::Memory { resident, kept: used } = platform::memory_of(id)?;
+        let ProcessMemory { resident, kept: used } = self.machine.memory_of(id)?;
         if self.phase == Phase::Measure {
             self.average.0 += u128::from(resident);
             self.average.1 += 1;

@@ -1,35 +1,24 @@
 //! What is known of the clock that times queries.
 
+use host_machine::Machine;
 use host_measure::{Calibration, SystemClock};
 use host_record::{ClockFacts, Doubt, Warning};
-
-use crate::files::Files;
 
 /// What was measured of the clock, and what the kernel says of it.
 ///
 /// `CLOCK_MONOTONIC` is read through the vDSO: a function that the kernel maps into each process,
 /// which reads a register of the processor and computes the time from it. With a source of time that
 /// has no such register it enters the kernel instead, which the cost of a reading shows.
-pub(crate) fn facts(calibration: &Calibration, files: &Files) -> ClockFacts {
-    let source = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+pub(crate) fn facts(calibration: &Calibration, machine: &Machine) -> ClockFacts {
     ClockFacts {
         source: SystemClock::SOURCE.into(),
         resolution_ns: calibration.resolution_ns,
         read_ns: calibration.read_ns,
         loop_ns: calibration.loop_ns,
         checked_readings: Some(calibration.checked_readings),
-        kernel_source: files.text(source),
-        invariant_counter: invariant_counter(files),
+        kernel_source: machine.clock_source(),
+        invariant_counter: machine.invariant_counter(),
     }
-}
-
-/// x86 only: elsewhere, processors have no such flags.
-fn invariant_counter(files: &Files) -> Option<bool> {
-    let information = files.text("proc/cpuinfo")?;
-    let line = information.lines().find_map(|line| line.strip_prefix("flags"))?;
-    let flags: Vec<_> = line.split_once(':')?.1.split_whitespace().collect();
-    let has = |flag| flags.contains(&flag);
-    has("tsc").then(|| has("constant_tsc") && has("nonstop_tsc"))
 }
 
 /// A reading through the vDSO costs 20 to 60 ns on processors of the last fifteen years; one that
@@ -49,18 +38,18 @@ pub(crate) fn slow(facts: &ClockFacts) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::tests::system;
+    use host_machine::fake::Files;
 
     const CALIBRATION: Calibration =
         Calibration { resolution_ns: 1, read_ns: 25.0, loop_ns: 30.0, checked_readings: 256 };
 
     fn told(source: &str, flags: &str) -> ClockFacts {
         let information = format!("processor\t: 0\nflags\t\t: fpu {flags} sse\n");
-        let (_folder, files) = system(&[
+        let files = Files::new(&[
             ("sys/devices/system/clocksource/clocksource0/current_clocksource", source),
             ("proc/cpuinfo", &information),
         ]);
-        facts(&CALIBRATION, &files)
+        facts(&CALIBRATION, &files.machine())
     }
 
     #[test]
@@ -74,8 +63,8 @@ mod tests {
         assert_eq!(tsc.checked_readings, Some(256));
         assert_eq!(told("hpet", "tsc constant_tsc").invariant_counter, Some(false));
         assert_eq!(told("hpet", "").invariant_counter, None);
-        let (_folder, nothing) = system(&[]);
-        assert_eq!(facts(&CALIBRATION, &nothing).kernel_source, None);
+        let nothing = Files::new(&[]);
+        assert_eq!(facts(&CALIBRATION, &nothing.machine()).kernel_source, None);
     }
 
     #[test]

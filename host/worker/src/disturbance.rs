@@ -4,10 +4,9 @@
 //! Switches that a thread asks for, to wait for something, raise no warning: a backend's threads do so all the
 //! time. Stolen time is told with what else keeps a machine busy.
 
+use host_machine::process::{self, Usage};
+use host_machine::{Activity, Machine, QuotaThrottling};
 use host_record::{Disturbance, Doubt, Throttle, Warning};
-
-use crate::files::Files;
-use crate::platform::{self, Activity, Usage};
 
 /// The kernel's counters at one moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,35 +14,19 @@ pub(crate) struct Counters {
     usage: Usage,
     stolen_ns: Option<u64>,
     thermal_throttles: Option<u64>,
-    quota: Option<(u64, u64)>,
+    quota: Option<QuotaThrottling>,
     frequency_hertz: Option<u64>,
 }
 
 impl Counters {
     /// Reads them. `processors` are those of the worker.
-    pub(crate) fn read(files: &Files, processors: &[u32], activity: Activity) -> Self {
-        let numbers = |file: &str| {
-            let path = |number: &u32| format!("sys/devices/system/cpu/cpu{number}/{file}");
-            let numbers: Vec<u64> =
-                processors.iter().filter_map(|number| files.number(&path(number))).collect();
-            (!numbers.is_empty()).then_some(numbers)
-        };
-        let cores = numbers("thermal_throttle/core_throttle_count");
-        // Every processor of a package shows the package's count.
-        let package = numbers("thermal_throttle/package_throttle_count");
-        let package = package.and_then(|counts| counts.into_iter().max());
-        let thermal = cores.map(|counts| counts.iter().sum::<u64>());
-        let frequencies = numbers("cpufreq/scaling_cur_freq");
+    pub(crate) fn read(machine: &Machine, processors: &[u32], activity: Activity) -> Self {
         Self {
-            usage: platform::usage(),
-            stolen_ns: activity.machine.map(|machine| machine.stolen_ns),
-            thermal_throttles: match (thermal, package) {
-                (None, None) => None,
-                (cores, package) => Some(cores.unwrap_or(0) + package.unwrap_or(0)),
-            },
-            quota: quotas(files),
-            frequency_hertz: frequencies
-                .and_then(|kilohertz| kilohertz.into_iter().max()?.checked_mul(1000)),
+            usage: process::usage(),
+            stolen_ns: activity.machine.and_then(|machine| machine.stolen_ns),
+            thermal_throttles: machine.thermal_throttles(processors),
+            quota: machine.quota_throttling(),
+            frequency_hertz: machine.highest_frequency(processors),
         }
     }
 
@@ -52,7 +35,7 @@ impl Counters {
         let difference = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         let counted =
             |count: fn(&Usage) -> u64| count(&after.usage).checked_sub(count(&self.usage));
-        let quota = |count: fn((u64, u64)) -> u64| {
+        let quota = |count: fn(QuotaThrottling) -> u64| {
             difference(self.quota.map(count), after.quota.map(count))
         };
         Disturbance {
@@ -64,30 +47,12 @@ impl Counters {
             major_faults: counted(|usage| usage.major_faults),
             stolen_ns: difference(self.stolen_ns, after.stolen_ns),
             thermal_throttles: difference(self.thermal_throttles, after.thermal_throttles),
-            quota_throttles: quota(|(times, _)| times),
-            quota_throttled_ns: quota(|(_, nanoseconds)| nanoseconds),
+            quota_throttles: quota(|quota| quota.times),
+            quota_throttled_ns: quota(|quota| quota.ns),
             frequency_start_hertz: self.frequency_hertz,
             frequency_end_hertz: after.frequency_hertz,
         }
     }
-}
-
-/// How often the quotas of our control group and of those around it stopped it, and for how many
-/// nanoseconds. A group without a quota counts nothing.
-fn quotas(files: &Files) -> Option<(u64, u64)> {
-    let groups = files.control_groups();
-    groups
-        .iter()
-        .filter_map(|group| quota(files, group))
-        .reduce(|(times, nanoseconds), group| (times + group.0, nanoseconds + group.1))
-}
-
-fn quota(files: &Files, group: &str) -> Option<(u64, u64)> {
-    let text = files.text(&format!("{group}/cpu.stat"))?;
-    let count = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok()
-    };
-    Some((count("nr_throttled ")?, count("throttled_usec ")?.checked_mul(1000)?))
 }
 
 /// What is doubtful about a measurement by what came between.
@@ -164,14 +129,15 @@ fn page_faults(found: &Disturbance) -> Option<Doubt> {
 
 #[cfg(test)]
 mod tests {
+    use host_machine::MachineActivity;
+    use host_machine::fake::Files;
+
     use super::*;
-    use crate::files::tests::system;
-    use crate::platform::MachineActivity;
 
     fn counters(throttles: &str, usec: &str, kilohertz: &str) -> Counters {
         let statistics =
             format!("usage_usec 5\nnr_periods 9\nnr_throttled 3\nthrottled_usec {usec}\n");
-        let (_folder, files) = system(&[
+        let files = Files::new(&[
             ("proc/self/cgroup", "0::/a\n"),
             ("sys/fs/cgroup/a/cpu.stat", &statistics),
             ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", throttles),
@@ -183,9 +149,9 @@ mod tests {
             ("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "800000"),
             ("sys/devices/system/cpu/cpu2/cpufreq/scaling_cur_freq", "9000000"),
         ]);
-        let machine = MachineActivity { stolen_ns: 5, ..MachineActivity::default() };
+        let machine = MachineActivity { stolen_ns: Some(5), ..MachineActivity::default() };
         let activity = Activity { machine: Some(machine), ..Activity::default() };
-        Counters::read(&files, &[0, 1], activity)
+        Counters::read(&files.machine(), &[0, 1], activity)
     }
 
     #[test]
@@ -203,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_system_that_says_nothing_has_no_counts() {
-        let (_folder, files) = system(&[]);
-        let counters = Counters::read(&files, &[0], Activity::default());
+        let files = Files::new(&[]);
+        let counters = Counters::read(&files.machine(), &[0], Activity::default());
         let found = counters.until(&counters, 1);
         assert_eq!(found.thermal_throttles, None);
         assert_eq!((found.quota_throttles, found.quota_throttled_ns), (None, None));

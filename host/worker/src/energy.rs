@@ -12,11 +12,8 @@ The counters are the machine's: whatever else ran is in them.
 
 use std::io;
 
+use host_machine::{EnergyCounter, Machine, NoEnergy};
 use host_record::{DomainEnergy, Gap, NotMeasured};
-
-use crate::files::Files;
-
-const FOLDER: &str = "sys/class/powercap";
 
 /// Nothing that fits into a socket takes more.
 const MOST_WATTS: u64 = 2000;
@@ -28,8 +25,7 @@ const INTERVAL_NS: u64 = 5_000_000_000;
 /// A counter, with what it has counted since the start.
 #[derive(Debug)]
 struct Counter {
-    domain: String,
-    file: String,
+    source: EnergyCounter,
     range_microjoules: u64,
     last_microjoules: u64,
     taken_microjoules: u64,
@@ -38,20 +34,26 @@ struct Counter {
 /// The counters of a machine.
 #[derive(Debug)]
 pub(crate) struct Rapl {
-    files: Files,
+    machine: Machine,
     counters: Vec<Counter>,
     started_ns: u64,
     read_ns: u64,
     lost: Option<Gap>,
 }
 
-fn unreadable(file: &str, error: &io::Error) -> Gap {
-    NotMeasured::CounterUnreadable {
-        file: format!("/{file}"),
-        root_only: error.kind() == io::ErrorKind::PermissionDenied,
-        system_message: error.to_string(),
-    }
-    .into()
+/// The gap where there is no figure.
+fn no_energy(why: NoEnergy) -> Gap {
+    let cause = match why {
+        NoEnergy::NotOffered => NotMeasured::NoEnergyInterface,
+        NoEnergy::NoCounters { folder } => NotMeasured::NoEnergyCounters { folder },
+        NoEnergy::Unreadable { file, error } => NotMeasured::CounterUnreadable {
+            file,
+            root_only: error.kind() == io::ErrorKind::PermissionDenied,
+            system_message: error.to_string(),
+        },
+        NoEnergy::NotACount { file, text } => NotMeasured::NotACount { file, text },
+    };
+    cause.into()
 }
 
 impl Rapl {
@@ -60,37 +62,20 @@ impl Rapl {
     /// # Errors
     ///
     /// A gap, where there are none or where one cannot be read.
-    pub(crate) fn start(files: &Files, now_ns: u64) -> Result<Self, Gap> {
-        let zones = files.names(FOLDER, "intel-rapl:");
-        let name = |zone: &str| {
-            let file = format!("{FOLDER}/{zone}/name");
-            files.read(&file).map_err(|error| unreadable(&file, &error))
-        };
-        let mut counters = Vec::new();
-        for zone in &zones {
-            // `intel-rapl:0:1` is a part of `intel-rapl:0`.
-            let domain = match zone.rsplit_once(':') {
-                Some((parent, _)) if parent.contains(':') => {
-                    format!("{}/{}", name(parent)?, name(zone)?)
-                }
-                _ => name(zone)?,
-            };
-            let file = format!("{FOLDER}/{zone}/energy_uj");
-            let last_microjoules = read(files, &file)?;
-            let range_microjoules = read(files, &format!("{FOLDER}/{zone}/max_energy_range_uj"))?;
-            counters.push(Counter {
-                domain,
-                file,
-                range_microjoules,
-                last_microjoules,
+    pub(crate) fn start(machine: &Machine, now_ns: u64) -> Result<Self, Gap> {
+        let counter = |source: EnergyCounter| {
+            Ok(Counter {
+                last_microjoules: machine.energy(&source)?,
+                range_microjoules: machine.energy_range(&source)?,
                 taken_microjoules: 0,
-            });
-        }
-        if counters.is_empty() {
-            return Err(NotMeasured::NoEnergyCounters { folder: format!("/{FOLDER}") }.into());
-        }
-        let files = files.clone();
-        Ok(Self { files, counters, started_ns: now_ns, read_ns: now_ns, lost: None })
+                source,
+            })
+        };
+        let counters = || machine.energy_counters()?.into_iter().map(counter).collect();
+        let machine = machine.clone();
+        let counters: Result<_, NoEnergy> = counters();
+        let counters = counters.map_err(no_energy)?;
+        Ok(Self { machine, counters, started_ns: now_ns, read_ns: now_ns, lost: None })
     }
 
     /// Reads the counters where it is time to.
@@ -104,10 +89,10 @@ impl Rapl {
         let elapsed_ns = now_ns.saturating_sub(self.read_ns);
         self.read_ns = now_ns;
         for counter in &mut self.counters {
-            let now = match read(&self.files, &counter.file) {
+            let now = match self.machine.energy(&counter.source) {
                 Ok(now) => now,
-                Err(gap) => {
-                    self.lost.get_or_insert(gap);
+                Err(why) => {
+                    self.lost.get_or_insert_with(|| no_energy(why));
                     return;
                 }
             };
@@ -116,7 +101,7 @@ impl Rapl {
             if most > u128::from(counter.range_microjoules) {
                 self.lost.get_or_insert_with(|| {
                     NotMeasured::CounterMayHaveWrapped {
-                        domain: counter.domain.clone(),
+                        domain: counter.source.domain.clone(),
                         elapsed_ns,
                         range_microjoules: counter.range_microjoules,
                     }
@@ -144,7 +129,7 @@ impl Rapl {
         }
         let seconds = now_ns.saturating_sub(self.started_ns) as f64 / 1e9;
         let energy = |counter: Counter| DomainEnergy {
-            domain: counter.domain,
+            domain: counter.source.domain,
             joules: counter.taken_microjoules as f64 / 1e6,
             seconds,
         };
@@ -152,15 +137,11 @@ impl Rapl {
     }
 }
 
-fn read(files: &Files, file: &str) -> Result<u64, Gap> {
-    let text = files.read(file).map_err(|error| unreadable(file, &error))?;
-    text.parse().map_err(|_| NotMeasured::NotACount { file: format!("/{file}"), text }.into())
-}
-
 #[cfg(test)]
 mod tests {
+    use host_machine::fake::Files;
+
     use super::*;
-    use crate::files::tests::{system, write};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -180,21 +161,21 @@ mod tests {
         ("sys/class/powercap/dtpm/enabled", "1\n"),
     ];
 
-    fn set(folder: &tempfile::TempDir, zone: &str, microjoules: u64) {
+    fn set(files: &Files, zone: &str, microjoules: u64) {
         let path = format!("sys/class/powercap/intel-rapl:{zone}/energy_uj");
-        write(folder.path(), &path, &format!("{microjoules}\n"));
+        files.write(&path, &format!("{microjoules}\n"));
     }
 
     #[test]
     fn every_domain_is_counted_over_its_turns() {
-        let (folder, files) = system(MACHINE);
-        let mut rapl = Rapl::start(&files, 10 * SECOND).expect("counters");
-        set(&folder, "0", 1_671_150); // 0.328850 J to the end of its range, and 1.671150 J more.
-        set(&folder, "0:0", 5_500_000);
+        let files = Files::new(MACHINE);
+        let mut rapl = Rapl::start(&files.machine(), 10 * SECOND).expect("counters");
+        set(&files, "0", 1_671_150); // 0.328850 J to the end of its range, and 1.671150 J more.
+        set(&files, "0:0", 5_500_000);
         rapl.look(11 * SECOND); // Too soon: what it would have seen must not be lost either.
         rapl.look(16 * SECOND);
-        set(&folder, "0", 11_671_150);
-        set(&folder, "1", 30_000_000);
+        set(&files, "0", 11_671_150);
+        set(&files, "1", 30_000_000);
         let energy = rapl.end(20 * SECOND).expect("energy");
         let energy: Vec<_> =
             energy.iter().map(|one| (one.domain.as_str(), one.joules, one.seconds)).collect();
@@ -207,10 +188,10 @@ mod tests {
     /// Two turns between two readings look like one. A machine of 2 kW fills 65,713 J in 33 s.
     #[test]
     fn a_counter_that_may_have_gone_round_twice_is_a_gap() {
-        let (_folder, files) = system(MACHINE);
-        let rapl = Rapl::start(&files, 0).expect("counters");
+        let files = Files::new(MACHINE);
+        let rapl = Rapl::start(&files.machine(), 0).expect("counters");
         assert_eq!(rapl.end(32 * SECOND).map(|energy| energy.len()), Ok(3));
-        let rapl = Rapl::start(&files, 0).expect("counters");
+        let rapl = Rapl::start(&files.machine(), 0).expect("counters");
         let gap = rapl.end(40 * SECOND).expect_err("nothing was read for 40 s");
         let expected = NotMeasured::CounterMayHaveWrapped {
             domain: "package-0/dram".into(),
@@ -218,43 +199,45 @@ mod tests {
             range_microjoules: 65_712_999_613,
         };
         assert_eq!(gap, expected.into());
-        let mut rapl = Rapl::start(&files, 0).expect("counters");
+        let mut rapl = Rapl::start(&files.machine(), 0).expect("counters");
         rapl.look(20 * SECOND);
         assert_eq!(rapl.end(40 * SECOND).map(|energy| energy.len()), Ok(3));
     }
 
     #[test]
     fn a_machine_without_counters_is_a_gap() {
-        let (_folder, files) = system(&[("sys/class/powercap/dtpm/enabled", "1\n")]);
-        let gap = Rapl::start(&files, 0).expect_err("no counters");
+        let files = Files::new(&[("sys/class/powercap/dtpm/enabled", "1\n")]);
+        let gap = Rapl::start(&files.machine(), 0).expect_err("no counters");
         let folder = "/sys/class/powercap".to_owned();
         assert_eq!(gap, NotMeasured::NoEnergyCounters { folder }.into());
     }
 
     #[test]
     fn a_counter_that_cannot_be_read_is_a_gap_that_names_it() {
-        let gap = unreadable("sys/class/x/energy_uj", &io::ErrorKind::PermissionDenied.into());
+        let gap = no_energy(NoEnergy::Unreadable {
+            file: "/sys/class/x/energy_uj".into(),
+            error: io::ErrorKind::PermissionDenied.into(),
+        });
         assert_eq!(
             gap.to_string(),
             "/sys/class/x/energy_uj may be read by root only: sudo chmod a+r /sys/class/x/energy_uj, \
              until the machine starts again"
         );
-        let (folder, files) = system(MACHINE);
-        let rapl = Rapl::start(&files, 0).expect("counters");
-        write(folder.path(), "sys/class/powercap/intel-rapl:1/energy_uj", "much\n");
+        let files = Files::new(MACHINE);
+        let rapl = Rapl::start(&files.machine(), 0).expect("counters");
+        files.write("sys/class/powercap/intel-rapl:1/energy_uj", "much\n");
         let file = "/sys/class/powercap/intel-rapl:1/energy_uj".to_owned();
         let gap = NotMeasured::NotACount { file, text: "much".into() };
         assert_eq!(rapl.end(SECOND), Err(gap.into()));
-        std::fs::remove_file(folder.path().join("sys/class/powercap/intel-rapl:0/energy_uj"))
-            .expect("a lost file");
-        let gap = Rapl::start(&files, 0).expect_err("a missing file");
+        files.remove("sys/class/powercap/intel-rapl:0/energy_uj");
+        let gap = Rapl::start(&files.machine(), 0).expect_err("a missing file");
         assert!(gap.to_string().contains("intel-rapl:0/energy_uj: No such file"), "{gap:?}");
     }
 
     /// Files of this machine, with permissions as they are.
     #[test]
     fn this_machine_has_counters_or_says_why_not() {
-        match Rapl::start(&Files::this(), 0) {
+        match Rapl::start(&Machine::this(), 0) {
             Ok(rapl) => assert!(rapl.end(SECOND).is_ok_and(|energy| !energy.is_empty())),
             Err(gap) => assert!(gap.to_string().contains("/sys/class/powercap"), "{gap:?}"),
         }

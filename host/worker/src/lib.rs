@@ -24,7 +24,6 @@ mod early;
 mod energy;
 mod examples;
 mod failure;
-mod files;
 mod lanes;
 mod library;
 mod load;
@@ -68,8 +67,8 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// over, and a crash or hang in them would only cost time.
 pub fn serve() -> ! {
     let protocol = platform::take_protocol();
-    platform::end_with_parent();
-    platform::be_first_to_go();
+    host_machine::process::end_with_parent();
+    host_machine::process::be_first_to_go();
     let code = match protocol.map(Connection::new) {
         Err(_) => 1,
         Ok(mut connection) => match answer(&mut connection) {

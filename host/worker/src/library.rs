@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use host_hash::sha256_of_reader;
 use host_record::Failure;
 use object::elf::{self, FileHeader64};
+use object::macho::{self, MachHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::macho::{FatArch, MachHeader, MachOFatFile32, Segment};
 use object::read::{ReadCache, ReadRef};
 use object::{Endianness, FileKind};
 use plugin_api::abi;
@@ -148,16 +150,25 @@ fn loader_answer(error: &libloading::Error) -> String {
 
 /// What the loader's answer means.
 fn loader_failure(path: &Path, answer: &str) -> Failure {
-    const MISSING: &[&str] =
-        &["cannot open shared object file", "No such file or directory", "' not found"];
+    const MISSING: &[&str] = &[
+        "cannot open shared object file",
+        "No such file or directory",
+        "' not found",
+        // macOS.
+        "Library not loaded: ",
+        "(no such file)",
+    ];
     let detail = answer.to_owned();
-    // "undefined symbol: NAME" of glibc, "NAME: symbol not found" of musl.
+    // "undefined symbol: NAME" of glibc, "NAME: symbol not found" of musl, "Symbol not found: _NAME"
+    // or "symbol not found in flat namespace '_NAME'" of macOS, where C's names begin with a `_`.
     let symbol = answer
         .split_once("undefined symbol: ")
+        .or_else(|| answer.split_once("Symbol not found: _"))
+        .or_else(|| answer.split_once("symbol not found in flat namespace '_"))
         .map(|(_, rest)| rest)
         .or_else(|| Some(answer.split_once(": symbol not found")?.0.rsplit_once(' ')?.1));
     if let Some(symbol) = symbol {
-        let end = symbol.find([' ', ',', ':']).unwrap_or(symbol.len());
+        let end = symbol.find([' ', ',', ':', '\'', '\n']).unwrap_or(symbol.len());
         return Failure::MissingSymbol { symbol: symbol[..end].into(), detail };
     }
     if MISSING.iter().any(|text| answer.contains(text)) {
@@ -171,7 +182,7 @@ fn check_header(path: &Path, file: &mut File) -> Result<(), Failure> {
     file.take(START).read_to_end(&mut start).map_err(|error| Failure::MissingLibrary {
         detail: format!("{}: {error}", path.display()),
     })?;
-    judge(&start, &ReadCache::new(file)).map_err(|verdict| match verdict {
+    judge(&start, &ReadCache::new(file), std::env::consts::OS).map_err(|verdict| match verdict {
         Verdict::NotAPlugin(what) => {
             Failure::NotAPlugin { detail: format!("{} is {what}", path.display()) }
         }
@@ -192,16 +203,22 @@ enum Verdict {
     Elsewhere(String),
 }
 
-/// Judges a file by its first bytes, and an ELF file by where its parts are as well.
-fn judge<'data>(start: &[u8], data: impl ReadRef<'data>) -> Result<(), Verdict> {
+/// Judges a file for an operating system, by its first bytes and by where its parts are.
+fn judge<'data>(
+    start: &[u8],
+    data: impl ReadRef<'data>,
+    operating_system: &str,
+) -> Result<(), Verdict> {
     let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
     let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
+    let is_mac = operating_system == "macos";
     match FileKind::parse(start) {
+        Ok(FileKind::Elf32 | FileKind::Elf64) if is_mac => elsewhere("Linux"),
         Ok(FileKind::Elf64) => judge_elf(data),
-        Ok(FileKind::Elf32) => elsewhere("a 32-bit processor"),
-        Ok(FileKind::MachO32 | FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => {
-            elsewhere("macOS")
-        }
+        Ok(FileKind::Elf32 | FileKind::MachO32) => elsewhere("a 32-bit processor"),
+        Ok(FileKind::MachO64) if is_mac => judge_mach(data, 0),
+        Ok(FileKind::MachOFat32) if is_mac => judge_universal(data),
+        Ok(FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => elsewhere("macOS"),
         Ok(FileKind::Pe32 | FileKind::Pe64) => elsewhere("Windows"),
         Ok(FileKind::Archive) => not_a_plugin("a static library; build a shared one"),
         _ if start.is_empty() => not_a_plugin("an empty file"),
@@ -243,11 +260,73 @@ fn judge_elf<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
         .map(|segment| segment.p_offset(endian).saturating_add(segment.p_filesz(endian)))
         .max()
         .ok_or_else(damaged)?;
+    complete(end, length)
+}
+
+/// Refuses a file that ends before the parts that its header promises.
+fn complete(end: u64, length: u64) -> Result<(), Verdict> {
     if end > length {
         let what = format!("cut off: its header promises {end} bytes, and it has {length}");
         return Err(Verdict::NotAPlugin(what));
     }
     Ok(())
+}
+
+/// A file with the library for several processors.
+fn judge_universal<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
+    let damaged = || Verdict::NotAPlugin("a damaged Mach-O file".into());
+    let file = MachOFatFile32::parse(data).map_err(|_| damaged())?;
+    let of = |part: &&macho::FatArch32| mach_processor(part.cputype()) == std::env::consts::ARCH;
+    match file.arches().iter().find(of) {
+        Some(part) => judge_mach(data, part.offset().into()),
+        None => {
+            let names = file.arches().iter().map(|part| mach_processor(part.cputype()));
+            Err(Verdict::Elsewhere(names.collect::<Vec<_>>().join(" and ")))
+        }
+    }
+}
+
+/// The Mach-O file that begins at `offset`.
+fn judge_mach<'data>(data: impl ReadRef<'data>, offset: u64) -> Result<(), Verdict> {
+    let damaged = || Verdict::NotAPlugin("a damaged Mach-O file".into());
+    let header = MachHeader64::<Endianness>::parse(data, offset).map_err(|_| damaged())?;
+    let endian = header.endian().map_err(|_| damaged())?;
+    let processor = mach_processor(header.cputype(endian));
+    if processor != std::env::consts::ARCH {
+        return Err(Verdict::Elsewhere(processor));
+    }
+    match header.filetype(endian) {
+        macho::MH_DYLIB | macho::MH_BUNDLE => {}
+        macho::MH_EXECUTE => {
+            return Err(Verdict::NotAPlugin("a program, not a shared library".into()));
+        }
+        macho::MH_OBJECT => {
+            let what = "an object file; link it to a shared library";
+            return Err(Verdict::NotAPlugin(what.into()));
+        }
+        other => {
+            return Err(Verdict::NotAPlugin(format!("a Mach-O file of the unknown type {other}")));
+        }
+    }
+    let length = data.len().map_err(|()| damaged())?;
+    let mut commands = header.load_commands(endian, data, offset).map_err(|_| damaged())?;
+    let mut end = None;
+    while let Some(command) = commands.next().map_err(|_| damaged())? {
+        if let Some((segment, _)) = command.segment_64().map_err(|_| damaged())? {
+            let (start, size) = segment.file_range(endian);
+            end = end.max(Some(offset.saturating_add(start).saturating_add(size)));
+        }
+    }
+    complete(end.ok_or_else(damaged)?, length)
+}
+
+/// The processor by the name that Rust has for it.
+fn mach_processor(kind: u32) -> String {
+    match kind {
+        macho::CPU_TYPE_ARM64 => "aarch64".into(),
+        macho::CPU_TYPE_X86_64 => "x86_64".into(),
+        other => format!("the processor that Mach-O calls {other:#x}"),
+    }
 }
 
 /// The processor by the name that Rust has for it.
@@ -288,7 +367,71 @@ mod tests {
     }
 
     fn judge(file: &[u8]) -> Result<(), Verdict> {
-        super::judge(file, file)
+        super::judge(file, file, "linux")
+    }
+
+    /// A Mach-O header with one segment of 200 bytes.
+    fn mach(kind: u32, processor: u32) -> Vec<u8> {
+        let mut file = vec![0; 200];
+        let mut put = |offset: usize, value: u32| {
+            file[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+        };
+        put(0, macho::MH_MAGIC_64);
+        put(4, processor);
+        put(12, kind);
+        // One command of 72 bytes, which begins at 32.
+        put(16, 1);
+        put(20, 72);
+        put(32, macho::LC_SEGMENT_64);
+        put(36, 72);
+        put(80, 200);
+        file
+    }
+
+    #[test]
+    fn headers_are_told_apart_on_macos() {
+        let judge = |file: &[u8]| super::judge(file, file, "macos");
+        let (ours, there, other) = if cfg!(target_arch = "x86_64") {
+            (macho::CPU_TYPE_X86_64, macho::CPU_TYPE_ARM64, "aarch64")
+        } else {
+            (macho::CPU_TYPE_ARM64, macho::CPU_TYPE_X86_64, "x86_64")
+        };
+        let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
+        let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
+        let good = mach(macho::MH_DYLIB, ours);
+        assert_eq!(judge(&good), Ok(()));
+        assert_eq!(judge(&mach(macho::MH_BUNDLE, ours)), Ok(()));
+        assert_eq!(judge(&mach(macho::MH_DYLIB, there)), elsewhere(other));
+        assert_eq!(
+            judge(&mach(macho::MH_EXECUTE, ours)),
+            not_a_plugin("a program, not a shared library")
+        );
+        assert_eq!(judge(&good[..50]), not_a_plugin("a damaged Mach-O file"));
+        assert_eq!(
+            judge(&good[..199]),
+            not_a_plugin("cut off: its header promises 200 bytes, and it has 199")
+        );
+        assert_eq!(judge(&elf(2, elf::ET_DYN, here())), elsewhere("Linux"));
+
+        // A universal file of two processors, whose parts begin at 4096.
+        let universal = |processors: [u32; 2]| {
+            let mut file = vec![0; 4096];
+            let words = [
+                [macho::FAT_MAGIC, 2, processors[0], 0, 4096],
+                [200, 12, processors[1], 0, 4096],
+                [200, 12, 0, 0, 0],
+            ];
+            for (index, word) in words.iter().flatten().enumerate() {
+                file[4 * index..4 * index + 4].copy_from_slice(&word.to_be_bytes());
+            }
+            file.extend(&good);
+            file
+        };
+        assert_eq!(judge(&universal([there, ours])), Ok(()));
+        assert_eq!(
+            judge(&universal([there, macho::CPU_TYPE_ARM])),
+            elsewhere(&format!("{other} and the processor that Mach-O calls 0xc"))
+        );
     }
 
     fn here() -> u16 {
@@ -331,9 +474,7 @@ mod tests {
         );
         let archive = [b"!<arch>\n".as_slice(), &[b' '; 60]].concat();
         assert_eq!(judge(&archive), not_a_plugin("a static library; build a shared one"));
-        let mut mach = vec![0xcf, 0xfa, 0xed, 0xfe];
-        mach.resize(64, 0);
-        assert_eq!(judge(&mach), elsewhere("macOS"));
+        assert_eq!(judge(&mach(macho::MH_DYLIB, macho::CPU_TYPE_ARM64)), elsewhere("macOS"));
     }
 
     #[test]
@@ -354,6 +495,14 @@ mod tests {
         insta::assert_snapshot!(
             explain("Error relocating lib.so: cudaMalloc: symbol not found"),
             @"missing symbol `cudaMalloc`: Error relocating lib.so: cudaMalloc: symbol not found"
+        );
+        insta::assert_snapshot!(
+            explain("dlopen(lib.dylib, 0x0006): symbol not found in flat namespace '_cudaMalloc'"),
+            @"missing symbol `cudaMalloc`: dlopen(lib.dylib, 0x0006): symbol not found in flat namespace '_cudaMalloc'"
+        );
+        insta::assert_snapshot!(
+            explain("dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"),
+            @"a library is missing: dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"
         );
         insta::assert_snapshot!(
             explain("lib.so: cannot dynamically load position-independent executable"),

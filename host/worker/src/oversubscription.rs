@@ -6,10 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use host_machine::{Machine, ProcessorActivity, process};
 use host_record::{CaseSpec, Doubt, Scheduling, processors_of_list};
-
-use crate::files::Files;
-use crate::platform::{self, ProcessorActivity};
 
 /// Half a processor counts: less is what a quiet machine does, and counting in hundredths of a second
 /// sees no finer.
@@ -18,29 +16,30 @@ const HALF: f64 = 0.5;
 /// Looks at the worker's processors, from before the plugin is opened to before the first timed query.
 #[derive(Debug)]
 pub(crate) struct Beforehand {
+    machine: Machine,
     processors: Vec<u32>,
     own_ns: u64,
     activity: Option<ProcessorActivity>,
 }
 
 impl Beforehand {
-    pub(crate) fn start(files: &Files) -> Self {
-        let processors = files.allowed_processors().unwrap_or_default();
-        let (own_ns, activity) = now(&processors);
-        Self { processors, own_ns, activity }
+    pub(crate) fn start(machine: &Machine) -> Self {
+        let processors = machine.allowed_processors().unwrap_or_default();
+        let (own_ns, activity) = now(machine, &processors);
+        Self { machine: machine.clone(), processors, own_ns, activity }
     }
 
     /// How many of the processors work kept busy that is not this process's; `None` where the system does
     /// not tell, or the time was too short to tell.
     pub(crate) fn others(&self) -> Option<f64> {
-        let (own_ns, activity) = now(&self.processors);
+        let (own_ns, activity) = now(&self.machine, &self.processors);
         let own_ns = own_ns.saturating_sub(self.own_ns);
         others(self.activity?, activity?, own_ns, self.processors.len())
     }
 }
 
-fn now(processors: &[u32]) -> (u64, Option<ProcessorActivity>) {
-    (platform::usage().processor_ns, platform::activity_of(processors))
+fn now(machine: &Machine, processors: &[u32]) -> (u64, Option<ProcessorActivity>) {
+    (process::usage().processor_ns, machine.activity_of(processors))
 }
 
 fn others(

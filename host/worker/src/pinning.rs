@@ -8,10 +8,8 @@ a worker whose processors are on one node touches it from there.
 
 use std::collections::BTreeMap;
 
-use host_record::{CaseSpec, Failure, Pin, Scheduling, list_of_processors, processors_of_list};
-
-use crate::files::Files;
-use crate::platform;
+use host_machine::{Machine, Place, process};
+use host_record::{CaseSpec, Failure, Pin, Scheduling, list_of_processors};
 
 /// Binds this process and sets its priority as the case wants it, and says what is in force.
 ///
@@ -19,38 +17,38 @@ use crate::platform;
 ///
 /// A failure that names the processors which are not there or may not be used, or the nice value that
 /// it may not have.
-pub(crate) fn pin(case: &CaseSpec, files: &Files) -> Result<Scheduling, Failure> {
+pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Failure> {
     // Each client has the backend's threads at work at the same time.
     let clients = case.key.clients.unwrap_or(1);
     let threads = case.threads.map(|threads| threads.saturating_mul(clients));
     let wanted = match &case.measure.pin {
         Pin::None => None,
-        Pin::Auto => Some(automatic(files, threads)?),
+        Pin::Auto => Some(automatic(machine, threads)?),
         Pin::Processors(processors) => {
-            allowed(files, processors)?;
+            allowed(machine, processors)?;
             Some(processors.clone())
         }
     };
     if let Some(processors) = &wanted {
-        platform::bind(processors).map_err(|error| Failure::NotPinned {
+        process::bind(processors).map_err(|error| Failure::NotPinned {
             detail: format!("to the processors {}: {error}", list_of_processors(processors)),
         })?;
     }
     if let Some(nice) = case.measure.nice {
-        platform::set_nice(nice).map_err(|error| Failure::NotPrioritised {
+        process::set_nice(nice).map_err(|error| Failure::NotPrioritised {
             detail: format!(
                 "`measure.nice` is {nice}: {error}; less than the host's own value needs the capability \
                  `CAP_SYS_NICE` or a limit that allows it (`ulimit -e`)"
             ),
         })?;
     }
-    Ok(in_force(files, wanted.is_some()))
+    Ok(in_force(machine, wanted.is_some()))
 }
 
 /// Refuses processors that this process may not use.
-fn allowed(files: &Files, wanted: &[u32]) -> Result<(), Failure> {
+fn allowed(machine: &Machine, wanted: &[u32]) -> Result<(), Failure> {
     // Where the system does not list them, binding finds it out.
-    let Some(allowed) = files.allowed_processors() else { return Ok(()) };
+    let Some(allowed) = machine.allowed_processors() else { return Ok(()) };
     let missing: Vec<u32> =
         wanted.iter().copied().filter(|number| !allowed.contains(number)).collect();
     if missing.is_empty() {
@@ -65,49 +63,14 @@ fn allowed(files: &Files, wanted: &[u32]) -> Result<(), Failure> {
     })
 }
 
-/// A processor and where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    number: u32,
-    node: u32,
-    /// Package and core; two processors of one core share it.
-    core: (u64, u64),
-}
-
-fn automatic(files: &Files, threads: Option<u32>) -> Result<Vec<u32>, Failure> {
+fn automatic(machine: &Machine, threads: Option<u32>) -> Result<Vec<u32>, Failure> {
     let not_told = |what: &str| Failure::NotPinned {
         detail: format!("`measure.pin` is `auto`, and the system does not tell {what}"),
     };
     let allowed =
-        files.allowed_processors().ok_or_else(|| not_told("which processors there are"))?;
-    let nodes = nodes(files);
-    let places: Option<Vec<Place>> = allowed
-        .iter()
-        .map(|&number| {
-            let topology = format!("sys/devices/system/cpu/cpu{number}/topology");
-            let read = |file: &str| files.number(&format!("{topology}/{file}"));
-            Some(Place {
-                number,
-                // A kernel without nodes has one.
-                node: nodes.get(&number).copied().unwrap_or(0),
-                core: (read("physical_package_id")?, read("core_id")?),
-            })
-        })
-        .collect();
-    Ok(choose(&places.ok_or_else(|| not_told("their cores"))?, threads))
-}
-
-/// The memory node of each processor.
-fn nodes(files: &Files) -> BTreeMap<u32, u32> {
-    let mut nodes = BTreeMap::new();
-    for name in files.names("sys/devices/system/node", "node") {
-        let Ok(node) = name["node".len()..].parse() else { continue };
-        let list = files.text(&format!("sys/devices/system/node/{name}/cpulist"));
-        for processor in list.and_then(|list| processors_of_list(&list)).unwrap_or_default() {
-            nodes.insert(processor, node);
-        }
-    }
-    nodes
+        machine.allowed_processors().ok_or_else(|| not_told("which processors there are"))?;
+    let places = machine.places(&allowed).ok_or_else(|| not_told("their cores"))?;
+    Ok(choose(&places, threads))
 }
 
 /// As many processors as there are threads, each on a core of its own and all on one node. Where
@@ -154,30 +117,30 @@ fn choose(places: &[Place], threads: Option<u32>) -> Vec<u32> {
 }
 
 /// What is in force now.
-fn in_force(files: &Files, pinned: bool) -> Scheduling {
-    let processors = files.allowed_processors();
-    let by_processor = nodes(files);
+fn in_force(machine: &Machine, pinned: bool) -> Scheduling {
+    let processors = machine.allowed_processors();
+    let nodes = machine.memory_nodes();
     let on_nodes = processors.as_ref().map(|processors| {
-        let mut on: Vec<u32> =
-            processors.iter().filter_map(|number| by_processor.get(number).copied()).collect();
-        on.sort_unstable();
-        on.dedup();
+        let has_one = |list: &[u32]| processors.iter().any(|number| list.contains(number));
+        let on: Vec<u32> =
+            nodes.iter().filter(|(_, list)| has_one(list)).map(|(node, _)| *node).collect();
         list_of_processors(&on)
     });
     Scheduling {
         processors: processors.as_deref().map(list_of_processors),
         pinned,
         processor_nodes: on_nodes.filter(|nodes| !nodes.is_empty()),
-        memory_nodes: files.own_status("Mems_allowed_list:"),
-        policy: platform::policy().map(str::to_owned),
-        nice: platform::nice(),
+        memory_nodes: machine.allowed_memory_nodes(),
+        policy: process::policy().map(str::to_owned),
+        nice: process::nice(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use host_machine::fake::Files;
+
     use super::*;
-    use crate::files::tests::system;
     use crate::tests::case;
 
     /// Processors of cores of nodes: each entry is a node, with a list of cores.
@@ -230,7 +193,8 @@ mod tests {
             files.push((format!("{topology}/core_id"), if number % 2 == 0 { "0" } else { "1" }));
         }
         let list: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-        let (_folder, all) = system(&list);
+        let files = Files::new(&list);
+        let all = files.machine();
         assert_eq!(automatic(&all, Some(2)), Ok(vec![2, 3]));
         assert_eq!(automatic(&all, Some(3)), Ok(vec![1, 2, 3]), "0 is not allowed");
         let scheduling = in_force(&all, false);
@@ -238,8 +202,8 @@ mod tests {
         assert_eq!(scheduling.processor_nodes.as_deref(), Some("0-1"));
         assert_eq!(scheduling.memory_nodes.as_deref(), Some("0"));
 
-        let (_folder, without_cores) = system(&list[..1]);
-        let failure = automatic(&without_cores, Some(1)).expect_err("no topology");
+        let without_cores = Files::new(&list[..1]);
+        let failure = automatic(&without_cores.machine(), Some(1)).expect_err("no topology");
         assert_eq!(
             failure.to_string(),
             "cannot pin: `measure.pin` is `auto`, and the system does not tell their cores"
@@ -248,28 +212,13 @@ mod tests {
 
     #[test]
     fn processors_that_may_not_be_used_are_named() {
-        let (_folder, files) = system(&[("proc/self/status", "Cpus_allowed_list:\t0-1,4\n")]);
-        assert_eq!(allowed(&files, &[0, 4]), Ok(()));
+        let files = Files::new(&[("proc/self/status", "Cpus_allowed_list:\t0-1,4\n")]);
+        let machine = files.machine();
+        assert_eq!(allowed(&machine, &[0, 4]), Ok(()));
         assert_eq!(
-            allowed(&files, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
+            allowed(&machine, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
             "cannot pin: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
         );
-    }
-
-    /// In a thread of its own, since a thread is what is bound.
-    #[test]
-    fn this_thread_can_be_bound() {
-        let one = std::thread::spawn(|| {
-            let before = Files::this().allowed_processors().expect("Linux tells");
-            let last = *before.last().expect("a processor");
-            platform::bind(&[last]).expect("a processor that is allowed");
-            let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux tells");
-            let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-            (last.to_string(), list.expect("a list").trim().to_owned())
-        });
-        let (last, now) = one.join().expect("the thread");
-        assert_eq!(now, last);
-        assert!(platform::bind(&[1 << 20]).is_err(), "there is no such processor");
     }
 
     /// In a thread of its own, since a thread is what gets it. Everybody may go back.
@@ -277,14 +226,14 @@ mod tests {
     fn the_nice_value_is_set_and_recorded() {
         let mut case = case();
         case.measure.nice = Some(19);
-        let thread = std::thread::spawn(move || pin(&case, &Files::this()));
+        let thread = std::thread::spawn(move || pin(&case, &Machine::this()));
         let scheduling = thread.join().expect("the thread").expect("everybody may be nicer");
         assert_eq!(scheduling.nice, Some(19));
     }
 
     #[test]
     fn without_a_wish_nothing_is_bound_and_all_is_told() {
-        let scheduling = pin(&case(), &Files::this()).expect("nothing to do");
+        let scheduling = pin(&case(), &Machine::this()).expect("nothing to do");
         assert!(!scheduling.pinned);
         assert!(scheduling.processors.is_some() && scheduling.policy.is_some());
     }

@@ -1,5 +1,6 @@
 //! What goes on around the measured part: energy, and what the kernel counts.
 
+use host_machine::{Activity, Machine};
 use host_measure::{Clock, SystemClock};
 use host_record::{
     Conditions, DomainEnergy, Energy, Gap, Impossible, MemoryUse, NotMeasured, Scheduling, Warning,
@@ -9,13 +10,11 @@ use plugin_api::client::{Backend, Error};
 use crate::disturbance::{self, Counters};
 use crate::energy::Rapl;
 use crate::failure;
-use crate::files::Files;
-use crate::platform::{self, Activity};
 
 /// Watches from the moment that it is made to the moment that it is ended.
 pub(crate) struct Surroundings<'a> {
     clock: &'a SystemClock,
-    files: Files,
+    machine: Machine,
     backend: &'a Backend,
     device: &'a str,
     processors: Vec<u32>,
@@ -33,16 +32,16 @@ impl<'a> Surroundings<'a> {
         device: &'a str,
         activity: Activity,
     ) -> Self {
-        let files = Files::this();
-        let processors = files.allowed_processors().unwrap_or_default();
-        let counters = Counters::read(&files, &processors, activity);
+        let machine = Machine::this();
+        let processors = machine.allowed_processors().unwrap_or_default();
+        let counters = Counters::read(&machine, &processors, activity);
         // Last of all, so that as little as possible lies between these and the first query.
         let device_energy = device_energy(clock, backend, device);
         let started_ns = clock.now();
-        let rapl = Rapl::start(&files, started_ns);
+        let rapl = Rapl::start(&machine, started_ns);
         Self {
             clock,
-            files,
+            machine,
             backend,
             device,
             processors,
@@ -67,13 +66,13 @@ impl<'a> Surroundings<'a> {
         let after = device_energy(self.clock, self.backend, self.device);
         let device =
             self.device_energy.and_then(|before| device_domain(self.device, before, after?));
-        let activity = platform::activity();
-        let counters = Counters::read(&self.files, &self.processors, activity);
+        let activity = self.machine.activity();
+        let counters = Counters::read(&self.machine, &self.processors, activity);
         let elapsed_ns = ended_ns.saturating_sub(self.started_ns);
         let disturbance = self.counters.until(&counters, elapsed_ns);
         let warnings = disturbance::warnings(&disturbance);
         let memory = MemoryUse {
-            proportional_bytes: platform::proportional_memory(),
+            proportional_bytes: self.machine.proportional_memory(),
             device_peak_bytes: Some(device_memory(self.backend, self.device)),
             // The host looks at it from outside.
             ..MemoryUse::default()

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use host_machine::Activity;
 use host_measure::{Calibration, StopRule, Summary};
 use host_record::{CaseSpec, Confidence, Doubt, WarmUpFacts, Warning, WarningKind};
 use host_statistics::{Quantile, estimates, median, median_absolute_deviation};
 
 use crate::percentile::limited_percentile;
-use crate::platform::Activity;
 use crate::shape::Shape;
 use crate::stalls::Row;
 
@@ -190,7 +190,8 @@ impl Evidence<'_> {
         let busy = after.busy_ns.saturating_sub(before.busy_ns);
         let others = busy.saturating_sub(own).saturating_sub(host) as f64;
         let is_busy = others > (OTHERS * processors).min(OTHER_PROCESSORS) * elapsed as f64;
-        let stolen = after.stolen_ns.saturating_sub(before.stolen_ns) as f64;
+        let stolen = before.stolen_ns.zip(after.stolen_ns);
+        let stolen = stolen.map_or(0, |(before, after)| after.saturating_sub(before)) as f64;
         let is_stolen = stolen > STOLEN * whole;
         (is_busy || is_stolen).then(|| Doubt::MachineBusy {
             processors: after.processors,
@@ -228,12 +229,12 @@ impl Evidence<'_> {
 mod tests {
     use std::sync::LazyLock;
 
+    use host_machine::MachineActivity;
     use host_record::{LatencyLimit, RuleSet, Share};
     use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::platform::MachineActivity;
     use crate::synthetic::generator;
     use crate::tests::case;
 
@@ -336,7 +337,7 @@ mod tests {
             evidence.after.machine = Some(MachineActivity {
                 processors: 4,
                 busy_ns: 3_000_000_000,
-                stolen_ns: 100_000_000,
+                stolen_ns: Some(100_000_000),
             });
         }), @r#"
     [

@@ -46,7 +46,7 @@ impl Folder {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let descriptor = rustix::fs::open(path, FOLDER, Mode::empty())?;
         let status = rustix::fs::fstat(&descriptor)?;
-        check_private(status.st_uid, status.st_mode)?;
+        check_private(status.st_uid, Mode::from_raw_mode(status.st_mode))?;
         Ok(Self { descriptor, mode: Mode::from_raw_mode(0o600) })
     }
 
@@ -92,7 +92,7 @@ impl Folder {
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is not a regular file"));
         }
-        check_private(status.st_uid, status.st_mode)?;
+        check_private(status.st_uid, Mode::from_raw_mode(status.st_mode))?;
         let mut contents = Vec::new();
         File::from(descriptor).read_to_end(&mut contents)?;
         Ok(Some(contents))
@@ -120,17 +120,17 @@ impl Folder {
     }
 }
 
-fn check_private(owner: u32, mode: u32) -> io::Result<()> {
+fn check_private(owner: u32, mode: Mode) -> io::Result<()> {
     let user = geteuid().as_raw();
     if owner != user {
         return Err(io::Error::other(format!(
             "it belongs to user {owner}, and this process runs as user {user}"
         )));
     }
-    if mode & 0o022 != 0 {
+    if mode.intersects(Mode::WGRP | Mode::WOTH) {
         return Err(io::Error::other(format!(
             "others may write to it (mode {:03o}); `chmod go-w` it, after making sure that what it holds is yours",
-            mode & 0o777
+            mode.bits() & 0o777
         )));
     }
     Ok(())

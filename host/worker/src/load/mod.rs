@@ -9,6 +9,7 @@ mod verdict;
 
 use std::time::Duration;
 
+use host_machine::{Activity, Machine};
 use host_measure::{Pattern, StopRule, Summary};
 use host_record::{
     Conditions, Gap, Phase, RateSearch, RuleSet, SamplePhase, Scenario, Verdict, WarmUp,
@@ -17,7 +18,6 @@ use host_record::{
 
 use crate::device_state::{self, Sampler};
 use crate::failure::{self, Stop};
-use crate::platform::{self, Activity};
 use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
 use crate::thinned::Thinned;
@@ -137,7 +137,7 @@ impl Load<'_> {
             _ => Sink::MANY,
         };
         let mut sink = Sink::new(self, SamplePhase::Measured, judge, capacity);
-        let before = platform::activity();
+        let before = Machine::this().activity();
         let Watched { clock, backend, scheduling } = bench.watched;
         let device = &self.case.key.device;
         let (summary, after, surroundings, device) = std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ impl Load<'_> {
             });
             let mut surroundings = Surroundings::start(clock, backend, device, before);
             let summary = sink.run(bench, pattern, &rule, &mut || surroundings.look())?;
-            let after = platform::activity();
+            let after = Machine::this().activity();
             let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
             Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
         })?;

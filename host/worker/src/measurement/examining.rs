@@ -1,9 +1,10 @@
 //! Examines a measurement: what is doubtful about it, where its time went, and where its operators ran.
 
+use host_machine::Machine;
 use host_record::{
-    AllocatorUse, ClockFacts, Conditions, DeviceSample, Doubt, Gap, GapKind, InvalidReason, Pace,
-    Phase, Placement, PlacementRule, ProfiledOperator, RateSearch, Timings, Verdict, WarmUpFacts,
-    Warning,
+    AllocatorUse, ClockFacts, Conditions, DeviceSample, Doubt, Gap, GapKind, InvalidReason, Limit,
+    Pace, Phase, Placement, PlacementRule, ProfiledOperator, RateSearch, Timings, Verdict,
+    WarmUpFacts, Warning,
 };
 use host_statistics::median;
 use plugin_api::client::{Session, TensorData};
@@ -13,7 +14,6 @@ use super::measuring::Measured;
 use super::opening::Opened;
 use super::preparing::Subject;
 use crate::failure::Stop;
-use crate::files::Files;
 use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
 use crate::surroundings::{not_offered, refused};
@@ -90,13 +90,14 @@ pub(super) fn examine(
         warnings.push(doubt.into());
         verdict.reasons.push(breach.into());
     }
-    let quota = Files::this().processor_quota();
+    let machine = Machine::this();
+    let quota = machine.processor_quota().and_then(Limit::at);
     let demand = Demand::of(case, &subject.used, &opened.scheduling, quota, others);
     warnings.extend(demand.and_then(|demand| demand.doubt()).map(Warning::from));
     warnings.extend(disturbances);
     let (device_samples, doubts) = device_states(figures.device, &mut conditions);
     warnings.extend(doubts);
-    let clock = clock::facts(&opened.calibration, &Files::this());
+    let clock = clock::facts(&opened.calibration, &machine);
     warnings.extend(clock::slow(&clock));
 
     let mut findings = Findings { conditions, warnings, verdict };

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use host_machine::Machine;
 use host_measure::Crew;
 use host_record::Phase;
 
@@ -14,7 +15,6 @@ use crate::failure::{self, Stop};
 use crate::lanes::Lanes;
 use crate::load::{self, Alone, Bench, Load, Watched};
 use crate::marks::{MarkLog, MarkedTarget, Marking};
-use crate::platform;
 
 /// A target that was measured, and the figures.
 pub(super) struct Measured<'a> {
@@ -77,7 +77,7 @@ pub(super) fn measure<'a>(
         }
     }?;
     // Before the outputs are collected, which needs memory of its own.
-    let peak_memory_bytes = platform::peak_memory();
+    let peak_memory_bytes = Machine::this().peak_memory();
     Ok(Measured {
         subject,
         target,

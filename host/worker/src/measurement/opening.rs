@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use host_machine::Machine;
 use host_measure::{Calibration, Meter, SystemClock, calibrate};
 use host_record::{Failure, Phase, Scheduling};
 use plugin_api::client::{Backend, Description};
 
 use super::context::Context;
 use crate::failure::{self, Stop};
-use crate::files::Files;
 use crate::library::{Library, known};
 use crate::oversubscription::Beforehand;
-use crate::{cancel, model, pinning, platform};
+use crate::{cancel, model, pinning};
 
 /// Samples leave the worker at least this often, so that a crash costs no more of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
@@ -36,13 +36,14 @@ pub(super) fn open<'clock>(context: &mut Context<'clock>) -> Result<Opened<'cloc
     model::check(context.connection, case, files, interval)?;
     // Before the clock is measured, which may differ from processor to processor, and before the
     // plugin is opened, whose threads inherit it.
-    let scheduling = pinning::pin(case, &Files::this())?;
-    let beforehand = Beforehand::start(&Files::this());
+    let machine = Machine::this();
+    let scheduling = pinning::pin(case, &machine)?;
+    let beforehand = Beforehand::start(&machine);
     let calibration =
         calibrate(clock).map_err(|error| Failure::Impossible { detail: error.to_string() })?;
     let longest_block = interval.min(LONGEST_BLOCK).as_nanos() as u64;
     let meter = Meter::new(clock, Meter::<SystemClock>::BLOCK, longest_block);
-    let baseline_memory_bytes = platform::resident_memory();
+    let baseline_memory_bytes = machine.resident_memory();
     let on_progress = context.connection.reporter(interval)?;
     let (backend, open_ns) = context.timed(Phase::Open, || library.open(on_progress))?;
     cancel::listen(context.connection, &backend)?;

@@ -1,61 +1,17 @@
-//! The machine, as recorded with every case.
+//! The commit of the user's repository.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host_record::Environment;
-
-use crate::platform::{System, c_library};
-
-/// Returns the facts about this machine now. `repository` is a folder of the user; if it is in a
-/// git repository, the commit is recorded.
-#[must_use]
-pub fn environment(repository: Option<&Path>) -> Environment {
-    with_commit(system(), repository.and_then(git_commit))
-}
-
-/// Returns the environment with the commit of the user's repository.
-pub(crate) fn with_commit(environment: Environment, commit: Option<String>) -> Environment {
-    let git_dirty = commit.as_ref().map(|commit| commit.ends_with("-dirty"));
-    Environment { git_commit: commit, git_dirty, ..environment }
-}
-
-/// Returns the operating system's facts: reads some files, starts nothing.
-pub(crate) fn system() -> Environment {
-    let system = System::this();
-    Environment {
-        machine: name(),
-        processor: system.processor(),
-        memory_bytes: system.memory(),
-        memory_available_bytes: system.available_memory(),
-        operating_system: system.operating_system(),
-        kernel: system.kernel(),
-        load_average: system.load_average(),
-        virtualisation: system.virtualisation(),
-        c_library: c_library(),
-        container: system.container(),
-        control_group: system.control_group(),
-        memory_nodes: system.memory_nodes(),
-        clock_source: system.clock_source(),
-        git_commit: None,
-        git_dirty: None,
-    }
-}
-
-/// Returns the name of this machine, as its network knows it.
-#[must_use]
-pub fn name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// `git` compares the working tree for `-dirty`, which takes long in a huge one.
 const GIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Returns the commit of the repository around `folder`, with `-dirty` if tracked files have
-/// changes. `None` without a repository, a commit or `git`, or if it takes too long.
-pub(crate) fn git_commit(folder: &Path) -> Option<String> {
+/// Returns the commit of the repository around `folder`, with `-dirty` if tracked files have changes.
+/// `None` without a repository, a commit or `git`, or if it takes too long.
+#[must_use]
+pub fn git_commit(folder: &Path) -> Option<String> {
     let mut child = Command::new("git")
         .arg("-C")
         .arg(folder)
@@ -85,6 +41,7 @@ pub(crate) fn git_commit(folder: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment;
 
     fn git(folder: &Path, arguments: &[&str]) {
         let status = Command::new("git")
@@ -116,17 +73,5 @@ mod tests {
         git(path, &["checkout", "--quiet", "file"]);
         let clean = environment(Some(path));
         assert_eq!((clean.git_commit, clean.git_dirty), (Some(commit), Some(false)));
-    }
-
-    #[test]
-    fn this_machine_has_a_kernel_and_memory() {
-        let environment = environment(None);
-        assert!(environment.kernel.is_some());
-        assert!(
-            environment.memory_bytes > environment.memory_available_bytes.map(|bytes| bytes / 2)
-        );
-        assert_eq!((environment.git_commit, environment.git_dirty), (None, None));
-        assert!(environment.c_library.is_some());
-        assert_eq!(environment.processor.architecture, std::env::consts::ARCH);
     }
 }

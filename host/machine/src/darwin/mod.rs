@@ -1,0 +1,17 @@
+/*!
+What macOS says through system calls that need no SDK: `sysctl`, Mach's host statistics, `libproc`
+and `notify`.
+
+What is not here is a gap on macOS: frequencies, turbo, governors, counters of energy, memory nodes,
+control groups, stolen time, counts of out-of-memory kills, and which processors a thread runs on.
+`docs/design/platforms.md` lists them with the reasons.
+*/
+
+#[cfg(target_os = "macos")]
+mod calls;
+#[cfg(target_os = "macos")]
+mod mac;
+mod names;
+
+#[cfg(target_os = "macos")]
+pub(crate) use mac::Mac;

@@ -1,0 +1,72 @@
+//! Machines that are made of files, for tests of this room and of those that ask it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, fs, process};
+
+use crate::Machine;
+
+/// A temporary folder with the files of a Linux machine. Dropping it removes the folder.
+#[derive(Debug)]
+pub struct Files {
+    root: PathBuf,
+}
+
+impl Files {
+    /// Makes a folder with these files, by their paths without a slash at the front.
+    ///
+    /// # Panics
+    ///
+    /// If the folder or a file cannot be written.
+    #[must_use]
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let root = env::temp_dir().join(format!("fake-machine-{}-{number}", process::id()));
+        fs::create_dir(&root).expect("making a folder for a fake machine");
+        let made = Self { root };
+        for (path, text) in files {
+            made.write(path, text);
+        }
+        made
+    }
+
+    /// Writes a file, over one that is there.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be written.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().expect("a file has a folder")).expect("making a folder");
+        fs::write(path, text).expect("writing a file");
+    }
+
+    /// Removes a file.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there.
+    pub fn remove(&self, path: &str) {
+        fs::remove_file(self.root.join(path)).expect("removing a file");
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The machine that these files make. It reads them anew each time that it is asked.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        Machine::at(&self.root)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // A folder left behind in the temporary folder is not worth a panic.
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}

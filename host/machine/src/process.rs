@@ -1,0 +1,138 @@
+//! What is read of this process by system calls, and what is done to it.
+
+#[cfg(target_os = "macos")]
+mod darwin;
+#[cfg(target_os = "linux")]
+mod linux;
+
+use std::io;
+
+#[cfg(target_os = "macos")]
+use darwin as os;
+#[cfg(target_os = "linux")]
+use linux as os;
+
+/// What the kernel has counted for this process until some moment, all its threads together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in nanoseconds.
+    pub processor_ns: u64,
+    /// How often a thread gave its processor up.
+    pub voluntary_switches: u64,
+    /// How often the kernel took it.
+    pub involuntary_switches: u64,
+    /// Pages that were mapped without reading a disk.
+    pub minor_faults: u64,
+    /// Pages that were read from a disk.
+    pub major_faults: u64,
+}
+
+/// Reads the counters of this process.
+#[must_use]
+pub fn usage() -> Usage {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid, and a zeroed `rusage` is a valid one should the call fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let nanoseconds = |time: libc::timeval| {
+        (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_usec as u64 * 1000
+    };
+    Usage {
+        processor_ns: nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+    }
+}
+
+/// Returns the nice value of this process.
+#[must_use]
+pub fn nice() -> Option<i32> {
+    rustix::process::getpriority_process(None).ok()
+}
+
+/// Gives this thread, and those that it starts from now on, a nice value.
+///
+/// # Errors
+///
+/// If this process may not have it.
+pub fn set_nice(value: i32) -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, value)?)
+}
+
+/// Returns whether this process was started to ignore a signal, as `nohup` asks for SIGHUP, or
+/// ignores it by now.
+#[must_use]
+pub fn ignores(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: nothing is changed, the pointer is valid, and zeroes are a valid `sigaction` should
+    // the call fail.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Returns whether this operating system lets a program choose processors at all.
+#[must_use]
+pub fn can_bind() -> bool {
+    os::CAN_BIND
+}
+
+/// Binds this process to these processors; threads that it starts from now on inherit that.
+///
+/// # Errors
+///
+/// If there is no such processor, if this process may not use it, or if the system binds nothing.
+pub fn bind(processors: &[u32]) -> io::Result<()> {
+    os::bind(processors)
+}
+
+/// Asks the scheduler to run this thread on fast processors and soon, if the system takes such a
+/// wish. Returns whether it does. Linux does not: there, [`bind`] chooses.
+pub fn prefer_fast_processors() -> bool {
+    os::prefer_fast_processors()
+}
+
+/// Returns the scheduling policy of this thread by the kernel's name, if it is a known one: on
+/// Linux one such as `other` or `fifo`, on macOS its quality of service, such as `default`.
+#[must_use]
+pub fn policy() -> Option<&'static str> {
+    os::policy()
+}
+
+/// Has this process killed when its parent ends, even while a plugin hangs. A parent that ended
+/// before is found out by the pipe that it left.
+pub fn end_with_parent() {
+    os::end_with_parent();
+}
+
+/// Has the kernel choose this process, not its parent, when memory runs out, if it takes such a
+/// wish.
+pub fn be_first_to_go() {
+    os::be_first_to_go();
+}
+
+/// Returns the C library that this process runs on, and its version.
+#[must_use]
+pub fn c_library() -> Option<String> {
+    os::c_library()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_accounted_for() {
+        assert!(usage().minor_faults > 0);
+        assert!((-20..=19).contains(&nice().expect("every system tells")));
+        assert!(policy().is_some());
+        assert!(ignores(libc::SIGPIPE), "as every Rust program does");
+        assert!(!ignores(libc::SIGTERM));
+    }
+}

@@ -1,0 +1,376 @@
+//! What an operating system can be asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::io;
+
+use host_record::{Container, ControlGroup, Limit, Processor};
+
+/// What a system says about the machine and its processes.
+///
+/// Each answer is `None`, or empty, if the system does not say. That is also each method's default.
+pub trait System: Debug + Send + Sync {
+    /// The processor, as it is recorded.
+    fn processor(&self) -> Processor {
+        Processor { architecture: std::env::consts::ARCH.into(), ..Processor::default() }
+    }
+
+    /// Number of processors that the scheduler uses.
+    fn processor_count(&self) -> Option<u32> {
+        None
+    }
+
+    /// The processors that this process may use.
+    fn allowed_processors(&self) -> Option<Vec<u32>> {
+        None
+    }
+
+    /// Where each of these processors is; `None` if that is unknown for one of them.
+    fn places(&self, _processors: &[u32]) -> Option<Vec<Place>> {
+        None
+    }
+
+    /// The different frequency governors in use.
+    fn governors(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+
+    /// Whether frequencies above the nominal one are allowed.
+    fn turbo(&self) -> Option<Turbo> {
+        None
+    }
+
+    /// Whether two hardware threads share a core.
+    fn multithreading(&self) -> Option<bool> {
+        None
+    }
+
+    /// How often heat has slowed the cores of these processors, and their packages, since the machine
+    /// started.
+    fn thermal_throttles(&self, _processors: &[u32]) -> Option<u64> {
+        None
+    }
+
+    /// How much the system holds back because of heat now.
+    fn thermal_pressure(&self) -> Option<ThermalPressure> {
+        None
+    }
+
+    /// The highest current frequency in hertz among these processors.
+    fn highest_frequency(&self, _processors: &[u32]) -> Option<u64> {
+        None
+    }
+
+    /// Whether an x86 processor's time-stamp counter keeps its rate and never stops.
+    fn invariant_counter(&self) -> Option<bool> {
+        None
+    }
+
+    /// Memory and swap of the machine.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// Bytes that a process could get now, within the limits of our control group.
+    fn available_memory(&self) -> Option<u64> {
+        Some(self.memory()?.available)
+    }
+
+    /// Processors of each memory node.
+    fn memory_nodes(&self) -> BTreeMap<u32, Vec<u32>> {
+        BTreeMap::new()
+    }
+
+    /// Whether the kernel moves pages between memory nodes by itself.
+    fn balances_memory_nodes(&self) -> Option<bool> {
+        None
+    }
+
+    /// Memory nodes that this process's memory may come from, as the kernel lists them.
+    fn allowed_memory_nodes(&self) -> Option<String> {
+        None
+    }
+
+    /// The tightest limits of each kind among our control group and those around it.
+    fn control_group(&self) -> ControlGroup {
+        ControlGroup::default()
+    }
+
+    /// Processors' worth of time that control groups grant this process.
+    fn processor_quota(&self) -> Option<Limit> {
+        None
+    }
+
+    /// How often, and for how long, the quotas of our control group and of those around it have
+    /// stopped their processes.
+    fn quota_throttling(&self) -> Option<QuotaThrottling> {
+        None
+    }
+
+    /// How many processes the kernel has ended for want of memory: in our control group if it
+    /// counts them, otherwise on the whole machine.
+    fn out_of_memory_kills(&self) -> Option<u64> {
+        None
+    }
+
+    /// The container that holds us, or that there is none.
+    fn container(&self) -> Option<Container> {
+        None
+    }
+
+    /// The operating system's name and version.
+    fn operating_system(&self) -> Option<String> {
+        None
+    }
+
+    /// The kernel's name and release.
+    fn kernel(&self) -> Option<String> {
+        None
+    }
+
+    /// Average number of processes that ran or wanted to, over one minute.
+    fn load_average(&self) -> Option<f64> {
+        None
+    }
+
+    /// Share of the last ten seconds, in percent, in which something waited for `resource` (`cpu`,
+    /// `memory`, `io`).
+    fn pressure(&self, _resource: &str) -> Option<f64> {
+        None
+    }
+
+    /// The hypervisor's name; `Some(None)` if the system says that there is none.
+    fn virtualisation(&self) -> Option<Option<String>> {
+        None
+    }
+
+    /// The source that the kernel reads the time from.
+    fn clock_source(&self) -> Option<String> {
+        None
+    }
+
+    /// All sources that the kernel could read the time from.
+    fn clock_sources(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What feeds the machine.
+    fn power(&self) -> Option<Power> {
+        None
+    }
+
+    /// Finds the counters of the processor's energy.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, or a file about one cannot be read.
+    fn energy_counters(&self) -> Result<Vec<EnergyCounter>, NoEnergy> {
+        Err(NoEnergy::NotOffered)
+    }
+
+    /// Reads a counter, in microjoules since some moment.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or does not hold a count.
+    fn energy(&self, _counter: &EnergyCounter) -> Result<u64, NoEnergy> {
+        Err(NoEnergy::NotOffered)
+    }
+
+    /// Reads the value, in microjoules, after which a counter starts again at zero.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is not a number.
+    fn energy_range(&self, _counter: &EnergyCounter) -> Result<u64, NoEnergy> {
+        Err(NoEnergy::NotOffered)
+    }
+
+    /// The least nice value that this process may give itself or others of its own.
+    fn least_nice(&self) -> Option<i32> {
+        None
+    }
+
+    /// What this process, its parent and the machine have done until now.
+    fn activity(&self) -> Activity {
+        Activity { own_ns: crate::process::usage().processor_ns, ..Activity::default() }
+    }
+
+    /// What these processors have done until now; `None` if one of them is not counted.
+    fn activity_of(&self, _processors: &[u32]) -> Option<ProcessorActivity> {
+        None
+    }
+
+    /// Share of processor time since the machine started that a hypervisor gave to others, from 0
+    /// to 1.
+    fn stolen_share(&self) -> Option<f64> {
+        None
+    }
+
+    /// Memory of a process.
+    fn memory_of(&self, _process: u32) -> Option<ProcessMemory> {
+        None
+    }
+
+    /// Resident memory of this process in bytes.
+    fn resident_memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// The most resident memory in bytes that this process has ever had.
+    fn peak_memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// Resident memory of this process in bytes, with shared pages divided among those who share
+    /// them. The kernel walks the page tables for it, so it is not for the timed part.
+    fn proportional_memory(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A processor and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub number: u32,
+    /// Its memory node.
+    pub node: u32,
+    /// Its package and core; two processors of one core share it.
+    pub core: (u64, u64),
+}
+
+/// Whether frequencies above the nominal one are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turbo {
+    /// Whether they are.
+    pub on: bool,
+    /// The file that turns them off.
+    pub file: &'static str,
+    /// What to write into it for that.
+    pub off: u8,
+}
+
+/// How much a system holds back because of heat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThermalPressure {
+    /// Not at all.
+    Nominal,
+    /// Somewhat: fans run, and work in the background slows down.
+    Moderate,
+    /// Much: processors run slower.
+    Heavy,
+    /// The machine is about to save itself.
+    Trapping,
+    /// The machine goes to sleep.
+    Sleeping,
+}
+
+/// Memory of a machine in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What processes could get without swapping.
+    pub available: u64,
+    /// Swap space.
+    pub swap_total: u64,
+    /// Swap space that is not in use.
+    pub swap_free: u64,
+}
+
+/// Memory of a process in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Resident memory.
+    pub resident: u64,
+    /// The part of it that the kernel cannot drop and read again from files.
+    pub kept: u64,
+}
+
+/// What the quotas of control groups did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QuotaThrottling {
+    /// How often a quota stopped the processes of its group.
+    pub times: u64,
+    /// For how long in all, in nanoseconds.
+    pub ns: u64,
+}
+
+/// What feeds a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    /// Mains; the machine has no battery.
+    NoBattery,
+    /// Mains, with a battery.
+    Mains,
+    /// A battery.
+    Battery,
+}
+
+/// A counter of the processor's energy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnergyCounter {
+    /// What it counts, such as `package-0` or, for a part of that, `package-0/dram`.
+    pub domain: String,
+    /// Where the system keeps it.
+    pub(crate) zone: String,
+}
+
+/// Why there is no figure of energy.
+#[derive(Debug)]
+pub enum NoEnergy {
+    /// Programs on this operating system cannot read counters of energy.
+    NotOffered,
+    /// The system shows no counters in this folder.
+    NoCounters {
+        /// The folder.
+        folder: String,
+    },
+    /// A file could not be read.
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file does not hold a count.
+    NotACount {
+        /// The file.
+        file: String,
+        /// What it holds.
+        text: String,
+    },
+}
+
+/// What this process, its parent and the machine have done until some moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Processor time of this process in nanoseconds.
+    pub own_ns: u64,
+    /// Processor time in nanoseconds of the process that started this one. For a worker that is the
+    /// host, which takes what is measured while it is measured.
+    pub host_ns: Option<u64>,
+    /// The machine.
+    pub machine: Option<MachineActivity>,
+}
+
+/// What all processors have done until some moment, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MachineActivity {
+    /// Number of processors.
+    pub processors: u32,
+    /// Time in nanoseconds spent in processes and in the kernel.
+    pub busy_ns: u64,
+    /// Time in nanoseconds that a hypervisor kept for others, if the system counts it.
+    pub stolen_ns: Option<u64>,
+}
+
+/// What some processors have done until some moment, added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessorActivity {
+    /// Time in nanoseconds spent in processes and in the kernel.
+    pub busy_ns: u64,
+    /// All of their time in nanoseconds.
+    pub total_ns: u64,
+}
