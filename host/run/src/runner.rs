@@ -54,7 +54,7 @@ pub fn run(
             break;
         }
         let record = match item {
-            PlannedCase::Gap { case_id, key, gap, .. } => gap_record(case_id, key, gap),
+            PlannedCase::Gap { case_id, key, gap, .. } => gap_record(case_id, key, *gap),
             PlannedCase::Case(case) => {
                 let mut kept = Kept { case: &case, recorder, observer };
                 match executor.execute(&case, &mut kept, interrupt)? {

@@ -328,7 +328,7 @@ fn gaps_are_recorded_and_cases_after_a_failure_still_run() {
     let key = broken.case().key;
     let items = [
         PlannedCase::Case(Box::new(broken.case())),
-        PlannedCase::Gap { case_id: "1".into(), index: 1, key, gap: gap.clone() },
+        PlannedCase::Gap { case_id: "1".into(), index: 1, key, gap: Box::new(gap.clone()) },
         PlannedCase::Case(Box::new(good.case())),
     ];
     let mut memory = Memory::default();
