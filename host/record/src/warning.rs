@@ -41,15 +41,15 @@ names! {
         WarmingUp = "warming-up",
         /// From some query on all were slower, as on a machine that lowers its clocks.
         SlowedDown = "slowed-down",
-        /// Queries take one of two times, so that no single number tells what one takes.
+        /// Queries take one of two times, so no single number describes them.
         Bimodal = "bimodal",
         /// Queries stall at regular distances.
         Stalls = "stalls",
-        /// `run` returned before the work was done, so that latencies do not contain it.
+        /// `run` returned before the work was done, so latencies do not contain it.
         ReturnedEarly = "returned-early",
         /// The backend reported figures that cannot be, which are refused.
         Impossible = "impossible",
-        /// Operators ran elsewhere than on the device that was asked for.
+        /// Operators ran elsewhere than on the requested device.
         FellBack = "fell-back",
         /// Some of the model's outputs are NaN.
         NotANumber = "not-a-number",
@@ -67,7 +67,7 @@ names! {
         FrequencyChanged = "frequency-changed",
         /// Pages of memory were missing while measuring.
         PageFaults = "page-faults",
-        /// The backend used something else than it was asked for.
+        /// The backend used another setting than requested.
         NotAsAsked = "not-as-asked",
         /// The device was to be sampled while measuring, and was not.
         DeviceNotSampled = "device-not-sampled",

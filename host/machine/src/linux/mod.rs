@@ -286,7 +286,7 @@ impl System for Files {
     }
 }
 
-/// The value behind `name` in lines such as `model name : Something`.
+/// Returns the value behind `name` in lines such as `model name : Something`.
 fn field<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -294,7 +294,7 @@ fn field<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     })
 }
 
-/// The value in bytes behind `name` in lines such as `MemTotal:  16 kB`.
+/// Returns the value in bytes behind `name` in lines such as `MemTotal:  16 kB`.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let value: u64 = field(text, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     value.checked_mul(1024)

@@ -44,7 +44,7 @@ impl Script {
         case("0", &self.path(), &self.path())
     }
 
-    /// A case whose worker may be silent for a second, and measure for another.
+    /// Returns a case whose worker may be silent for a second, and measure for another.
     fn impatient(&self) -> CaseSpec {
         let mut case = self.case();
         case.measure.timeout_ns = 1_000_000_000;

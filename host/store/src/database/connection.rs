@@ -124,24 +124,24 @@ pub(super) fn located(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-/// A database in memory.
+/// Opens a database in memory.
 pub(crate) fn in_memory() -> Result<Connection, StoreError> {
     configuration(AccessMode::Automatic)
         .and_then(Connection::open_in_memory_with_flags)
         .map_err(StoreError::database("open a database in memory"))
 }
 
-/// A text as an SQL literal.
+/// Returns a text as an SQL literal.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A path as an SQL literal.
+/// Returns a path as an SQL literal.
 pub(crate) fn path_literal(path: &Path) -> String {
     literal(&path.to_string_lossy())
 }
 
-/// A path as a pattern that matches itself only.
+/// Returns a path as a pattern that matches itself only.
 pub(super) fn escaped(path: &Path) -> String {
     let mut pattern = String::new();
     for character in path.to_string_lossy().chars() {
@@ -154,7 +154,7 @@ pub(super) fn escaped(path: &Path) -> String {
     pattern
 }
 
-/// An SQL literal for the files in `folder` that `rest`, which may have wildcards, stands for.
+/// Returns an SQL literal for the files in `folder` that match `rest`, which may have wildcards.
 pub(crate) fn pattern_literal(folder: &Path, rest: &str) -> String {
     literal(&format!("{}/{rest}", escaped(folder)))
 }
@@ -221,7 +221,7 @@ fn has_text(parsed: &Json, is_it: &impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Why `json_serialize_sql` would not take a text, in words for the one who wrote it.
+/// Returns why `json_serialize_sql` refuses a text, in words for its author.
 fn refusal(parsed: &Json, sql: &str) -> Option<String> {
     let text = |name: &str| parsed.get(name).and_then(Json::as_str);
     if parsed.get("error").and_then(Json::as_bool) != Some(true) {
@@ -281,8 +281,8 @@ fn answer(connection: &Connection, sql: &str) -> duckdb::Result<(Table, BTreeSet
     Ok((table, nested))
 }
 
-/// A value of DuckDB's as a cell. Whole numbers too large for 64 bits become floating-point ones,
-/// times become RFC 3339 text in UTC, and lists and structures become JSON.
+/// Converts a DuckDB value to a cell. Whole numbers too large for 64 bits become floating-point
+/// ones, times become RFC 3339 text in UTC, and lists and structures become JSON.
 fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,
