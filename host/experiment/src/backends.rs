@@ -210,7 +210,8 @@ fn lacking(
     error: &DescribeError,
 ) -> Option<Gap> {
     let nothing = nothing_found(error);
-    let wants_runtime = wants_runtime(error) || matches!(error.failure, Failure::MissingLibrary { .. });
+    let wants_runtime =
+        wants_runtime(error) || matches!(error.failure, Failure::MissingLibrary { .. });
     let runtime = runtime.filter(|_| wants_runtime);
     runtimes::missing(&plugin.plugin, runtime).or_else(|| {
         Some(Gap::DeviceMissing {

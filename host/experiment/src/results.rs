@@ -161,7 +161,8 @@ impl CaseResults {
     /// The kinds of its warnings, each once, and whether a metric failed.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
-        let mut notes: Vec<_> = self.warnings().iter().map(|warning| warning.kind().name()).collect();
+        let mut notes: Vec<_> =
+            self.warnings().iter().map(|warning| warning.kind().name()).collect();
         // Of several processes, each may say the same.
         let mut seen = BTreeSet::new();
         notes.retain(|note| seen.insert(*note));
