@@ -610,33 +610,4 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use host_record::{Direction, MetricValue, NotMeasured, Shown};
-
-    use super::{has_column, wrapped};
-
-    #[test]
-    fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
-        let value = |value: Option<f64>| MetricValue {
-            metric: "any".into(),
-            value: value.ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
-            unit: "B".into(),
-            direction: Direction::Lower,
-            interval: None,
-            attributes: std::collections::BTreeMap::new(),
-        };
-        let (gap, counted) = (value(None), value(Some(1.0)));
-        let of_device = Shown::at(1, 1).if_measured();
-        assert!(!has_column(of_device, [&gap, &gap].into_iter()));
-        assert!(has_column(of_device, [&gap, &counted].into_iter()));
-        let of_all = Shown::at(1, 1);
-        assert!(has_column(of_all, [&gap].into_iter()), "why is in the reports");
-        assert!(!has_column(of_all, [].into_iter()));
-    }
-
-    #[test]
-    fn a_number_is_not_broken_at_its_thousands() {
-        let text = "throughput 18\u{202f}048/s offline";
-        assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s offline");
-    }
-}
+mod tests;
