@@ -217,11 +217,30 @@ mod tests {
             note(Word::Warning, "stalls", "1 query in 5.6 took 10.1 ms"),
         ];
         assert_eq!(drawn(&notes[..1], 9), (drawn(&notes[..1], 2).0, false));
-        insta::assert_snapshot!(drawn(&notes, 9).0, @"");
+        insta::assert_snapshot!(drawn(&notes, 9).0, @r"
+        warning  drift in 2 of 6 cases; worst: batch 8
+          p50 rose 7.5 %
+        warning  slowed-down in 2 of 6 cases; worst: batch 8
+          latency rose 50 % at query 500 of 1000; it was low from
+          query 100 on, and that is more than fits on two lines of …
+        warning  stalls in 2 of 6 cases; worst: batch 8
+          1 query in 5.6 took 10.1 ms
+        ");
         assert!(drawn(&notes, 9).1, "a text is cut");
-        insta::assert_snapshot!(drawn(&notes, 4).0, @"");
-        insta::assert_snapshot!(drawn(&notes, 2).0, @"");
-        insta::assert_snapshot!(drawn(&notes, 0).0, @"");
+        insta::assert_snapshot!(drawn(&notes, 4).0, @r"
+        warning  drift in 2 of 6 cases; worst: batch 8
+          p50 rose 7.5 %
+        warning  slowed-down in 2 of 6 cases: latency rose 50 % at …
+        warning  stalls in 2 of 6 cases: 1 query in 5.6 took 10.1 ms
+        ");
+        insta::assert_snapshot!(drawn(&notes, 2).0, @r"
+        warning  drift in 2 of 6 cases: p50 rose 7.5 %
+        and slowed-down in 2 of 6 cases, stalls in 2 of 6 cases
+        ");
+        insta::assert_snapshot!(drawn(&notes, 0).0, @r"
+        and drift in 2 of 6 cases, slowed-down in 2 of 6 cases,
+        stalls in 2 of 6 cases
+        ");
         assert_eq!(drawn(&[], 3), (String::new(), false));
     }
 
@@ -231,7 +250,11 @@ mod tests {
             .map(|index| note(Word::Failed, "", &format!("reason {index}")))
             .chain([note(Word::Gap, "", "none"), note(Word::Warning, "drift", "p50 rose")])
             .collect();
-        insta::assert_snapshot!(drawn(&notes, 3).0, @"");
+        insta::assert_snapshot!(drawn(&notes, 3).0, @r"
+        failed  in 2 of 6 cases: reason 0
+        failed  in 2 of 6 cases: reason 1
+        and 3 × failed, 1 × gap, drift in 2 of 6 cases
+        ");
     }
 
     #[test]

@@ -102,13 +102,13 @@ fn troubled() -> Outcome {
 
 fn summary(cases: Vec<CaseResults>) -> Summary {
     let header = serde_json::json!({
-        "record_version": host_record::RECORD_VERSION,
-        "run_id": "20260101T000000.000Z-made-up",
+        "record-version": host_record::RECORD_VERSION,
+        "run-id": "20260101T000000.000Z-made-up",
         "experiment": "made-up",
-        "started_at": "2026-01-01T00:00:00.000Z",
-        "host_version": "0.1.0",
-        "manifest_path": "made-up.toml",
-        "manifest_sha256": "",
+        "started-at": "2026-01-01T00:00:00.000Z",
+        "host-version": "0.1.0",
+        "manifest-path": "made-up.toml",
+        "manifest-sha256": "",
         "plugins": [],
         "environment": host_record::Environment::default(),
     });
@@ -170,7 +170,42 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     for kind in WarningKind::ALL {
         assert!(text.contains(kind.name()), "{kind} is missing from\n{text}");
     }
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r"
+    made-up · digits · cpu · cpu:0 · fp32
+
+    batch  scenario        p50   p99  throughput  !
+        1  single-stream  1 ms  2 ms      1234/s  invalid 28
+        1  offline        2 ms  2 ms      1234/s  invalid 28
+        2  single-stream  3 ms  2 ms      1234/s  invalid 28
+        2  offline        4 ms  2 ms      1234/s  invalid 28
+        4  single-stream  5 ms   gap      1234/s  invalid 28
+        4  offline        6 ms   gap      1234/s  invalid 28
+
+    gap  p99 of 2 cases: 80 queries, and p99 needs 368
+    invalid  6 of 6 cases: 9 of 100 queries were over the latency limit; at most 1 may be
+    warning  simulated in 6 of 6 cases: the times say nothing about hardware: the device is made of so …
+    warning  few-samples in 6 of 6 cases: 9 queries in 500 ms; asked for at least 100 in at least 1 s, …
+    warning  wide-interval in 6 of 6 cases: the 95 % interval of p99 was wider than ±1 % after `maximu …
+    warning  limit-undecided in 6 of 6 cases: 300 queries cannot tell whether p99 is within the limit; …
+    warning  overhead-visible in 6 of 6 cases: the measuring loop takes 33 ns of a query's 150 ns (22 %)
+    warning  clock-too-coarse in 6 of 6 cases: a query takes 150 ns, and the clock's resolution is 20 ns
+    warning  no-steady-state in 6 of 6 cases: no steady state after a warm-up of 500 queries in 3 s (t …
+    warning  drift in 6 of 6 cases: p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third o …
+    and warming-up in 6 of 6 cases, slowed-down in 6 of 6 cases, bimodal in 6 of 6 cases, stalls in 6 of
+    6 cases, returned-early in 6 of 6 cases, impossible in 6 of 6 cases, fell-back in 6 of 6 cases,
+    not-a-number in 6 of 6 cases, machine-busy in 6 of 6 cases, oversubscribed in 6 of 6 cases,
+    preempted in 6 of 6 cases, clock-slow in 6 of 6 cases, throttled in 6 of 6 cases, frequency-changed
+    in 6 of 6 cases, page-faults in 6 of 6 cases, not-as-asked in 6 of 6 cases, device-not-sampled in 6
+    of 6 cases, outputs-not-collected in 6 of 6 cases, file-lost in 6 of 6 cases
+
+    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
+    compared, both disturbed)
+    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+
+    6 measured
+    every warning, failure and gap in full: host results show latest --warnings
+    why this advice: host results show latest --advice
+    ");
 }
 
 #[test]
@@ -181,7 +216,26 @@ fn a_few_warnings_are_shown_whole_with_the_worst_of_each() {
     };
     let outcomes = [vec![drift(0, 1.3e6), drift(1, 1.5e6)], vec![drift(0, 0.4e6)], Vec::new()];
     let cases = (0..).zip(outcomes).map(|(index, warnings)| case(index, finished(warnings)));
-    insta::assert_snapshot!(seen(&summary(cases.collect())), @"");
+    insta::assert_snapshot!(seen(&summary(cases.collect())), @r"
+    made-up · digits · cpu · cpu:0 · fp32
+
+    batch  scenario        p50   p99  throughput  warnings
+        1  single-stream  1 ms  2 ms      1234/s  drift
+        1  offline        2 ms  2 ms      1234/s  drift
+        2  single-stream  3 ms  2 ms      1234/s
+
+    warning  drift in 2 of 3 cases; worst: batch 1 · offline
+      p50 fell 67 % (1.200 → 0.400 ms) from the first to the last third of the queries, which scatter by
+      24.9 µs
+
+    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
+    compared, both disturbed)
+    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+
+    3 measured
+    every warning, failure and gap in full: host results show latest --warnings
+    why this advice: host results show latest --advice
+    ");
 }
 
 #[test]
@@ -202,7 +256,42 @@ fn a_run_where_everything_fails_is_seen_on_one_screen() {
     };
     let text = seen(&summary((0..36).map(|index| case(index, failed(index))).collect()));
     assert!(text.lines().count() + super::PATHS <= SCREEN, "{text}");
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r"
+    made-up · digits · cpu · cpu:0 · fp32
+
+    failed  12 cases: batch 1 · single-stream; batch 2 · offline; batch 8 · single-stream; and 9 more
+      the worker was ended by signal 11 (SIGSEGV) while in phase measure
+    failed  batch 1 · offline
+      input: 1: a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
+    failed  12 cases: batch 2 · single-stream; batch 4 · offline; batch 16 · single-stream; and 9 more
+      input: the file is empty
+    failed  batch 4 · single-stream
+      input: 4: a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
+    failed  batch 8 · offline
+      input: 7: a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
+    failed  batch 32 · single-stream
+      input: 10: a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
+    failed  1 case: input: 13: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 16: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 19: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 22: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 25: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 28: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 31: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 34: a long reason a long reason a long reason a long reason a long reason a …
+
+    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
+    compared, both disturbed)
+    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+
+    0 measured, 36 failed
+    every warning, failure and gap in full: host results show latest --warnings
+    why this advice: host results show latest --advice
+    ");
 }
 
 #[test]
@@ -230,13 +319,35 @@ fn the_evidence_is_every_warning_with_its_figures() {
         assert!(words.contains(said), "{said} in\n{text}");
     }
     let first: Vec<_> = text.lines().take(12).collect();
-    insta::assert_snapshot!(first.join("\n"), @"");
+    insta::assert_snapshot!(first.join("\n"), @r"
+    batch 1 · single-stream
+      no value  metric `mine`: a trap
+      invalid  9 of 100 queries were over the latency limit; at most 1 may be
+      warning  simulated: the times say nothing about hardware: the device is made of software
+      warning  few-samples: 9 queries in 500 ms; asked for at least 100 in at least 1 s, but
+        `maximum-duration` is 5 s
+      warning  wide-interval: the 95 % interval of p99 was wider than ±1 % after `maximum-duration` (5
+        s)
+      warning  limit-undecided: 300 queries cannot tell whether p99 is within the limit; that takes 368
+      warning  overhead-visible: the measuring loop takes 33 ns of a query's 150 ns (22 %)
+      warning  clock-too-coarse: a query takes 150 ns, and the clock's resolution is 20 ns
+      warning  no-steady-state: no steady state after a warm-up of 500 queries in 3 s (too few to tell)
+    ");
 }
 
 #[test]
 fn the_advice_is_explained() {
     let text = summary(Vec::new()).advice(100, Palette::new(false));
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r"
+    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
+    compared, both disturbed)
+      Batch 8: p99 latency 1.00 ms.
+      1 other did not do better.
+
+    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+      Batch 8: p99 latency 1.00 ms.
+      1 other did not do better.
+    ");
 }
 
 #[test]
