@@ -195,7 +195,7 @@ mod tests {
         Note {
             word,
             head: format!("{name} in 2 of 6 cases; worst: batch 8"),
-            brief: format!("{name} in 2 of 6 cases"),
+            brief: format!("{name} (2 cases)"),
             text: text.into(),
             stands_for_others: false,
         }
@@ -230,17 +230,14 @@ mod tests {
         insta::assert_snapshot!(drawn(&notes, 4).0, @r"
         warning  drift in 2 of 6 cases; worst: batch 8
           p50 rose 7.5 %
-        warning  slowed-down in 2 of 6 cases: latency rose 50 % at …
-        warning  stalls in 2 of 6 cases: 1 query in 5.6 took 10.1 ms
+        warning  slowed-down (2 cases): latency rose 50 % at query …
+        warning  stalls (2 cases): 1 query in 5.6 took 10.1 ms
         ");
         insta::assert_snapshot!(drawn(&notes, 2).0, @r"
-        warning  drift in 2 of 6 cases: p50 rose 7.5 %
-        and slowed-down in 2 of 6 cases, stalls in 2 of 6 cases
+        warning  drift (2 cases): p50 rose 7.5 %
+        and slowed-down (2 cases), stalls (2 cases)
         ");
-        insta::assert_snapshot!(drawn(&notes, 0).0, @r"
-        and drift in 2 of 6 cases, slowed-down in 2 of 6 cases,
-        stalls in 2 of 6 cases
-        ");
+        insta::assert_snapshot!(drawn(&notes, 0).0, @"and drift (2 cases), slowed-down (2 cases), stalls (2 cases)");
         assert_eq!(drawn(&[], 3), (String::new(), false));
     }
 
@@ -251,9 +248,9 @@ mod tests {
             .chain([note(Word::Gap, "", "none"), note(Word::Warning, "drift", "p50 rose")])
             .collect();
         insta::assert_snapshot!(drawn(&notes, 3).0, @r"
-        failed  in 2 of 6 cases: reason 0
-        failed  in 2 of 6 cases: reason 1
-        and 3 × failed, 1 × gap, drift in 2 of 6 cases
+        failed  (2 cases): reason 0
+        failed  (2 cases): reason 1
+        and 3 × failed, 1 × gap, drift (2 cases)
         ");
     }
 

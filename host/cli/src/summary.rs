@@ -394,10 +394,10 @@ impl Summary {
             });
             let (names, reasons): (Vec<_>, Vec<_>) = gaps.unzip();
             let Some(text) = reasons.first().cloned() else { continue };
-            let brief =
-                format!("{heading} of {}", units::count(names.len() as u64, "case", "cases"));
+            let cases = units::count(names.len() as u64, "case", "cases");
+            let brief = format!("{heading} ({cases})");
             let room = width.saturating_sub(brief.chars().count() + 7);
-            let head = format!("{brief}: {}", notes::names(&names, room));
+            let head = format!("{heading} of {cases}: {}", notes::names(&names, room));
             let stands_for_others = reasons.iter().any(|reason| *reason != text);
             notes.push(Note { word: Word::Gap, head, brief, text, stands_for_others });
         }
@@ -416,15 +416,15 @@ impl Summary {
             .map(|group| {
                 let (index, worst) = group.worst;
                 let place = common.rest(&self.0.cases[index].record.key);
-                let cases = units::count(finished, "case", "cases");
-                let (word, kind) = match group.kind {
-                    WarningKind::Invalid => (Word::Invalid, String::new()),
-                    kind => (Word::Warning, format!("{kind} in ")),
+                let cases = units::count(group.places as u64, "case", "cases");
+                let of_all = units::count(finished, "case", "cases");
+                let (word, brief, kind) = match group.kind {
+                    WarningKind::Invalid => (Word::Invalid, cases, String::new()),
+                    kind => (Word::Warning, format!("{kind} ({cases})"), format!("{kind} in ")),
                 };
-                let brief = format!("{kind}{} of {cases}", group.places);
                 let head = match group.count {
                     1 => format!("{kind}{place}"),
-                    _ => format!("{brief}; worst: {place}"),
+                    _ => format!("{kind}{} of {of_all}; worst: {place}", group.places),
                 };
                 let stands_for_others = group.count > 1;
                 Note { word, head, brief, text: worst.to_string(), stands_for_others }
