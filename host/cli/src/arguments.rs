@@ -376,8 +376,8 @@ pub enum ResultsCommand {
 
 const SHOW_HELP: &str = "\
 The table is followed by each kind of failure, gap and warning, once, with its number of cases and
-its worst case, and by the advice in a sentence each. --warnings and --advice print all of them. The
-reports and every format but human always have everything.";
+its worst case, and by the advice in a sentence each. --warnings and --advice print all of them.
+--format json and the reports always have everything.";
 
 const COMPARE_HELP: &str = "\
 Cases are matched by their id, so only equally defined cases are compared. For each, the median
