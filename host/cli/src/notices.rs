@@ -20,6 +20,8 @@ pub(crate) struct Console<'printer> {
     printer: &'printer Printer,
     bar: Option<Bar<'printer>>,
     installation: Watch<'printer>,
+    /// The latest help about a missing backend.
+    helped: Option<String>,
     /// How many cases each metric plugin has failed on.
     metric_errors: BTreeMap<String, u64>,
 }
@@ -27,7 +29,7 @@ pub(crate) struct Console<'printer> {
 impl<'printer> Console<'printer> {
     pub(crate) fn new(printer: &'printer Printer) -> Self {
         let installation = Watch::new(printer);
-        Self { printer, bar: None, installation, metric_errors: BTreeMap::new() }
+        Self { printer, bar: None, installation, helped: None, metric_errors: BTreeMap::new() }
     }
 }
 
@@ -44,7 +46,12 @@ impl Observer for Console<'_> {
                     plugin.plugin.folder.display()
                 ),
             ),
-            Notice::BackendMissing(error) => printer.warning(error, error.help().as_deref()),
+            Notice::BackendMissing(error) => {
+                // Of several backends, the help is mostly the same.
+                let help = error.help().filter(|help| self.helped.as_ref() != Some(help));
+                printer.warning(error, help.as_deref());
+                self.helped = help.or(self.helped.take());
+            }
             Notice::Unstated { plugin, error } => printer.warning(
                 format_args!("nothing is known of what `{plugin}` will state: {error}"),
                 Some("a metric answers with gaps where it has no columns"),
@@ -148,7 +155,7 @@ impl Observer for Console<'_> {
 }
 
 /// Characters before the text of a line.
-const STATUS: usize = 12;
+pub(crate) const STATUS: usize = 12;
 
 /// Cases of a metric plugin whose errors are told while it works. All are in the summary.
 const METRIC_ERRORS: u64 = 3;
@@ -190,7 +197,7 @@ pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
     if count.cases > 0 {
         let width = printer.width().saturating_sub(STATUS).max(20);
         for line in wrapped(&estimate.basis, width, "").lines() {
-            printer.detail(printer.status_palette().faint(line));
+            printer.aside(line);
         }
     }
 }

@@ -6,18 +6,22 @@ beginning of the warm-up and the end of the measurement. What the reader sees du
 drawn before it began.
 */
 
+use std::collections::BTreeSet;
+
 use host_record::{CaseRecord, CaseSpec, Outcome, Phase};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::axes::Common;
+use crate::notes;
+use crate::notices::STATUS;
 use crate::printer::Printer;
 use crate::visible;
 use host_experiment::units;
 
 /// Characters of a failure's reason that are shown at once; more of it stands in the summary.
 const REASON: usize = 300;
-/// Failures that are shown at once above a bar, which counts them; all are in the summary.
-const FAILURES: u64 = 5;
+/// Reasons of failures that are shown at once above a bar, which counts them; all are in the summary.
+const FAILURES: usize = 5;
 
 /// Shows how a run goes on.
 pub(crate) struct Bar<'printer> {
@@ -28,6 +32,8 @@ pub(crate) struct Bar<'printer> {
     total: u64,
     done: u64,
     failures: u64,
+    /// Reasons of failures that were shown.
+    reasons: BTreeSet<String>,
 }
 
 impl<'printer> Bar<'printer> {
@@ -44,7 +50,7 @@ impl<'printer> Bar<'printer> {
         bar.set_style(style.progress_chars("━╸ "));
         bar.set_prefix(printer.status_palette().verb(format_args!("{:>11}", "Measuring")));
         bar.set_position(done);
-        Self { printer, bar, common, total, done, failures: 0 }
+        Self { printer, bar, common, total, done, failures: 0, reasons: BTreeSet::new() }
     }
 
     /// Takes the bar away.
@@ -101,9 +107,13 @@ impl<'printer> Bar<'printer> {
             Outcome::Failed { failure } => {
                 self.failures += 1;
                 let reason = visible::beginning(&failure.to_string(), REASON);
-                // A log, which has no bar, gets a line for each.
-                if self.failures <= FAILURES || !self.printer.shows_progress() {
-                    self.line("Failed", &format!("{place}: {reason}"));
+                let text = format!("{place}: {reason}");
+                if !self.printer.shows_progress() {
+                    // A log has no bar that counts.
+                    self.line("Failed", &text);
+                } else if self.reasons.len() < FAILURES && self.reasons.insert(reason) {
+                    let width = self.printer.width().saturating_sub(STATUS);
+                    self.line("Failed", &notes::in_lines(&text, width, "", 2).lines.join("\n"));
                 }
             }
             // Gaps are told with the plan, and again at the end.

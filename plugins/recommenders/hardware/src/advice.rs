@@ -664,7 +664,12 @@ impl<'a, 'o> Group<'a, 'o> {
     fn not_judged(&self) -> Option<Recommendation> {
         let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut rests_on = Cases::default();
-        let mut count = 0;
+        let mut configurations: Vec<&Case> = Vec::new();
+        let mut count = |case: &'a Case| {
+            if !configurations.iter().any(|known| is_alike(known, case, AxisRole::Choice)) {
+                configurations.push(case);
+            }
+        };
         for candidate in &self.candidates {
             if candidate.broken_below(self.limits).is_some() {
                 continue;
@@ -674,7 +679,7 @@ impl<'a, 'o> Group<'a, 'o> {
                 (None, Verdict::Unknown(reason)) => reason,
                 _ => continue,
             };
-            count += 1;
+            count(candidate.configuration.first());
             reasons.entry(reason).or_default().push(candidate.label.clone());
             rests_on.candidate(candidate);
         }
@@ -687,16 +692,16 @@ impl<'a, 'o> Group<'a, 'o> {
             if failed && self.candidates.iter().any(is_of) {
                 continue;
             }
-            count += 1;
+            count(case);
             let reason = case.reason().map(|(_, reason)| reason).unwrap_or_default();
             reasons.entry(reason).or_default().push(label.clone());
         }
-        if count == 0 {
-            return None;
-        }
-        let which = match count {
-            1..=MAXIMUM_NAMED => join(&reasons.values().flatten().cloned().collect::<Vec<_>>()),
-            many => format!("{many} cases"),
+        let labels: Vec<_> = reasons.values().flatten().cloned().collect();
+        let which = match labels.len() {
+            0 => return None,
+            1..=MAXIMUM_NAMED => join(&labels),
+            _ if configurations.len() == 1 => "1 configuration".to_owned(),
+            _ => format!("{} configurations", configurations.len()),
         };
         let title = if self.candidates.is_empty() {
             format!("{}: nothing could be measured", self.name)

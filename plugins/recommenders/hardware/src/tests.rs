@@ -228,7 +228,7 @@ fn a_real_loss_of_accuracy_is_said() {
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %). Within the limits. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %).
     Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be.
     [5eed000000000000 5eed000000000001 5eed000000000008 5eed000000000009 5eed000000000012 5eed000000000013 5eed000000000014 5eed000000000015 5eed000000000016 5eed000000000017 5eed00000000001a 5eed00000000001b 5eed00000000001c 5eed00000000001d]
-    # resnet-50: 5 cases could not be judged
+    # resnet-50: 3 configurations could not be judged
     gpu · int8 · batch 64 · single-stream; gpu · int8 · batch 64 · offline: out of memory in phase prepare: the worker used 8.0 GiB of 8.0 GiB.
     cpu · fp32 · batch 64: p99 latency is a gap: needs 368 queries, has 203.
     gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: the backend `gpu` does not compute in int8 on `gpu:0`; it computes in fp32 and fp16.
