@@ -56,7 +56,7 @@ pub(crate) struct Note {
     pub(crate) brief: String,
     /// The worst of it, with figures.
     pub(crate) text: String,
-    /// Whether others of the kind say something else.
+    /// Whether others of the kind say something else, or their cases are not all named.
     pub(crate) stands_for_others: bool,
 }
 
@@ -175,8 +175,8 @@ fn cut(line: &str, width: usize) -> (String, bool) {
     }
 }
 
-/// Names of cases, as many as fit into `width`.
-pub(crate) fn names(names: &[String], width: usize) -> String {
+/// Names of cases, as many as fit into `width`, and whether some are left out.
+pub(crate) fn names(names: &[String], width: usize) -> (String, bool) {
     let more = |shown: usize| match names.len() - shown {
         0 => String::new(),
         more => format!("; and {more} more"),
@@ -184,7 +184,7 @@ pub(crate) fn names(names: &[String], width: usize) -> String {
     let text = |shown: usize| names[..shown].join("; ") + &more(shown);
     let fits = |shown: &usize| text(*shown).chars().count() <= width;
     let shown = (1..=names.len()).rev().find(fits).unwrap_or(names.len().min(1));
-    text(shown)
+    (text(shown), shown < names.len())
 }
 
 #[cfg(test)]
@@ -257,10 +257,11 @@ mod tests {
     #[test]
     fn as_many_names_as_fit() {
         let all: Vec<_> = (1..=4).map(|index| format!("case {index}")).collect();
-        assert_eq!(names(&all, 30), "case 1; case 2; case 3; case 4");
-        assert_eq!(names(&all, 29), "case 1; case 2; and 2 more");
-        assert_eq!(names(&all, 1), "case 1; and 3 more", "one is always named");
-        assert_eq!(names(&[], 9), "");
+        let of = |width| names(&all, width);
+        assert_eq!(of(30), ("case 1; case 2; case 3; case 4".into(), false));
+        assert_eq!(of(29), ("case 1; case 2; and 2 more".into(), true));
+        assert_eq!(of(1), ("case 1; and 3 more".into(), true), "one is always named");
+        assert_eq!(names(&[], 9), (String::new(), false));
     }
 
     #[test]

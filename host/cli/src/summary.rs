@@ -379,11 +379,9 @@ impl Summary {
             .map(|(word, text, names)| {
                 let brief = units::count(names.len() as u64, "case", "cases");
                 let room = width.saturating_sub(word.text().len() + 2 + brief.len() + 2);
-                let head = match names.len() {
-                    1 => names[0].clone(),
-                    _ => format!("{brief}: {}", notes::names(&names, room)),
-                };
-                let stands_for_others = false;
+                let (all, is_cut) = notes::names(&names, room);
+                let head = if names.len() == 1 { all } else { format!("{brief}: {all}") };
+                let stands_for_others = is_cut;
                 Note { word, head, brief, text, stands_for_others }
             })
             .collect();
@@ -396,9 +394,10 @@ impl Summary {
             let Some(text) = reasons.first().cloned() else { continue };
             let cases = units::count(names.len() as u64, "case", "cases");
             let brief = format!("{heading} ({cases})");
-            let room = width.saturating_sub(brief.chars().count() + 7);
-            let head = format!("{heading} of {cases}: {}", notes::names(&names, room));
-            let stands_for_others = reasons.iter().any(|reason| *reason != text);
+            let room = width.saturating_sub(brief.chars().count() + 8);
+            let (all, is_cut) = notes::names(&names, room);
+            let head = format!("{heading} of {cases}: {all}");
+            let stands_for_others = is_cut || reasons.iter().any(|reason| *reason != text);
             notes.push(Note { word: Word::Gap, head, brief, text, stands_for_others });
         }
         notes.extend(self.warnings(common));

@@ -295,6 +295,15 @@ fn a_run_where_everything_fails_is_seen_on_one_screen() {
 }
 
 #[test]
+fn the_command_for_more_is_named_if_cases_are_only_counted() {
+    let failed =
+        || Outcome::Failed { failure: Failure::Input { detail: "the file is empty".into() } };
+    let of = |cases| seen(&summary((0..cases).map(|index| case(index, failed())).collect()));
+    assert!(!of(2).contains("--warnings"), "{}", of(2));
+    assert!(of(12).contains("more\n") && of(12).contains("--warnings"), "{}", of(12));
+}
+
+#[test]
 fn below_a_long_table_little_is_said() {
     let text = seen(&summary((0..60).map(|index| case(index, troubled())).collect()));
     assert!(text.lines().count() > 60);
