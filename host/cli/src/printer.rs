@@ -186,6 +186,14 @@ impl Printer {
         }
     }
 
+    /// A line below a [`Printer::status`] line that can be passed over.
+    pub(crate) fn aside(&self, text: impl Display) {
+        if !self.quiet {
+            // Styled last: the text's own escape sequences are made visible.
+            self.line(format_args!("{:>11} {}", "", self.err.faint(below(text))));
+        }
+    }
+
     /// A line below a [`Printer::status`] line.
     pub(crate) fn detail(&self, text: impl Display) {
         if !self.quiet {
