@@ -207,8 +207,8 @@ impl Breach {
             Self::TooFewQueries { queries, minimum_queries } => {
                 factor(minimum_queries as f64, queries as f64)
             }
-            Self::TooFewSamples { samples, minimum_samples } => {
-                factor(minimum_samples as f64, samples as f64)
+            Self::TooFewExamples { examples, minimum_examples } => {
+                factor(minimum_examples as f64, examples as f64)
             }
             Self::OverLimit { over_queries, allowed_queries, .. } => {
                 factor(over_queries as f64, allowed_queries as f64)
