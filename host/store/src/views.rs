@@ -16,7 +16,7 @@ use host_record::{Outcome, Table, Views};
 
 use crate::database::{
     COLUMNS_OF_MARKS, MIGRATIONS, confine, device_states_view, has_parquet, import, in_memory,
-    migrate, operators_view, pattern_literal, samples_view, table, user_query,
+    migrate, names_table, operators_view, parse, pattern_literal, samples_view, table, user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -34,6 +34,9 @@ pub(crate) const NAMES: [&str; 9] = [
     "recommendations",
     "plugins",
 ];
+
+/// Names of the views that are filled only once somebody asks for them.
+const DISTRIBUTIONS: [&str; 2] = ["latency_quantiles", "latency_histogram"];
 
 /// The views over one run.
 pub struct RunViews {
@@ -118,7 +121,8 @@ impl RunViews {
     ///
     /// Where it is not a query that reads, or DuckDB refuses it.
     pub fn query(&self, sql: &str) -> Result<Table, StoreError> {
-        if sql.to_ascii_lowercase().contains("latency_") {
+        let parsed = parse(&self.connection, sql)?;
+        if DISTRIBUTIONS.iter().any(|name| names_table(&parsed, name)) {
             self.fill_distributions()?;
         }
         user_query(&self.connection, sql).map(|answer| answer.table)
@@ -132,7 +136,7 @@ impl RunViews {
         file: &str,
         options: &str,
     ) -> Result<(), StoreError> {
-        if name.starts_with("latency_") {
+        if DISTRIBUTIONS.contains(&name) {
             self.fill_distributions()?;
         }
         self.connection
@@ -227,7 +231,7 @@ impl Views for RunViews {
         if !NAMES.contains(&name) {
             return Err(format!("there is no view `{name}`; there are: {}", NAMES.join(", ")));
         }
-        if name.starts_with("latency_") {
+        if DISTRIBUTIONS.contains(&name) {
             self.fill_distributions().map_err(|error| error.to_string())?;
         }
         table(&self.connection, &format!("SELECT * FROM views.{name}"))

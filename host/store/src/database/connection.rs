@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use duckdb::types::{TimeUnit, Value, ValueRef};
 use duckdb::{AccessMode, Config, Connection};
 use host_record::{Cell, Table};
+use serde_json::Value as Json;
 
 use crate::error::{StoreError, duckdb_message};
 
@@ -147,23 +148,41 @@ pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), Stor
 /// Runs a query that a user wrote. It must be a `SELECT`, or one of the statements that DuckDB
 /// takes for one: `FROM`, `VALUES`, `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
 pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, StoreError> {
-    let refused = |error: &duckdb::Error| StoreError::Query { detail: duckdb_message(error) };
-    // DuckDB's own parser says whether the text is SELECT statements only.
+    parse(connection, sql)?;
+    answer(connection, sql).map_err(|error| StoreError::Query { detail: duckdb_message(&error) })
+}
+
+/// Parses a query that a user wrote, with DuckDB's own parser, and returns the statement's tree.
+///
+/// # Errors
+///
+/// If it is not a query that reads.
+pub(crate) fn parse(connection: &Connection, sql: &str) -> Result<Json, StoreError> {
     let parsed: String = connection
         .query_row("SELECT json_serialize_sql(?::VARCHAR)", [sql], |row| row.get(0))
-        .map_err(|error| refused(&error))?;
-    if let Some(detail) = refusal(&parsed, sql) {
-        return Err(StoreError::Query { detail });
+        .map_err(|error| StoreError::Query { detail: duckdb_message(&error) })?;
+    let parsed = serde_json::from_str(&parsed).unwrap_or(Json::Null);
+    match refusal(&parsed, sql) {
+        Some(detail) => Err(StoreError::Query { detail }),
+        None => Ok(parsed),
     }
-    answer(connection, sql).map_err(|error| refused(&error))
+}
+
+/// Returns whether a statement's tree names a table or view, as a reference or as a function's argument.
+pub(crate) fn names_table(parsed: &Json, table: &str) -> bool {
+    match parsed {
+        Json::String(text) => text.trim_matches('"').eq_ignore_ascii_case(table),
+        Json::Array(items) => items.iter().any(|item| names_table(item, table)),
+        Json::Object(fields) => fields.values().any(|field| names_table(field, table)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
+    }
 }
 
 /// Why `json_serialize_sql` would not take a text, in words for the one who wrote it.
-fn refusal(parsed: &str, sql: &str) -> Option<String> {
-    let parsed: serde_json::Value = serde_json::from_str(parsed).ok()?;
-    let text = |name: &str| parsed.get(name).and_then(serde_json::Value::as_str);
-    if parsed.get("error").and_then(serde_json::Value::as_bool) != Some(true) {
-        let statements = parsed.get("statements").and_then(serde_json::Value::as_array);
+fn refusal(parsed: &Json, sql: &str) -> Option<String> {
+    let text = |name: &str| parsed.get(name).and_then(Json::as_str);
+    if parsed.get("error").and_then(Json::as_bool) != Some(true) {
+        let statements = parsed.get("statements").and_then(Json::as_array);
         return match statements.map_or(0, Vec::len) {
             1 => None,
             0 => Some("the query is empty".into()),
@@ -245,15 +264,14 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Double(value) => Cell::Real(value),
         ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
         other => match json(other.to_owned()) {
-            serde_json::Value::String(text) => Cell::Text(text),
-            serde_json::Value::Number(number) => number.as_f64().map_or(Cell::Null, Cell::Real),
+            Json::String(text) => Cell::Text(text),
+            Json::Number(number) => number.as_f64().map_or(Cell::Null, Cell::Real),
             other => Cell::Text(other.to_string()),
         },
     }
 }
 
-fn json(value: Value) -> serde_json::Value {
-    use serde_json::Value as Json;
+fn json(value: Value) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Boolean(value) => value.into(),

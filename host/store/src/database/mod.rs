@@ -13,7 +13,9 @@ mod import;
 mod schema;
 
 pub use connection::Answer;
-pub(crate) use connection::{confine, in_memory, path_literal, pattern_literal, table, user_query};
+pub(crate) use connection::{
+    confine, in_memory, names_table, parse, path_literal, pattern_literal, table, user_query,
+};
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, migrate};
 

@@ -608,6 +608,16 @@ fn views_show_the_run() {
     assert_eq!(points, expected);
     let sql = "SELECT sum(queries)::BIGINT FROM latency_histogram";
     assert_eq!(integer(&views.query(sql).expect("a histogram")), 4000);
+    // However a query names the distributions, they are there; a text that is like a name is none.
+    for sql in [
+        "WITH q AS (FROM Latency_Quantiles) SELECT count(*) > 0 FROM q",
+        "SELECT count(*) > 0 FROM query_table('latency_histogram')",
+        "SELECT count(*) > 0 FROM (SUMMARIZE latency_quantiles)",
+        "SELECT count(*) > 0 FROM cases, \"latency_quantiles\" WHERE true",
+    ] {
+        let views = RunViews::open(writer.folder()).expect("views");
+        assert_eq!(views.query(sql).expect(sql).rows, [[Cell::Boolean(true)]], "{sql}");
+    }
     let sql = "SELECT count(*) FROM raw_benchmark_data";
     assert_eq!(integer(&views.query(sql).expect("samples")), 4006);
     assert!(views.query("SELECT * FROM read_text('/etc/passwd')").is_err());

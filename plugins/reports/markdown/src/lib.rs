@@ -151,7 +151,7 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
 }
 
 fn kinds(case: &Case) -> String {
-    let mut kinds: Vec<_> = case.warnings.iter().map(|warning| escape(&warning.kind)).collect();
+    let mut kinds: Vec<_> = case.warnings.iter().map(|warning| warning.kind().name()).collect();
     kinds.dedup();
     kinds.join(", ")
 }
@@ -439,7 +439,7 @@ mod tests {
         assert!(text.contains("**failed**: out-of-memory"));
         assert!(text.contains("- Gap: gpu:0 computes in fp32 and fp16, not in int8 ("));
         assert!(text.contains("- p99: needs 368 queries, has "));
-        assert!(text.contains("- **drift**: the median of the last fifth"));
+        assert!(text.contains("- **drift**: p50 rose 6.1 %"));
     }
 
     #[test]
