@@ -47,7 +47,9 @@ mod strict;
 pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
 pub use metadata::{Kind, Metadata};
-pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust, sha256_of_file};
+pub use registry::{
+    BackendPlugin, GuestFile, NativePlugin, Registry, Seal, Trust, Trusted, sha256_of_file,
+};
 pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
 pub use search::{Folder, Origin, Places, Search};
 

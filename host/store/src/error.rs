@@ -66,6 +66,12 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// A run folder has a link in it.
+    #[error("`{}` is a link, and a run folder holds its files itself", .path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// There is no such run.
     #[error("there is no run `{wanted}` in `{}`", .results.display())]
     NoSuchRun {
@@ -179,6 +185,9 @@ impl StoreError {
             Self::NoSuchRun { newest, .. } => format!("the newest are: {}", newest.join(", ")),
             Self::LostFiles { .. } => LostFile::HINT.into(),
             Self::NotUnicode { .. } => "`--results` names another folder".into(),
+            Self::Link { .. } => {
+                "put a copy of what it leads to in its place, if you know where the run is from".into()
+            }
             Self::AmbiguousRun { .. } => "give more of the id".into(),
             Self::RunLocked { .. } => "wait until it has ended, then try again".into(),
             Self::Busy { .. } => {
@@ -209,6 +218,7 @@ impl StoreError {
             | Self::NewerRecord { path, .. }
             | Self::Parquet { path, .. }
             | Self::NotUnicode { path }
+            | Self::Link { path }
             | Self::NotARun { path }
             | Self::RunLocked { path }
             | Self::Busy { path, .. }

@@ -21,7 +21,7 @@ use super::header::{
 use super::lines::{Lines, TornLine, check_version, declared_version};
 use super::samples::{SampleColumn, SampleReader};
 use super::writer::RunWriter;
-use super::{Layout, make_folder, outputs, write_whole};
+use super::{Layout, is_absent, make_folder, outputs, write_whole};
 use crate::error::StoreError;
 
 /// A run folder, open for reading. Any number of readers may read while one host writes.
@@ -90,6 +90,7 @@ impl RunFolder {
     /// Where there is none, it cannot be read, or a newer host wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
+        layout.refuse_links()?;
         let Some(header) =
             read_json::<RunHeader>(&layout.header(), |header| header.record_version)?
         else {
@@ -552,9 +553,7 @@ fn read_json<T: DeserializeOwned>(
 ) -> Result<Option<T>, StoreError> {
     let text = match fs::read(path) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
+        Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(StoreError::io("read", path)(error)),
     };
     match serde_json::from_slice::<T>(&text) {

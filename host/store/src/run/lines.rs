@@ -36,11 +36,28 @@ pub struct TornLine {
 pub(crate) trait Line {
     /// Version of the writer, or none where the line has no version of its own.
     fn record_version(&self) -> Option<u32>;
+
+    /// The case that the line is about, if it is about one.
+    fn case_id(&self) -> Option<&str>;
+}
+
+/// Rule for ids of cases, for messages.
+pub(crate) const CASE_ID_RULE: &str =
+    "an id is up to 64 letters, digits, `-` and `_`, since it names files";
+
+/// Returns whether a case may have this id. It names files, so that a path must never pass.
+pub(crate) fn is_case_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !id.is_empty() && id.len() <= 64 && id.bytes().all(plain)
 }
 
 impl Line for CaseRecord {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
+    }
+
+    fn case_id(&self) -> Option<&str> {
+        Some(&self.case_id)
     }
 }
 
@@ -48,17 +65,29 @@ impl Line for ResultRecord {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
     }
+
+    fn case_id(&self) -> Option<&str> {
+        Some(&self.case_id)
+    }
 }
 
 impl Line for RecommendationRecord {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
     }
+
+    fn case_id(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Line for PlanLine {
     fn record_version(&self) -> Option<u32> {
         None
+    }
+
+    fn case_id(&self) -> Option<&str> {
+        Some(&self.case_id)
     }
 }
 
@@ -220,7 +249,13 @@ pub(crate) fn parse<T: DeserializeOwned + Line>(
     match serde_json::from_slice::<T>(text) {
         Ok(record) => {
             check_version(path, record.record_version())?;
-            Ok(record)
+            match record.case_id() {
+                Some(id) if !is_case_id(id) => {
+                    let detail = format!("{id:?} cannot be the id of a case: {CASE_ID_RULE}");
+                    Err(StoreError::Malformed { path: path.to_owned(), line, detail })
+                }
+                _ => Ok(record),
+            }
         }
         Err(error) => {
             check_version(path, declared_version(text))?;

@@ -28,7 +28,7 @@ pub(crate) use folder::hexadecimal;
 pub(crate) use samples::SampleColumn;
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -116,6 +116,34 @@ impl Layout {
             self.standard_error(part),
         ]
     }
+}
+
+impl Layout {
+    /// Refuses a run folder in which something is a link, as one from a stranger may be: what is read and
+    /// removed must lie in the folder.
+    pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
+        let within = CASE_FOLDERS.iter().map(|name| self.root.join(name));
+        for folder in [self.root.clone(), self.references()].into_iter().chain(within) {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if is_absent(&error) => continue,
+                Err(error) => return Err(StoreError::io("read", &folder)(error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(StoreError::io("read", &folder))?;
+                let path = entry.path();
+                if entry.file_type().map_err(StoreError::io("read", &path))?.is_symlink() {
+                    return Err(StoreError::Link { path });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error says that there is no such file or folder.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// The folders of [`Layout::case_files`].

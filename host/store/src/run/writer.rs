@@ -16,7 +16,7 @@ use super::folder::{JournalRecords, RunFolder, stems, write_json};
 use super::header::{
     Counts, PlanLine, RecommendationRecord, ResultRecord, RunFinished, now, rfc3339,
 };
-use super::lines::{Appender, Lines, TornLine};
+use super::lines::{Appender, CASE_ID_RULE, Lines, TornLine, is_case_id};
 use super::outputs::{OutputWriter, write_labels};
 use super::profile::write_profile;
 use super::samples::SampleWriter;
@@ -319,9 +319,8 @@ impl RunWriter {
 
     fn check_new(&self, case_id: &str, process: u32) -> Result<(), StoreError> {
         let wrong = |detail| Err(StoreError::OutOfOrder { case_id: case_id.into(), detail });
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if case_id.is_empty() || case_id.len() > 64 || !case_id.bytes().all(plain) {
-            return wrong("an id is up to 64 letters, digits, `-` and `_`, since it names files");
+        if !is_case_id(case_id) {
+            return wrong(CASE_ID_RULE);
         }
         if self.is_recorded(case_id, process) {
             return wrong("it is already in the journal");

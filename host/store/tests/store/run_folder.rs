@@ -323,6 +323,69 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
     assert_eq!(table.rows[0][4], host_record::Cell::Integer(2));
 }
 
+/// A run folder from a stranger, interrupted, with a file outside of it that must survive.
+struct Hostile {
+    results: tempfile::TempDir,
+    run: PathBuf,
+    outside: PathBuf,
+}
+
+impl Hostile {
+    fn new() -> Self {
+        let results = tempfile::tempdir().expect("a temporary folder");
+        let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+        write_case(&mut writer, 0, 10);
+        let run = writer.folder().path().to_owned();
+        let outside = results.path().join("mine");
+        fs::create_dir(&outside).expect("a folder");
+        fs::write(outside.join("thesis.txt"), "three years").expect("a file");
+        Self { results, run, outside }
+    }
+
+    /// Tries to resume and to read it, and returns the error.
+    fn refusal(&self) -> String {
+        let read = RunFolder::open(&self.run).and_then(|folder| {
+            folder.records()?.collect::<Result<Vec<_>, _>>()?;
+            folder.results()?;
+            Ok(())
+        });
+        read.expect_err("what points outside is not read");
+        let error = RunFolder::open_to_resume(&self.run).expect_err("nor resumed");
+        let thesis = fs::read_to_string(self.outside.join("thesis.txt"));
+        assert_eq!(thesis.expect("the file"), "three years");
+        error.to_string().replace(&self.results.path().display().to_string(), "")
+    }
+}
+
+#[test]
+fn a_case_id_that_is_a_path_is_refused_when_it_is_read() {
+    let hostile = Hostile::new();
+    let journal = hostile.run.join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    let path = hostile.outside.join("thesis").display().to_string();
+    for id in [path.as_str(), "../../../mine/thesis", "..", ""] {
+        fs::write(&journal, text.replace(&spec(0).id, id)).expect("another journal");
+        let refusal = hostile.refusal();
+        assert!(refusal.contains("cannot be the id of a case"), "{id}: {refusal}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_folder_with_links_is_refused() {
+    use std::os::unix::fs::symlink;
+
+    let hostile = Hostile::new();
+    let stderr = hostile.run.join("stderr");
+    symlink(&hostile.outside, &stderr).expect("a link");
+    assert!(hostile.refusal().contains("/stderr` is a link"), "{}", hostile.refusal());
+    fs::remove_file(&stderr).expect("removing it");
+    fs::create_dir(&stderr).expect("a folder");
+    let file = stderr.join(format!("{}.txt", spec(0).id));
+    symlink(hostile.outside.join("thesis.txt"), &file).expect("a link");
+    assert!(hostile.refusal().contains("is a link"), "{}", hostile.refusal());
+}
+
 #[test]
 fn runs_are_found_by_what_names_one_only() {
     let results = tempfile::tempdir().expect("a temporary folder");
