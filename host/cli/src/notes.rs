@@ -6,8 +6,7 @@ many lines as there is room for. `host results show --warnings` has the rest.
 */
 
 use crate::style::Palette;
-use crate::summary::wrapped;
-use crate::visible;
+use crate::visible::{self, wrapped};
 
 /// Lines of a note's text that are shown at most.
 const TEXT: usize = 2;

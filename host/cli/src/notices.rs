@@ -9,10 +9,10 @@ use host_store::Flaw;
 
 use crate::axes::Common;
 use crate::notes;
-use crate::printer::Printer;
+use crate::printer::{Printer, STATUS};
 use crate::progress::Bar;
 use crate::runtimes::Watch;
-use crate::summary::wrapped;
+use crate::visible::wrapped;
 use host_experiment::units;
 
 /// Shows notices and progress.
@@ -153,9 +153,6 @@ impl Observer for Console<'_> {
         self.printer.shows_progress()
     }
 }
-
-/// Characters before the text of a line.
-pub(crate) const STATUS: usize = 12;
 
 /// Cases of a metric plugin whose errors are told while it works. All are in the summary.
 const METRIC_ERRORS: u64 = 3;

@@ -27,6 +27,9 @@ use crate::{table, terminal, visible};
 /// Where the width of a terminal is not known, lines are made to fit this.
 const USUAL_WIDTH: usize = 100;
 
+/// Characters before the text of a status line.
+pub(crate) const STATUS: usize = 12;
+
 /// Prints.
 #[derive(Debug, Clone)]
 pub(crate) struct Printer {

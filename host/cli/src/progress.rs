@@ -13,8 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::axes::Common;
 use crate::notes;
-use crate::notices::STATUS;
-use crate::printer::Printer;
+use crate::printer::{Printer, STATUS};
 use crate::visible;
 use host_experiment::units;
 

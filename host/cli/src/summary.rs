@@ -24,7 +24,7 @@ use crate::failure::Result;
 use crate::notes::{self, Note, Word};
 use crate::style::Palette;
 use crate::table::{self, Column};
-use crate::visible;
+use crate::visible::{self, wrapped};
 use host_experiment::units;
 
 /// A run, as it is shown.
@@ -584,28 +584,6 @@ fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Op
 /// have, one that is no gap.
 fn has_column<'a>(shown: Shown, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
     values.any(|found| !shown.only_if_measured || found.value.is_ok())
-}
-
-/// Breaks text of anybody's into lines that fit, each beginning with `indent`.
-pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
-    let text = visible::lines(text);
-    let mut lines = Vec::new();
-    for paragraph in text.lines() {
-        let mut line = indent.to_owned();
-        // Not at the narrow spaces within numbers.
-        for word in paragraph.split_ascii_whitespace() {
-            let long = line.chars().count() + word.chars().count() + 1 > width;
-            if long && line.len() > indent.len() {
-                lines.push(std::mem::replace(&mut line, indent.to_owned()));
-            }
-            if line.len() > indent.len() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(line);
-    }
-    lines.join("\n")
 }
 
 #[cfg(test)]

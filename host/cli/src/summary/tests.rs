@@ -9,7 +9,7 @@ use host_record::{
 };
 use host_store::RunHeader;
 
-use super::{SCREEN, Summary, has_column, wrapped};
+use super::{SCREEN, Summary, has_column};
 use crate::style::Palette;
 
 /// A warning of every kind, as a journal has them.
@@ -368,10 +368,4 @@ fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
     let of_all = Shown::at(1, 1);
     assert!(has_column(of_all, [&gap].into_iter()), "why is in the reports");
     assert!(!has_column(of_all, [].into_iter()));
-}
-
-#[test]
-fn a_number_is_not_broken_at_its_thousands() {
-    let text = "throughput 18\u{202f}048/s offline";
-    assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s offline");
 }
