@@ -16,7 +16,7 @@ fn planned(name: &str) -> BTreeMap<String, Vec<String>> {
     for item in plan["items"].as_array().expect("items") {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let reasons = cells.entry(text(&item["key"]["backend"])).or_default();
-        reasons.push(text(&item["gap"]["reason"]));
+        reasons.push(text(&item["reason"]));
     }
     cells
 }

@@ -130,10 +130,8 @@ fn a_case_whose_options_need_a_missing_runtime_is_a_gap_and_the_others_are_measu
     assert_eq!(journal[0]["outcome"]["outcome"], "finished", "{}", journal[0]);
     let gap = &journal[1]["outcome"]["gap"];
     assert_eq!(gap["kind"], "runtime-missing", "{}", journal[1]);
-    assert_eq!(
-        gap["reason"],
-        "runtime `demo` 1.0 is not installed; `host runtimes install fault` installs it"
-    );
+    let (runtime, state) = (&gap["runtime"], &gap["state"]);
+    assert_eq!((runtime, state), (&"demo".into(), &"missing".into()), "{gap}");
     let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("`host runtimes install fault` installs it"), "{shown}");
     // Only gaps: nothing could be measured.

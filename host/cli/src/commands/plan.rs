@@ -100,7 +100,13 @@ fn pages(plan: &Plan, mut write: impl FnMut(&[PlannedCase], bool)) {
 }
 
 fn document_of(item: &PlannedCase) -> Value {
-    json!({ "index": item.index(), "id": item.id(), "key": item.key(), "gap": item.gap() })
+    json!({
+        "index": item.index(),
+        "id": item.id(),
+        "key": item.key(),
+        "gap": item.gap(),
+        "reason": item.gap().map(ToString::to_string),
+    })
 }
 
 fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
