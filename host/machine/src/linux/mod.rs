@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn the_least_nice_value_follows_from_capabilities_and_limits() {
         let least = |capabilities: &str, limit: &str| {
-            let own_is_5 = "7 (a) b) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 0 25 5 1 0 100 1 1\n";
+            let own_is_5 = "7 (a) b) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 25 5 1 0 100 1 1\n";
             let files = fake::Files::new(&[
                 ("proc/self/status", &format!("Name:\thost\nCapEff:\t{capabilities}\n")),
                 ("proc/self/stat", own_is_5),
