@@ -27,6 +27,9 @@ use crate::{table, terminal, visible};
 /// Where the width of a terminal is not known, lines are made to fit this.
 const USUAL_WIDTH: usize = 100;
 
+/// Characters before the text of a status line.
+pub(crate) const STATUS: usize = 12;
+
 /// Prints.
 #[derive(Debug, Clone)]
 pub(crate) struct Printer {
@@ -183,6 +186,14 @@ impl Printer {
                 self.err.verb(format_args!("{verb:>11}")),
                 below(text)
             ));
+        }
+    }
+
+    /// A line below a [`Printer::status`] line that can be passed over.
+    pub(crate) fn aside(&self, text: impl Display) {
+        if !self.quiet {
+            // Styled last: the text's own escape sequences are made visible.
+            self.line(format_args!("{:>11} {}", "", self.err.faint(below(text))));
         }
     }
 

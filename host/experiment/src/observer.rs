@@ -99,12 +99,12 @@ pub enum Progress<'a> {
         /// All of them.
         total: u64,
     },
-    /// A case starts.
+    /// Called when a case starts.
     CaseStarted(&'a CaseSpec),
     /// The worker has entered a phase. The observer must be quick, and quiet while the phase is one in
     /// which the clock runs: the worker measures on the same machine.
     PhaseEntered(&'a CaseSpec, Phase),
-    /// A case has ended and is recorded; or it was a gap, and never started.
+    /// Called when a case has ended and is recorded; or was a gap, and never started.
     CaseFinished(&'a CaseRecord),
     /// No further case will be measured.
     Measured,

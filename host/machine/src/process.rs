@@ -17,11 +17,11 @@ use linux as os;
 pub struct Usage {
     /// Processor time in nanoseconds.
     pub processor_ns: u64,
-    /// How often a thread gave its processor up.
+    /// Times that a thread gave up its processor.
     pub voluntary_switches: u64,
-    /// How often the kernel took it.
+    /// Times that the kernel took it.
     pub involuntary_switches: u64,
-    /// Pages that were mapped without reading a disk.
+    /// Pages mapped without reading a disk.
     pub minor_faults: u64,
     /// Pages that were read from a disk.
     pub major_faults: u64,

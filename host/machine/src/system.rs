@@ -207,12 +207,12 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Memory of a process.
+    /// Returns the memory of a process.
     fn memory_of(&self, _process: u32) -> Option<ProcessMemory> {
         None
     }
 
-    /// Resident memory of this process in bytes.
+    /// Returns the resident memory of this process in bytes.
     fn resident_memory(&self) -> Option<u64> {
         None
     }
@@ -229,7 +229,7 @@ pub trait System: Debug + Send + Sync {
     }
 }
 
-/// A processor and where it is.
+/// A processor and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its number.

@@ -1,11 +1,11 @@
-//! What the loops themselves cost, with a target that does nothing.
+//! Overhead of the loops themselves, with a target that does nothing.
 //!
 //! `server [SECONDS [RATE]]` prints one JSON line. `bare_ns` is one reading of the clock in a bare
 //! loop, `single_stream_ns` one iteration of the single-stream loop, both medians over repetitions
-//! that take turns. The rest is of the server scenario on one thread, for 5 s at 150,000 queries
-//! per second unless one says otherwise: offered and achieved rate and the share by which they
-//! differ, the generator's lateness in nanoseconds, and the sojourn of a query from its scheduled
-//! time.
+//! that take turns. The rest is for the server scenario on one thread, for 5 s at 150,000 queries
+//! per second by default: offered and achieved rate and their relative
+//! difference, the generator's lateness in nanoseconds, and the time of a query from its scheduled
+//! start to its end.
 
 use std::convert::Infallible;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! What the clock and the loop themselves cost, measured where they are used.
+//! Overhead of the clock and the loop, measured where they are used.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use crate::pattern::Pattern;
 use crate::stop::StopRule;
 use crate::target::Target;
 
-/// What the clock and the loop cost on this machine.
+/// Overhead of the clock and the loop on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     /// Smallest step seen between two different readings, in nanoseconds.
@@ -20,7 +20,7 @@ pub struct Calibration {
     pub read_ns: f64,
     /// Median cost of one iteration of the measuring loop with an empty target, in nanoseconds.
     pub loop_ns: f64,
-    /// Consecutive readings that were compared, none of which went back.
+    /// Number of consecutive readings that were compared, none of which went back.
     pub checked_readings: u64,
 }
 
@@ -34,7 +34,7 @@ const READINGS_PER_STEP: u32 = 10_000_000;
 ///
 /// # Errors
 ///
-/// Where the clock goes back, or does not move within ten million readings.
+/// If the clock goes back, or does not move within ten million readings.
 pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
     let (resolution_ns, mut checked_readings) = resolution(clock)?;
 
@@ -74,7 +74,7 @@ pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
     })
 }
 
-/// Why the clock is of no use.
+/// Reasons why the clock is unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CalibrationError {
     /// It went back.
@@ -82,15 +82,15 @@ pub enum CalibrationError {
     ClockWentBack {
         /// The earlier reading.
         before_ns: u64,
-        /// The later reading, which is less.
+        /// The later reading, which is smaller.
         after_ns: u64,
     },
-    /// It stands still.
+    /// The clock stands still.
     #[error("the clock stood still for {READINGS_PER_STEP} readings")]
     StandsStill,
 }
 
-/// The smallest step, and how many readings were compared to find it.
+/// Returns the smallest step, and how many readings were compared to find it.
 fn resolution(clock: &impl Clock) -> Result<(u64, u64), CalibrationError> {
     let mut smallest: Option<u64> = None;
     let mut compared = 0;

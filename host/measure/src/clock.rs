@@ -1,4 +1,4 @@
-//! Where time comes from, and how a moment is waited for.
+//! The source of time, and waiting for a moment.
 
 use std::hint::spin_loop;
 use std::time::Duration;
@@ -8,8 +8,8 @@ pub trait Clock {
     /// Nanoseconds since the origin.
     fn now(&self) -> u64;
 
-    /// Waits for `deadline_ns` and gives the reading that found it reached, which is the first at
-    /// or after it. Unless a clock does otherwise, it is read over and over until then.
+    /// Waits for `deadline_ns` and returns the first reading at or after it. By default the clock
+    /// is read repeatedly until then.
     fn wait_until(&self, deadline_ns: u64) -> u64 {
         loop {
             let now = self.now();
@@ -43,11 +43,11 @@ impl SystemClock {
     pub const SOURCE: &'static str =
         if cfg!(target_os = "macos") { "CLOCK_UPTIME_RAW" } else { "CLOCK_MONOTONIC" };
 
-    /// How long before the end of a wait sleeping gives way to spinning, in nanoseconds. Sleeps
-    /// that would be shorter than this are not worth their system call and are spun as well.
+    /// Time before the end of a wait at which spinning replaces sleeping, in nanoseconds. Shorter
+    /// sleeps are not worth their system call and are spun as well.
     pub const SPIN_NS: u64 = 1_000_000;
 
-    /// A clock whose origin is now.
+    /// Creates a clock whose origin is now.
     #[must_use]
     pub fn new() -> Self {
         Self { origin: monotonic() }

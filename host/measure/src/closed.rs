@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::error::{MeasureError, between, in_order};
 use crate::stop::{Goal, Observer, StopRule, Summary};
 
-/// One client, on this thread.
+/// Runs one client, on this thread.
 pub(crate) fn run<C: Clock, E, O: Observer>(
     clock: &C,
     edges: &mut [u64],
@@ -48,8 +48,8 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     }
 }
 
-/// What is missing. A block must not run past the point where the goal is reached: while time is
-/// missing the clock decides; after that, the number of queries.
+/// The remainder of a goal. A block must not run past the point where the goal is reached: while
+/// time is missing the clock decides; after that, the number of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Time in nanoseconds, and maybe queries.

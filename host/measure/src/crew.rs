@@ -1,8 +1,8 @@
 //! Several targets at once, each on a thread of its own.
 //!
-//! A lane is such a thread with its target. It writes into one of two buffers of its own and
-//! hands it over when it is full; the caller's thread gives it to the observer meanwhile. A lane
-//! waits only where both its buffers are still with the caller, and an open loop shows that wait
+//! A lane is such a thread with its target. It writes into one of its two buffers and
+//! hands it over when it is full; the caller's thread passes it to the observer meanwhile. A lane
+//! waits only if the caller still has both its buffers, and an open loop shows that wait
 //! as lateness of its generator.
 
 use std::num::NonZeroU32;
@@ -38,7 +38,7 @@ pub struct Crew<'a, C, E> {
     lanes: Vec<Sender<Job<E>>>,
 }
 
-/// What a lane is to do next.
+/// Next job of a lane.
 #[derive(Debug)]
 enum Job<E> {
     Client(Arc<Gate>, Option<u64>, Hand<u64, E>),
@@ -105,21 +105,21 @@ fn work<C: Clock, T: Target>(clock: &C, job: Job<T::Error>, target: &mut T) {
 impl<C: Clock, E> Crew<'_, C, E> {
     /// Queries all targets until `rule` is satisfied, and the observer if it judges.
     ///
-    /// In an open loop they are the servers of one queue: whichever is free takes the next
-    /// scheduled query, in the order of the schedule. In a closed loop each is asked by a client
+    /// In an open loop they are the servers of one queue: the next free one takes the next
+    /// scheduled query, in the order of the schedule. In a closed loop each has a client
     /// of its own; the rule's number of queries is that of all clients together, and its time that
     /// of each.
     ///
     /// Blocks of different lanes come in no particular order. Unlike [`crate::Meter::run`], this
-    /// does not stop the clock for the observer: it runs beside the lanes, and wants a core.
+    /// does not stop the clock for the observer: it runs beside the lanes, and needs a core.
     ///
     /// # Errors
     ///
-    /// Where a target or the observer fail, or the clock goes back.
+    /// If a target or the observer fails, or the clock goes back.
     ///
     /// # Panics
     ///
-    /// Where a target does, once the other lanes have stopped.
+    /// If a target does, once the other lanes have stopped.
     pub fn run<O: Observer>(
         &mut self,
         pattern: Pattern,
@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(pace.lateness.map(|late| late.maximum_ns), Some(0));
     }
 
-    /// The times of a queue with several unlike servers, as the recursion of Kiefer and Wolfowitz
-    /// gives them: the next query goes to the server that is free first.
+    /// The times of a queue with several unlike servers follow the recursion of Kiefer and
+    /// Wolfowitz: the next query goes to the server that is free first.
     #[test]
     fn a_queue_with_several_servers_is_first_come_first_served() {
         const SERVICE_NS: [u64; 3] = [1000; 3];
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// No figure is looked at here, only that several real threads lose and invent nothing.
+    /// Checks no figures, only that several real threads lose and invent nothing.
     #[test]
     fn real_threads_serve_every_query_once() {
         struct Nothing;

@@ -22,12 +22,12 @@ pub struct Meter<'clock, C> {
 }
 
 impl<'clock, C: Clock> Meter<'clock, C> {
-    /// Queries in a block, unless one says otherwise: 64 KiB of readings, which leaves the caches
+    /// Default number of queries in a block: 64 KiB of readings, which leaves the caches
     /// to the target, and which a pipe takes without waiting for its reader.
     pub const BLOCK: usize = 8 * 1024;
 
-    /// A meter whose blocks hold at most `block` queries (at least one; a third of that in an
-    /// open loop, where a query has three readings) and end with the first query that ends
+    /// Creates a meter whose blocks hold at most `block` queries (at least one; a third of that in
+    /// an open loop, where a query has three readings) and end with the first query that ends
     /// `longest_block_ns` or more after the block began.
     #[must_use]
     pub fn new(clock: &'clock C, block: usize, longest_block_ns: u64) -> Self {
@@ -49,7 +49,7 @@ impl<'clock, C: Clock> Meter<'clock, C> {
     ///
     /// # Errors
     ///
-    /// Where target or observer fail, or the clock goes back.
+    /// If target or observer fail, or the clock goes back.
     pub fn run<T: Target, O: Observer>(
         &mut self,
         target: &mut T,
@@ -84,7 +84,7 @@ impl<'clock, C: Clock> Meter<'clock, C> {
     ///
     /// # Panics
     ///
-    /// Where a target does, once all threads have ended.
+    /// If a target does, once all threads have ended.
     pub fn with_crew<T: Target<Error: Send>, R>(
         &self,
         lanes: NonZeroU32,

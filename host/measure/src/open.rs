@@ -1,9 +1,9 @@
-//! Open loops: queries come by a schedule, and wait where the target is busy.
+//! Open loops: queries arrive by a schedule, and wait if the target is busy.
 //!
 //! On one thread the generator is the server's own thread: while the target runs, the generator
 //! has nothing to do, and while it spins for the next scheduled time, the target has nothing to
-//! do. The schedule stands still while a block is handed on: what is due is shifted by the pause,
-//! and a query that waits goes on waiting afterwards, so the queue is neither helped nor harmed.
+//! do. The schedule stands still while a block is handed over: due times are shifted by the pause,
+//! and a waiting query goes on waiting afterwards, so the queue is not affected.
 
 use crate::block::{Block, ScheduledQuery, Times};
 use crate::clock::Clock;
@@ -12,14 +12,14 @@ use crate::pace::PaceKeeper;
 use crate::schedule::{Arrivals, Schedule};
 use crate::stop::{Goal, Observer, StopRule, Summary};
 
-/// What a loop on one thread writes into.
+/// Buffers of a loop on one thread.
 pub(crate) struct Buffers<'a> {
     /// Times of the schedule that are generated ahead.
     pub(crate) due: &'a mut [u64],
     pub(crate) queries: &'a mut [ScheduledQuery],
 }
 
-/// One server, on this thread.
+/// Runs one server, on this thread.
 pub(crate) fn run<C: Clock, E, O: Observer>(
     clock: &C,
     buffers: Buffers<'_>,
@@ -84,8 +84,8 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     Ok(summary)
 }
 
-/// How much of a schedule a goal wants: up to its number of queries, and up to the first that is
-/// scheduled at its time or later.
+/// The part of a schedule that a goal needs: up to its number of queries, and up to the first that
+/// is scheduled at its time or later.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted {
     pub(crate) queries: u64,
@@ -98,7 +98,7 @@ impl Wanted {
         self.queries < goal.minimum_queries || self.reached_ns < goal.minimum_ns
     }
 
-    /// Takes the next query, which is due at `time`, if it is wanted.
+    /// Takes the next query, which is due at `time`, if it is needed.
     pub(crate) fn takes(&mut self, goal: &Goal, time: u64) -> bool {
         let wants = self.wants(goal);
         if wants {
@@ -109,7 +109,7 @@ impl Wanted {
     }
 }
 
-/// Every reading of these queries, in the order in which they were taken.
+/// Returns every reading of these queries, in the order in which they were taken.
 pub(crate) fn readings(queries: &[ScheduledQuery]) -> impl Iterator<Item = u64> + '_ {
     queries.iter().flat_map(|query| [query.begun_ns, query.ended_ns])
 }
@@ -117,7 +117,7 @@ pub(crate) fn readings(queries: &[ScheduledQuery]) -> impl Iterator<Item = u64> 
 /// Times queries that are due at `start` plus `due`, until there are no more, or the time is over.
 /// Returns how many ended well, and the last reading.
 ///
-/// Where a query waits for another, the reading that ends the one begins the other. A clock that
+/// If a query waits for another, the reading that ends the one begins the other. A clock that
 /// goes back behind `resumed` ends the block, as in a closed loop.
 #[inline(always)]
 fn time_block<E>(
@@ -236,7 +236,8 @@ mod tests {
         assert_eq!(lateness, Some(expected));
     }
 
-    /// A generator that is held up for a moment, as by a machine that gives its core to another.
+    /// A generator that is held up for a moment, as by a machine that gives its core to another
+    /// process.
     #[test]
     fn a_generator_that_has_to_catch_up_is_late_for_all_that_it_catches_up_with() {
         /// A clock one of whose waits ends much too late.
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(pace.lateness.map(|late| late.maximum_ns), Some(0));
     }
 
-    /// The target stalls once for a second while queries come at 100 per second.
+    /// The target stalls once for a second while queries arrive at 100 per second.
     #[test]
     fn a_stall_is_felt_by_every_query_that_came_meanwhile() {
         let late = |pattern| {
@@ -403,9 +404,9 @@ mod tests {
     }
 
     /// Mean wait in a queue with random arrivals, constant service and one server (M/D/1): the
-    /// formula of Pollaczek and Khinchine gives ρ·D / 2(1 − ρ). The errors allowed are four
-    /// standard deviations of this mean over seeds, as a plain simulation of Lindley's recursion
-    /// with another generator showed them: 1.4 %, 1.5 % and 3.6 %.
+    /// formula of Pollaczek and Khinchine gives ρ·D / 2(1 − ρ). The accepted errors are four
+    /// standard deviations of this mean over seeds, as found by a plain simulation of Lindley's
+    /// recursion with another generator: 1.4 %, 1.5 % and 3.6 %.
     #[test]
     fn queueing_agrees_with_theory_up_to_high_utilisation() {
         const SERVICE_NS: i64 = 1000;

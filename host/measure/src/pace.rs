@@ -1,4 +1,4 @@
-//! How an open loop kept to its schedule.
+//! Pace of an open loop against its schedule.
 
 use host_record::{Lateness, Pace};
 
@@ -60,13 +60,13 @@ impl PaceKeeper {
         self.served += queries.len() as u64;
     }
 
-    /// The end of the last query, in nanoseconds from the schedule's start.
+    /// Returns the end of the last query, in nanoseconds from the schedule's start.
     pub(crate) fn last_ended(&self) -> u64 {
         self.last_ended
     }
 
-    /// The result. `cut` is when the maximum ended the loop, in nanoseconds from the schedule's
-    /// start, if it did.
+    /// Returns the result. `cut` is when the maximum ended the loop, in nanoseconds from the
+    /// schedule's start, if it did.
     pub(crate) fn finish(&self, cut: Option<u64>) -> Pace {
         let (mut scheduled, mut last_scheduled) = (self.served, self.last_scheduled);
         if let Some(cut) = cut {
@@ -114,7 +114,7 @@ impl Histogram {
         shift as usize * 64 + (value >> shift) as usize
     }
 
-    /// The greatest value of a class.
+    /// Returns the largest value of a class.
     fn upper(class: usize) -> u64 {
         let shift = (class / 64).saturating_sub(1);
         let next = (class - shift * 64 + 1) as u128;
@@ -127,7 +127,7 @@ impl Histogram {
         self.maximum = self.maximum.max(value);
     }
 
-    /// The class of the value that has `per_cent` of all at or below it.
+    /// Returns the class of the value that has `per_cent` of all at or below it.
     fn quantile(&self, per_cent: u64) -> u64 {
         let wanted = (u128::from(self.total) * u128::from(per_cent)).div_ceil(100);
         let mut seen = 0_u128;

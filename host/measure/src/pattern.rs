@@ -4,7 +4,7 @@ use host_record::Rate;
 
 use crate::schedule::Arrivals;
 
-/// What one query is and when it is issued, with the meaning that MLPerf LoadGen gives the words
+/// Definition of a query and of its issue, with the meaning that MLPerf LoadGen gives the names
 /// of the first four (`loadgen/test_settings.h` and the inference rules of MLCommons).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pattern {
@@ -25,7 +25,7 @@ pub enum Pattern {
     Server {
         /// Arrivals per second on average.
         rate: Rate,
-        /// What the arrivals are drawn from.
+        /// Seed of the arrivals.
         seed: u64,
     },
     /// One batch at equal intervals, whether or not the last is done.
@@ -33,12 +33,12 @@ pub enum Pattern {
         /// Arrivals per second.
         rate: Rate,
     },
-    /// As many clients as there are targets; each issues a batch when its last one is done.
+    /// As many clients as there are targets; each issues a batch when its previous one is done.
     ClosedLoop,
 }
 
 impl Pattern {
-    /// When queries arrive by themselves; `None` where they wait for each other.
+    /// Returns the arrivals of queries; `None` if they wait for each other.
     #[must_use]
     pub fn arrivals(self) -> Option<Arrivals> {
         match self {
@@ -51,7 +51,7 @@ impl Pattern {
         }
     }
 
-    /// How many batches a query starts before it waits for all; `None` where it runs one.
+    /// Returns how many batches a query starts before it waits for all; `None` if it runs one.
     pub(crate) fn burst(self) -> Option<u64> {
         match self {
             Self::MultiStream { batches } | Self::Offline { batches } => Some(batches),

@@ -14,9 +14,9 @@ use host_record::{Breach, Pace, Requirement, RuleSet, Scenario};
 pub struct Rules {
     /// Time in nanoseconds that the measurement takes at least.
     pub minimum_ns: u64,
-    /// How much is to be measured.
+    /// Required amount of measurement.
     pub requirement: Requirement,
-    /// How well an open loop keeps to its schedule.
+    /// Required pace of an open loop.
     pub keep_up: KeepUp,
 }
 
@@ -30,9 +30,9 @@ pub struct KeepUp {
 }
 
 impl Default for KeepUp {
-    /// 100 µs, which a generator that is not pushed off its core does not come near and which few
-    /// models' latencies would notice; and 99 %, since both rates are taken from the first query
-    /// to the last, whose latencies differ: in ten seconds by a hundredth of it at most, unless a
+    /// 100 µs, which a generator that keeps its core does not come near and which few
+    /// models' latencies would notice; and 99 %, because both rates are taken from the first query
+    /// to the last, whose latencies differ: in ten seconds by at most a hundredth of it, unless a
     /// queue is growing.
     fn default() -> Self {
         Self { lateness_ns: 100_000, achieved: 0.99 }
@@ -40,7 +40,7 @@ impl Default for KeepUp {
 }
 
 impl Default for Rules {
-    /// Nothing is asked for, except that an open loop keeps up.
+    /// No requirement, except that an open loop keeps up.
     fn default() -> Self {
         Self { minimum_ns: 0, requirement: Requirement::Nothing, keep_up: KeepUp::default() }
     }
@@ -116,15 +116,15 @@ impl Rules {
 }
 
 impl KeepUp {
-    /// Whether the generator of the load itself could not keep up, whatever the target did.
+    /// Returns whether the load generator itself could not keep up, whatever the target did.
     #[must_use]
     pub fn is_late(self, pace: &Pace) -> bool {
         pace.lateness.is_some_and(|late| late.p99_ns > self.lateness_ns)
     }
 
-    /// Whether the target kept the load up: every query that was due was begun, and they ended as fast as
-    /// they came. Where they did not, `grows` says whether latencies grow as those of a queue do. Otherwise
-    /// the rates differ by the latencies of the first and the last query alone.
+    /// Returns whether the target kept up: every query that was due was begun, and they completed as fast
+    /// as they arrived. If they did not, `grows` returns whether latencies grow like those of a queue.
+    /// Otherwise the rates differ by the latencies of the first and the last query alone.
     #[must_use]
     pub fn is_kept_up(self, pace: &Pace, grows: impl FnOnce() -> bool) -> bool {
         pace.unserved == 0 && (self.too_slow(pace).is_none() || !grows())
@@ -151,20 +151,20 @@ impl KeepUp {
     }
 }
 
-/// What a verdict is about.
+/// Evidence for a verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
-    /// Time under the clock in nanoseconds, as [`crate::Summary::timed_ns`] has it.
+    /// Time under the clock in nanoseconds, as in [`crate::Summary::timed_ns`].
     pub timed_ns: u64,
     /// Queries made.
     pub queries: u64,
     /// Examples in them.
     pub examples: u64,
-    /// Queries whose latency was over the limit; `None` where there is no limit.
+    /// Number of queries with a latency over the limit; `None` without a limit.
     pub over_limit: Option<u64>,
     /// Whether the maximum ended the loop, and not its rule.
     pub cut_short: bool,
-    /// How an open loop kept to its schedule.
+    /// Pace of an open loop.
     pub pace: Option<Pace>,
 }
 
@@ -188,7 +188,7 @@ mod tests {
 
     const MINUTES_10: u64 = 600_000_000_000;
 
-    /// The numbers that MLPerf publishes for its bound, at 99 % confidence.
+    /// MLPerf's published numbers for its bound, at 99 % confidence.
     fn needed(percentile: f64, confidence: f64, over: u64) -> u64 {
         assert_eq!(confidence, 0.99);
         match (percentile, over) {

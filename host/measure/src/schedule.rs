@@ -2,25 +2,25 @@
 
 use host_record::Rate;
 
-/// How queries arrive.
+/// Arrivals of queries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// At random, independent of each other: a Poisson process, whose gaps are exponential.
     Poisson {
-        /// How many there are on average.
+        /// Mean rate.
         rate: Rate,
-        /// What the gaps are drawn from: the same seed gives the same schedule.
+        /// Seed of the gaps: the same seed gives the same schedule.
         seed: u64,
     },
     /// With equal gaps, the first at once.
     Constant {
-        /// How many there are.
+        /// Rate.
         rate: Rate,
     },
 }
 
 impl Arrivals {
-    /// How many queries are asked for.
+    /// Returns the requested rate.
     #[must_use]
     pub fn rate(self) -> Rate {
         match self {
@@ -31,7 +31,7 @@ impl Arrivals {
 
 /// The times of a schedule one after the other, without end, in nanoseconds from its start.
 ///
-/// They are the same wherever the natural logarithm is computed alike; where its last bit differs,
+/// They are the same on every machine with the same natural logarithm; if its last bit differs,
 /// a time can differ by a nanosecond.
 #[derive(Debug, Clone)]
 pub struct Schedule {
@@ -46,7 +46,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of these arrivals.
+    /// Creates the schedule of these arrivals.
     #[must_use]
     pub fn new(arrivals: Arrivals) -> Self {
         let seed = match arrivals {
@@ -101,7 +101,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number above 0 and at most 1, from the upper 53 bits.
+    /// Returns a number above 0 and at most 1, from the upper 53 bits.
     fn uniform(&mut self) -> f64 {
         ((self.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }

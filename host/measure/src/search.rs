@@ -1,25 +1,25 @@
 /*!
-The highest rate at which a latency stays under its limit.
+Search for the highest rate at which a latency stays under its limit.
 
-Latency grows with the rate, so there is one border; what makes it hard to find is that a measured
-percentile is noisy, most of all near saturation, where the border often lies. These things keep
-one unlucky measurement from deciding, and what is found from being more than what holds:
+Latency grows with the rate, so there is one border. It is hard to find because a measured
+percentile is noisy, most of all near saturation, where the border often lies. These rules keep
+one unlucky measurement from deciding, and the result from being too high:
 
-- A rate is found too much by two of up to three measurements. One is enough for a rate to be fine, if its
+- Two of up to three measurements decide that a rate is too high. One is enough to accept a rate, if its
   latency is not within [`Search::doubt`] of the limit; otherwise it takes two of three as well.
-- A rate that was found too much stays so: what is found lies below every such rate. When the bracket is narrow
-  enough, its lower edge is measured anew, and so is the highest rate of the range. An edge that does not hold
-  up is too much, and the search goes on below it.
-- What was found is measured for as long as it has to hold ([`hold`]), and lowered where it does not.
-- A measurement whose generator of the load was late says nothing of the target, unless the target was too slow
-  whatever the generator did. It is made again, and where it is late three times, the search is over and says so.
-- The number of measurements is bounded. A search that runs out of them says so, and gives the
-  bracket that it had.
-- So is the time of each ([`Probing`]). Low rates take long, and none is tried at which too few queries would
-  come in that time. Where the border lies below all others, the search says that instead.
+- A rate that was too high stays so: the result lies below every such rate. When the bracket is narrow
+  enough, its lower edge is measured again, and so is the highest rate of the range. An edge that fails is
+  too high, and the search goes on below it.
+- The result is measured for as long as it has to hold ([`hold`]), and lowered if it fails.
+- A measurement whose load generator was late says nothing about the target, unless the target was too slow
+  whatever the generator did. It is repeated, and if it is late three times, the search ends as such.
+- The number of measurements is bounded. A search that runs out of them says so, and returns its last
+  bracket.
+- The time of each is bounded too ([`Probing`]). Low rates take long, and no rate is tried at which too few
+  queries would arrive in that time. If the border lies below all others, the search says so instead.
 
-MLPerf's rules have LoadGen do likewise: a binary search for a candidate, which is then measured
-five times, and lowered a little where one of these fails.
+LoadGen under MLPerf's rules does the same: a binary search for a candidate, which is then measured
+five times, and lowered a little if one of these fails.
 */
 
 use host_record::{Lateness, Pace, Rate};
@@ -27,33 +27,34 @@ use host_record::{Lateness, Pace, Rate};
 use crate::rules::KeepUp;
 use crate::stop::StopRule;
 
-/// How near the limit a latency has to be for being doubted, as a share of the limit.
+/// Distance of a latency from the limit within which it is doubted, relative to the limit.
 const DOUBT: f64 = 0.1;
 
-/// What to search.
+/// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Search {
-    /// Where to begin. Where that is too much, the lowest rate is next.
+    /// First rate. If it is too high, the lowest rate is next.
     pub begin: Rate,
-    /// Where to give up on the way down.
+    /// Lowest rate to try.
     pub lowest: Rate,
-    /// Where to give up on the way up.
+    /// Highest rate to try.
     pub highest: Rate,
-    /// What the latency may be at most, in nanoseconds.
+    /// Limit on the latency, in nanoseconds.
     pub limit_ns: u64,
-    /// How far apart the edges of the final bracket may be, as a share of the lower: 0.02 is 2 %.
+    /// Largest distance between the edges of the final bracket, relative to the lower: 0.02 is 2 %.
     pub tolerance: f64,
-    /// How near the limit a latency has to be for being measured again, as a share of the limit.
+    /// Distance of a latency from the limit within which it is measured again, relative to the
+    /// limit.
     pub doubt: f64,
     /// Measurements to make at most.
     pub measurements: u32,
-    /// Whether the lowest rate is what the time of a measurement has room for, and lower ones were left out.
+    /// Whether the lowest rate is set by the time of a measurement, so that lower ones were left out.
     pub is_cut_short: bool,
 }
 
 impl Search {
-    /// A search between two rates from the lowest on, to 2 %, doubting what is within 10 % of the limit, with
-    /// at most 60 measurements.
+    /// Creates a search between two rates from the lowest on, to 2 %, that doubts latencies within 10 % of
+    /// the limit, with at most 60 measurements.
     #[must_use]
     pub fn new(lowest: Rate, highest: Rate, limit_ns: u64) -> Self {
         Self {
@@ -68,8 +69,8 @@ impl Search {
         }
     }
 
-    /// This search without the rates that `probing` cannot tell of. Where that leaves none, it is the lowest
-    /// that can be told of.
+    /// Returns this search without the rates that are too low for `probing`. If none is left, it is the
+    /// lowest possible rate.
     #[must_use]
     pub fn within(self, probing: &Probing) -> Self {
         let lowest = probing.lowest();
@@ -93,12 +94,12 @@ pub struct Probing {
     pub short_ns: u64,
     /// Time in nanoseconds that the measurement of a rate that was found takes at least.
     pub whole_ns: u64,
-    /// Time in nanoseconds that none goes beyond.
+    /// Time limit of each measurement in nanoseconds.
     pub maximum_ns: u64,
 }
 
-/// How many queries beyond the percentile a measurement has, so that one stall does not decide, and how many
-/// where its time has no room for more.
+/// Number of queries beyond the percentile in a measurement, so that one stall does not decide, and their
+/// number if its time has no room for more.
 const BEYOND: f64 = 5.0;
 const BEYOND_AT_LEAST: f64 = 1.0;
 
@@ -109,27 +110,27 @@ impl Probing {
         (beyond / (1.0 - self.percentile) - 1e-6).ceil().max(1.0)
     }
 
-    /// Half of the maximum, in nanoseconds: a queue that grows makes the loop longer than its schedule, and
-    /// twice as long is enough to know.
+    /// Returns half of the maximum, in nanoseconds: a growing queue makes the loop longer than its
+    /// schedule, and twice as long is enough to detect it.
     fn room_ns(&self) -> f64 {
         self.maximum_ns as f64 / 2.0
     }
 
-    /// The lowest rate at which there is room for enough queries to tell.
+    /// Returns the lowest rate with room for enough queries.
     #[must_use]
     pub fn lowest(&self) -> Rate {
         let lowest = self.queries(BEYOND_AT_LEAST) * 1e9 / self.room_ns();
         Rate::per_second(lowest.clamp(1e-9, 1e9)).unwrap_or(Rate::HIGHEST)
     }
 
-    /// How long a rate is measured on the way.
+    /// Returns the length of a measurement during the search.
     #[must_use]
     pub fn short(&self, rate: Rate) -> StopRule {
         let minimum_ns = self.short_ns.min(self.maximum_ns / 2);
         self.rule(rate, minimum_ns, self.minimum_queries(rate))
     }
 
-    /// How long a rate that was found is measured, where the case has so many queries at least.
+    /// Returns the length of the measurement of the result, with the case's minimum of queries.
     #[must_use]
     pub fn whole(&self, rate: Rate, minimum_queries: u64) -> StopRule {
         let minimum_queries = self.minimum_queries(rate).max(minimum_queries);
@@ -148,23 +149,23 @@ impl Probing {
     }
 }
 
-/// What was seen at a rate.
+/// Result of a measurement at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// The latency that is limited, in nanoseconds.
     Latency(u64),
-    /// The target could not keep the load up, which is beyond every limit.
+    /// The target could not keep up, which is beyond every limit.
     CouldNotKeepUp,
-    /// The generator of the load could not, which says nothing of the target.
+    /// The load generator could not keep up, which says nothing about the target.
     GeneratorLate,
 }
 
 impl Seen {
-    /// What a measurement says whose limited latency was `latency_ns`, if there was one.
+    /// Judges a measurement whose limited latency was `latency_ns`, if there was one.
     ///
-    /// Where the generator was late, by [`KeepUp`] and by more than is doubted in any latency, it says something
+    /// If the generator was late, by [`KeepUp`] and by more than the doubt of a latency, the measurement counts
     /// only if the latency is over the limit by more than the generator was ever late: a target that is too slow
-    /// makes queries follow one another, and what the generator takes between them adds up.
+    /// makes queries follow one another, and the generator's time between them adds up.
     #[must_use]
     pub fn of(latency_ns: Option<u64>, kept_up: bool, pace: &Pace, limit_ns: u64) -> Self {
         let counts = |late: &Lateness| {
@@ -179,7 +180,7 @@ impl Seen {
     }
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MaxRate {
     /// The border lies in this bracket, both of whose edges were measured twice at least.
@@ -200,19 +201,19 @@ pub enum MaxRate {
 /// Two rates between which the border lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracket {
-    /// The highest rate that was fine; `None` where the search was over before there was one.
+    /// The highest rate that passed; `None` if the search ended before there was one.
     pub fine: Option<Rate>,
     /// The lowest rate that was too much, above it; `None` likewise.
     pub too_much: Option<Rate>,
 }
 
-/// By how much the rate grows while nothing was too much.
+/// Growth of the rate while none was too high.
 const GROWTH: f64 = 2.0;
 
-/// How often a generator is late at a rate before it is taken to be so.
+/// Number of late measurements at a rate that end the search.
 const LATE: u32 = 3;
 
-/// How often a rate that was found is lowered at most, and to which part of itself.
+/// Number of times that the result is lowered at most, and the factor.
 const BACK_OFFS: u32 = 5;
 const BACK_OFF: f64 = 0.97;
 
@@ -282,9 +283,9 @@ pub fn find_max_rate<E>(
     }
 }
 
-/// Measures a rate that was found, and lowers it by 3 % up to five times where it does not hold: short
-/// measurements are kind to a border. `measure` is to take as long as the rate has to hold for, and to ask
-/// for what the verdict on the case will ask for ([`KeepUp::is_kept_up`]).
+/// Measures a rate that was found, and lowers it by 3 % up to five times if it fails: short
+/// measurements are lenient at the border. `measure` must take as long as the rate has to hold, and apply
+/// the requirements of the verdict on the case ([`KeepUp::is_kept_up`]).
 ///
 /// # Errors
 ///
@@ -324,11 +325,11 @@ pub fn hold<E>(
 #[derive(Debug, Clone, Copy)]
 struct Fine {
     rate: Rate,
-    /// Whether a second look, once the bracket was narrow, said the same.
+    /// Whether a second measurement, once the bracket was narrow, had the same result.
     confirmed: bool,
 }
 
-/// What several measurements at a rate say.
+/// Result of several measurements at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     Fine,
@@ -345,7 +346,7 @@ struct Prober<'a, F> {
 }
 
 impl<F> Prober<'_, F> {
-    /// The rate within the bounds of the search that is nearest.
+    /// Returns the nearest rate within the bounds of the search.
     fn within(&self, queries_per_second: f64) -> Rate {
         let Search { lowest, highest, .. } = self.search;
         let rate = queries_per_second.min(highest.get()).max(lowest.get());
@@ -353,7 +354,7 @@ impl<F> Prober<'_, F> {
         Rate::per_second(rate).unwrap_or(*lowest)
     }
 
-    /// Whether the latency at this rate keeps to the limit.
+    /// Measures whether the latency at this rate meets the limit.
     fn look<E>(&mut self, rate: Rate) -> Result<Look, E>
     where
         F: FnMut(Rate) -> Result<Seen, E>,
@@ -438,8 +439,8 @@ mod tests {
         assert_eq!(find_max_rate(&search(1.0, 2.0), |_| Err::<Seen, _>("broken")), Err("broken"));
     }
 
-    /// A rate that was found too much stays so, whatever is measured there or above it later: with noise of
-    /// half the limit and more, what is found lies below every such rate, and was fine twice.
+    /// A rate that was too high stays so, whatever is measured there or above it later: with noise of
+    /// half the limit and more, the result lies below every such rate, and passed twice.
     #[test]
     fn what_is_found_lies_below_all_that_was_too_much() {
         let mut found_some = 0;
@@ -488,8 +489,8 @@ mod tests {
         assert_eq!(find_max_rate(&begun, measure), Ok(MaxRate::NotEvenLowest));
     }
 
-    /// A generator that is late once is asked again, and one that always is ends the search: neither keeps a
-    /// limit nor breaks it.
+    /// A generator that is late once is measured again, and one that always is late ends the search: neither
+    /// passes nor fails.
     #[test]
     fn a_late_generator_is_neither_fine_nor_too_much() {
         for once in 1..30 {
@@ -540,7 +541,7 @@ mod tests {
         assert_eq!(late, Ok(MaxRate::GeneratorLate(nothing)));
     }
 
-    /// A single wild measurement at any point of the search does not move what is found.
+    /// A single wild measurement at any point of the search does not change the result.
     #[test]
     fn one_wild_measurement_does_not_decide() {
         for wild in 1..30 {
@@ -558,7 +559,7 @@ mod tests {
         }
     }
 
-    /// Latencies that scatter by ±10 % move the border by ±2.5 % here, as 1/(1 − x) has it.
+    /// Latencies that scatter by ±10 % move the border by ±2.5 % here, by 1/(1 − x).
     #[test]
     fn noise_at_the_border_leaves_the_rate_about_right() {
         for seed in 0..50 {
@@ -608,8 +609,8 @@ mod tests {
         }
     }
 
-    /// A constant load in virtual time on a target that takes `service_ns`, and the 99th percentile against
-    /// 5 ms.
+    /// Measures a constant load in virtual time on a target that takes `service_ns`, and compares the 99th
+    /// percentile with 5 ms.
     fn simulated(clock: &impl Clock, time: &VirtualClock, service_ns: i64, rate: Rate) -> Seen {
         const LIMIT_NS: u64 = 5_000_000;
         let mut target = Steps::constant(time, service_ns);
@@ -628,8 +629,7 @@ mod tests {
         Seen::of(Some(latencies[990]), kept_up, &pace, LIMIT_NS)
     }
 
-    /// A target that takes 1 µs would keep to the limit at any of these rates, and what ends the search is the
-    /// generator.
+    /// A target that takes 1 µs would meet the limit at any of these rates; the generator ends the search.
     #[test]
     fn a_simulated_generator_that_is_late_ends_the_search() {
         let found = find_max_rate(&Search::new(rate(10.0), rate(1e5), 5_000_000), |rate| {
@@ -641,8 +641,8 @@ mod tests {
         assert_eq!(found, Ok(MaxRate::GeneratorLate(bracket)));
     }
 
-    /// A clock each of whose readings takes 2 µs, so that a loop with no pause between its queries falls ever
-    /// more behind one that costs nothing.
+    /// A clock whose readings take 2 µs each, so that a loop without pauses between its queries falls ever
+    /// further behind one without cost.
     struct CostlyClock(VirtualClock);
 
     impl Clock for CostlyClock {
@@ -656,7 +656,7 @@ mod tests {
         }
     }
 
-    /// Where the target is too slow, the generator is late by what it costs, which is not what is at fault.
+    /// If the target is too slow, the generator is late by its own cost, which is not the cause.
     #[test]
     fn a_simulated_target_that_is_too_slow_is_not_taken_for_a_late_generator() {
         let mut late = 0;
@@ -674,8 +674,8 @@ mod tests {
         assert!(fine.get() <= 1000.0 && too_much.get() > 980.0 && late == 0, "{found:?} {late}");
     }
 
-    /// A constant load in virtual time on a target that takes `service_ns`: what was seen by the 99th
-    /// percentile against `limit_ns`, how it kept up, and how long it took.
+    /// Measures a constant load in virtual time on a target that takes `service_ns`: the result by
+    /// the 99th percentile against `limit_ns`, the pace, and the time.
     fn probed(
         service_ns: i64,
         limit_ns: u64,
@@ -707,8 +707,8 @@ mod tests {
         Probing { percentile: 0.99, short_ns, whole_ns, maximum_ns }
     }
 
-    /// A target that takes a second, of which 500 queries at an eighth of its capacity would take more than
-    /// an hour, and one that takes a millisecond: no measurement takes longer than the maximum and a query.
+    /// For a target that takes a second, 500 queries at an eighth of its capacity would take more than
+    /// an hour; another takes a millisecond: no measurement takes longer than the maximum and a query.
     #[test]
     fn no_simulated_measurement_goes_beyond_the_maximum() {
         let searched = |service_ns: u64, limit_ns: u64, maximum_ns: u64| {
@@ -766,8 +766,8 @@ mod tests {
         assert!(is_cut_short);
     }
 
-    /// A limit that a short measurement's queue does not come near: short measurements let pass what ends a
-    /// tenth too slowly, and the verdict a hundredth. What holds is what the verdict lets pass.
+    /// A limit that a short measurement's queue does not come near: short measurements accept a target that
+    /// is a tenth too slow, and the verdict a hundredth. The result passes the verdict.
     #[test]
     fn a_simulated_rate_that_holds_is_one_that_the_verdict_takes() {
         const SERVICE_NS: i64 = 1_030_000;
@@ -807,8 +807,7 @@ mod tests {
     }
 
     /// The whole way: a server scenario in virtual time, its 99th percentile, and the rate that
-    /// theory gives for it. With 30,000 queries at each rate the found one
-    /// is allowed 5 %.
+    /// theory predicts. With 30,000 queries at each rate the result may differ by 5 %.
     #[test]
     fn a_simulated_queue_is_found_to_take_what_theory_says() {
         const SERVICE_NS: i64 = 1000;

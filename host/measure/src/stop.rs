@@ -1,10 +1,10 @@
-//! When there are enough queries, and who is asked.
+//! Stopping rules, and observers that judge.
 
 use host_record::Pace;
 
 use crate::block::Block;
 
-/// When there are enough queries.
+/// Stopping rule of a loop.
 ///
 /// The loop stops once both minima are reached and the [`Observer`], if it judges, has enough; or
 /// at the maximum, whichever comes first. It never interrupts a query. A rule with all minima at
@@ -21,21 +21,21 @@ pub struct StopRule {
     pub maximum_ns: u64,
 }
 
-/// What the loop did.
+/// Result of the loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {
     /// Queries made.
     pub queries: u64,
     /// Time in nanoseconds under the clock, without the pauses between blocks: in a closed loop
-    /// the time spent in queries (with several clients, by the one that spent least), in an open
+    /// the time spent in queries (with several clients, the smallest of theirs), in an open
     /// loop the time from the schedule's start to the last query's end.
     pub timed_ns: u64,
     /// Time in nanoseconds from the loop's start to its end, with pauses.
     pub elapsed_ns: u64,
-    /// Whether the rule was satisfied, and the judge if there is one; otherwise the maximum cut
-    /// the loop short.
+    /// Whether the rule was satisfied, and the judge if there is one; otherwise the maximum ended
+    /// the loop.
     pub enough: bool,
-    /// How an open loop kept to its schedule.
+    /// Pace of an open loop.
     pub pace: Option<Pace>,
 }
 
@@ -44,7 +44,7 @@ pub struct Summary {
 /// It is called between blocks only, when no query of the caller's thread is being timed. A
 /// closure that takes a [`Block`] is an observer that leaves stopping to the rule.
 pub trait Observer {
-    /// How it can fail.
+    /// Error of the target.
     type Error;
 
     /// Takes a block.
@@ -54,16 +54,16 @@ pub trait Observer {
     /// Whatever the observer reports; the loop ends with it.
     fn block(&mut self, block: Block<'_>) -> Result<(), Self::Error>;
 
-    /// Whether [`Observer::enough`] is to be asked. Must not change while a loop runs.
+    /// Returns whether [`Observer::enough`] must be asked. Must not change while a loop runs.
     fn judges(&self) -> bool {
         false
     }
 
-    /// Whether the samples so far are enough: an interval is narrow, or a warm-up is over.
+    /// Returns whether the samples so far are enough: an interval is narrow, or a warm-up is over.
     ///
-    /// Asked once the rule's minima are reached, and after each "no" when there are a quarter more
-    /// queries than before, so that judging *n* samples again and again costs no more than five
-    /// times what judging the last *n* costs.
+    /// Called once the rule's minima are reached, and after each "no" when there are a quarter more
+    /// queries than before, so that judging *n* samples repeatedly costs no more than five
+    /// times as much as judging the last *n*.
     fn enough(&mut self, so_far: &Summary) -> bool {
         let _ = so_far;
         true

@@ -1,4 +1,4 @@
-//! What is timed.
+//! The timed target.
 
 /// The timed target.
 pub trait Target {

@@ -14,7 +14,7 @@ use crate::target::Target;
 
 pub(crate) const NO_LIMIT: u64 = u64::MAX;
 
-/// A clock that moves only when it is told to, and at once where it is waited for.
+/// A clock that moves only when told to, and immediately when it is waited for.
 #[derive(Default)]
 pub(crate) struct VirtualClock(pub(crate) Cell<u64>);
 
@@ -35,7 +35,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// A target that takes the given times in turn, and fails where none is given.
+/// A target that takes the given times in turn, and then fails.
 pub(crate) struct Steps<'a> {
     clock: &'a VirtualClock,
     steps: Box<dyn Iterator<Item = Option<i64>> + 'a>,
@@ -141,7 +141,7 @@ impl Observer for Judge {
 }
 
 /// One virtual time for several servers on threads of their own: it moves on to the next event
-/// once every server waits for one, so that only one of them runs at a time.
+/// once every server waits for one, so only one of them runs at a time.
 pub(crate) struct SharedClock {
     state: Mutex<SharedState>,
     changed: Condvar,
@@ -153,15 +153,15 @@ struct SharedState {
     servers: usize,
     /// Queries that have not begun.
     unbegun: usize,
-    /// What is waited for: when, in which order it was asked for, and whether it is a scheduled
+    /// Waits: time, order of the request, and whether it is a scheduled
     /// time (or the end of a query).
     waits: BTreeSet<(u64, u64, bool)>,
     asked: u64,
 }
 
 impl SharedClock {
-    /// A clock for as many servers, which make as many queries. There must be at least as many
-    /// queries as servers.
+    /// Creates a clock for `servers` servers, which make `queries` queries. There must be at least
+    /// as many queries as servers.
     pub(crate) fn new(servers: usize, queries: usize) -> Self {
         let waits = BTreeSet::new();
         let state = SharedState { now: 0, servers, unbegun: queries, waits, asked: 0 };
@@ -187,7 +187,7 @@ impl SharedClock {
         time
     }
 
-    /// A query that takes so long.
+    /// Simulates a query that takes so long.
     fn serve(&self, service_ns: u64) {
         let mut state = self.state.lock().expect("nobody panics");
         state.unbegun -= 1;
@@ -237,7 +237,7 @@ thread_local! {
     static OWN_TIME: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A virtual clock that is another one on each thread: for clients that know nothing of each other.
+/// A virtual clock that is separate on each thread: for independent clients.
 pub(crate) struct OwnClock;
 
 impl OwnClock {

@@ -82,7 +82,7 @@ pub enum PlannedCase {
         /// text.
         key: CaseKey,
         /// Reason for the gap.
-        gap: Gap,
+        gap: Box<Gap>,
     },
 }
 
@@ -335,7 +335,7 @@ impl Plan {
         let id = identity::id(text);
         let (found, file) = match self.runnable(cell) {
             Ok(runnable) => runnable,
-            Err(gap) => return PlannedCase::Gap { case_id: id, index, key, gap },
+            Err(gap) => return PlannedCase::Gap { case_id: id, index, key, gap: Box::new(gap) },
         };
         let check = self.reference.as_ref().map(|reference| {
             Box::new(reference.check(&key, &model.facts, file, &model.identity, self.seed))

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::{Mode, Precision};
 
-/// Which plugin took part: enough to tell that two results came from the same code.
+/// Identity of a plugin: enough to tell that two results came from the same code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PluginIdentity {
@@ -22,20 +22,20 @@ pub struct PluginIdentity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DeviceInfo {
-    /// Stable within a machine, such as `cpu:0`.
+    /// Id, stable within a machine, such as `cpu:0`.
     pub id: String,
     /// `cpu`, `gpu`, `npu` or another word for the kind of hardware.
     pub kind: String,
     /// The full name that the vendor gives it.
     pub name: String,
-    /// Memory in bytes; `None` where the backend cannot tell.
+    /// Memory in bytes; `None` if the backend does not report it.
     pub memory_bytes: Option<u64>,
     /// Precisions in which it computes here.
     pub precisions: Vec<Precision>,
     /// Modes in which its backend runs models.
     #[serde(default = "inference", skip_serializing_if = "is_inference")]
     pub modes: Vec<Mode>,
-    /// Whatever else the backend says: driver, runtime, compute capability.
+    /// Other facts from the backend: driver, runtime, compute capability.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! What the outputs of a case are compared with before it is timed, and what came of it.
+//! The reference for a case's outputs before it is timed, and the result of the comparison.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use crate::case::FileId;
 use crate::key::Precision;
 use crate::names::names;
 
-/// How far an output may be from the reference's. A value is within it where
-/// |output − reference| ≤ `absolute` + `relative` · |reference|, as NumPy's `allclose` has it.
+/// Largest accepted difference from the reference's output. A value is within it if
+/// |output − reference| ≤ `absolute` + `relative` · |reference|, as in NumPy's `allclose`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Tolerance {
-    /// What a value may be off by, whatever its size.
+    /// Largest absolute error, whatever the value's size.
     pub absolute: f64,
-    /// What it may be off by besides, as a part of the reference's value.
+    /// Additional error, relative to the reference's value.
     pub relative: f64,
     /// The cosine of the angle between output and reference, each as one vector, is at least this.
     pub cosine: f64,
@@ -32,9 +32,9 @@ impl fmt::Display for Tolerance {
 }
 
 impl Tolerance {
-    /// What is allowed where a manifest says nothing. Precisions of floating point are given a few
-    /// hundred of their own rounding steps, as errors of long sums add up; what quantising costs
-    /// depends on the model, so that `int8` is judged by the direction above all.
+    /// Returns the default tolerance. Floating-point precisions get a few hundred of their own
+    /// rounding steps, because errors of long sums add up; the error of quantisation depends on the
+    /// model, so `int8` is judged mainly by the direction.
     #[must_use]
     pub const fn of(precision: Precision) -> Self {
         let (absolute, relative, cosine) = match precision {
@@ -47,7 +47,7 @@ impl Tolerance {
     }
 }
 
-/// Which backend made the outputs that those of a case are compared with, and of what.
+/// The backend that made the reference's outputs, and their inputs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Check {
@@ -66,12 +66,12 @@ pub struct Check {
     /// Options passed through to the reference.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// How far outputs may be from the reference's.
+    /// Largest accepted difference from the reference's outputs.
     pub tolerance: Tolerance,
 }
 
 impl Check {
-    /// The reference in words: `cpu 0.1.0 on cpu:0 in fp32`.
+    /// Returns the reference in words: `cpu 0.1.0 on cpu:0 in fp32`.
     #[must_use]
     pub fn reference(&self) -> String {
         let Self { plugin, device, precision, .. } = self;
@@ -84,7 +84,7 @@ names! {
     DifferenceKind {
         /// There are other outputs, or of another shape.
         Shape = "shape",
-        /// Values are infinite or not a number, where the reference's are finite.
+        /// Values are infinite or not a number, and the reference's are finite.
         NotFinite = "not-finite",
         /// All values are zero.
         Zeros = "zeros",
@@ -95,13 +95,13 @@ names! {
     }
 }
 
-/// How the outputs of a case compare with the reference's.
+/// Comparison of a case's outputs with the reference's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parity {
     /// The reference in words.
     pub reference: String,
-    /// What was allowed.
+    /// The tolerance.
     pub tolerance: Tolerance,
     /// Different batches that were compared.
     pub batches: u64,
@@ -109,8 +109,8 @@ pub struct Parity {
     pub outputs: Vec<OutputParity>,
 }
 
-/// How one output compares with the reference's, over all batches. An error that is infinite or not a
-/// number is absent.
+/// Comparison of one output with the reference's, over all batches. An infinite or undefined error is
+/// absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OutputParity {
@@ -125,9 +125,9 @@ pub struct OutputParity {
     /// Greatest difference as a part of the reference's value, over values whose size is more than the
     /// absolute tolerance.
     pub max_relative_error: Option<f64>,
-    /// Cosine of the angle between output and reference; absent where either is zero.
+    /// Cosine similarity of output and reference; absent if either is zero.
     pub cosine: Option<f64>,
-    /// Share of rows along the last axis whose greatest value is in the same place; absent where the
+    /// Share of rows along the last axis whose largest value is in the same place; absent if the
     /// output has no such rows.
     pub top1: Option<f64>,
 }

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-/// Names of the columns that the host can offer. A case lacks a column where it was not measured.
+/// Names of the columns that the host can offer. A case lacks a column that was not measured.
 pub mod column {
     /// `u64`, ns: latency of each measured query, in order of issue.
     pub const LATENCY: &str = "latency";
     /// `u64`, ns: start of each measured query since the worker's origin.
     pub const START: &str = "start";
-    /// `u64`, ns: when each measured query was to begin, since the worker's origin; only in open
+    /// `u64`, ns: scheduled start of each measured query, since the worker's origin; only in open
     /// loops, where the latency counts from it.
     pub const SCHEDULED: &str = "scheduled";
     /// `u64`, 1: which client or server made each measured query.
     pub const LANE: &str = "lane";
-    /// `f64`, 1/s, a row for each process: queries per second that ended, in an open loop, without the
+    /// `f64`, 1/s, a row for each process: completed queries per second in an open loop, without the
     /// harness's own pauses.
     pub const ACHIEVED_RATE: &str = "achieved-rate";
     /// `f64`, 1/s, a row for each process: queries per second that were scheduled, in an open loop.
     pub const OFFERED_RATE: &str = "offered-rate";
-    /// `u64`, 1: which process made each measured query, where there are several.
+    /// `u64`, 1: process of each measured query, if there are several.
     pub const PROCESS: &str = "process";
     /// `u64`, 1: samples in each measured query.
     pub const ITEMS: &str = "items";
@@ -103,7 +103,7 @@ pub struct Column {
     pub data: ColumnData,
 }
 
-/// What a metric gets for one case.
+/// A metric's input for one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseColumns {
     /// The case's id.

@@ -1,4 +1,4 @@
-//! What a case was measured under, as its worker saw it.
+//! Conditions of a case's measurement, as its worker saw them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,64 +8,64 @@ use crate::energy::Energy;
 use crate::gap::Gap;
 use crate::placement::{DeviceTime, Placement};
 
-/// What a case was measured under. Everything is optional: a record from before a field was added
-/// lacks it, and so does a machine that does not tell.
+/// Conditions of a case's measurement. Everything is optional: a record from before a field was
+/// added lacks it, and so does a machine that does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Conditions {
     /// Version of the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_version: Option<String>,
-    /// Where and with what priority the worker ran.
+    /// Processors and priority of the worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
-    /// What came between.
+    /// Interruptions during measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Energy over the measured part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
-    /// Memory besides the peak.
+    /// Memory apart from the peak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryUse>,
-    /// Where the time of a whole query goes, copies included.
+    /// Stages of a whole query, copies included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Result<StageTimes, Gap>>,
-    /// How long the device was busy with a run, by its own events.
+    /// Busy time of the device for a run, by its own events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_time: Option<Result<DeviceTime, Gap>>,
     /// Which operators ran where; of several processes, only the first finds out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Result<Placement, Gap>>,
-    /// What the device did meanwhile, where the manifest asks for it to be looked at.
+    /// State of the device during measurement, if the manifest asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_state: Option<Result<DeviceStates, Gap>>,
-    /// How its outputs compared with the reference's, where the manifest names one.
+    /// Comparison of its outputs with the reference's, if the manifest names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parity: Option<Parity>,
 }
 
-/// Where a worker ran, as it was in force when the plugin was opened.
+/// Scheduling of a worker, as in force when the plugin was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Scheduling {
     /// Processors that the worker could use, as the kernel lists them: `0-3,8`.
     pub processors: Option<String>,
-    /// Whether it was bound to them because the manifest asked for it.
+    /// Whether it was bound to them on request of the manifest.
     pub pinned: bool,
-    /// Memory nodes that those processors are on, as the kernel lists them. Memory comes from the
-    /// node of whichever processor touches it first, so a worker on one node has its memory there.
+    /// Memory nodes of those processors, as the kernel lists them. Memory comes from the
+    /// node of the processor that touches it first, so a worker on one node has its memory there.
     pub processor_nodes: Option<String>,
     /// Memory nodes that memory could come from, as the kernel lists them.
     pub memory_nodes: Option<String>,
-    /// The scheduling policy by the kernel's name, such as `other` or `fifo`.
+    /// Scheduling policy by the kernel's name, such as `other` or `fifo`.
     pub policy: Option<String>,
     /// Nice value: −20 is served first, 19 last.
     pub nice: Option<i32>,
 }
 
-/// What the kernel counted while a case was measured: differences between the moment before the
-/// first measured query and the one after the last.
+/// The kernel's counts while a case was measured: differences between just before the
+/// first measured query and just after the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Disturbance {
@@ -73,19 +73,19 @@ pub struct Disturbance {
     pub elapsed_ns: u64,
     /// Processor time of the worker in nanoseconds, all threads together.
     pub processor_ns: Option<u64>,
-    /// How often a thread of the worker gave its processor up, to wait for something.
+    /// Times that a thread of the worker gave up its processor, to wait for something.
     pub voluntary_switches: Option<u64>,
-    /// How often the kernel took the processor from a thread of the worker.
+    /// Times that the kernel took the processor from a thread of the worker.
     pub involuntary_switches: Option<u64>,
-    /// Pages that were mapped without reading a disk.
+    /// Pages mapped without reading a disk.
     pub minor_faults: Option<u64>,
     /// Pages that had to be read from a disk.
     pub major_faults: Option<u64>,
     /// Time in nanoseconds that a hypervisor kept from the machine, all processors together.
     pub stolen_ns: Option<u64>,
-    /// How often heat slowed one of the processors.
+    /// Times that heat slowed one of the processors.
     pub thermal_throttles: Option<u64>,
-    /// How often the control group's quota stopped the processes in it.
+    /// Times that the control group's quota stopped its processes.
     pub quota_throttles: Option<u64>,
     /// For how long in all, in nanoseconds.
     pub quota_throttled_ns: Option<u64>,
@@ -95,14 +95,14 @@ pub struct Disturbance {
     pub frequency_end_hertz: Option<u64>,
 }
 
-/// Memory of the worker in bytes, besides its peak.
+/// Memory of the worker in bytes, apart from its peak.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct MemoryUse {
-    /// Mean of the resident memory while the case was measured, as the host saw it ten times a
-    /// second; `None` where it was over before the host looked.
+    /// Mean resident memory while the case was measured, sampled by the host ten times a
+    /// second; `None` if the case ended before the first sample.
     pub average_bytes: Option<u64>,
-    /// How often the host looked.
+    /// Number of samples.
     pub average_of: u64,
     /// Resident memory just after measuring, with pages that are shared among processes divided
     /// among them.
@@ -110,7 +110,7 @@ pub struct MemoryUse {
     /// The most memory on the device that the backend says it held, up to the end of measuring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_peak_bytes: Option<Result<u64, Gap>>,
-    /// What the engine's own allocator counted on the device.
+    /// Figures of the engine's own allocator on the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Result<AllocatorUse, Gap>>,
 }
@@ -121,11 +121,11 @@ pub struct MemoryUse {
 pub struct AllocatorUse {
     /// The allocator, as the engine calls it.
     pub name: String,
-    /// What was allocated.
+    /// Allocated memory.
     pub used_bytes: u64,
-    /// The most that ever was, where it is known.
+    /// Peak of the allocated memory, if known.
     pub peak_bytes: Option<u64>,
-    /// What the allocator held of the device's memory, used or not, where it is known.
+    /// The device's memory that the allocator held, used or not, if known.
     pub reserved_bytes: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ pub struct AllocatorUse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StageTimes {
-    /// How many queries.
+    /// Returns the number of queries.
     pub queries: u64,
     /// From the host's memory to the device, in nanoseconds.
     pub copy_in_ns: f64,
@@ -141,12 +141,12 @@ pub struct StageTimes {
     pub compute_ns: f64,
     /// From the device to the host's memory, in nanoseconds.
     pub copy_out_ns: f64,
-    /// Copies that a run makes by itself, as the backend tells them apart; they are counted among
-    /// the copies above. Where it does not, they are part of the computation.
+    /// Copies within a run, if the backend reports them separately; they are counted as
+    /// copies above. Otherwise they are part of the computation.
     pub inside_run: Result<InsideRun, Gap>,
 }
 
-/// Stages of one run that a backend told apart, as means in nanoseconds.
+/// Stages of one run that a backend reports separately, as means in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InsideRun {
@@ -167,7 +167,7 @@ mod tests {
         DomainEnergy, Environment, Limit, MeasureSettings, NotMeasured, Pin, WorkerReport,
     };
 
-    /// A report as the first version wrote it.
+    /// Returns a report as the first version wrote it.
     fn old_report() -> serde_json::Value {
         json!({
             "timings": { "open-ns": 1, "load-ns": 2, "prepare-ns": null, "first-run-ns": 4 },
@@ -179,7 +179,7 @@ mod tests {
         })
     }
 
-    /// The machine as the first version wrote it.
+    /// Returns the machine as the first version wrote it.
     fn old_environment() -> serde_json::Value {
         json!({
             "processor": {

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::gap::Gap;
 
-/// Energy of one part of the machine over the measured part of a case: all that it took, for this
-/// case and for whatever else ran.
+/// Energy of one part of the machine over the measured window of a case: everything that it used,
+/// for this case and for other work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DomainEnergy {
-    /// What took it: `package-0` for a processor, `package-0/dram` for a part of one, a device's
+    /// The part: `package-0` for a processor, `package-0/dram` for a part of one, a device's
     /// id for a device.
     pub domain: String,
     /// Energy in joules.
@@ -30,7 +30,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// The processors' packages, which hold the parts of them. Their sum counts nothing twice.
+    /// Returns the processors' packages, which include their parts. Their sum counts nothing twice.
     pub fn packages(&self) -> impl Iterator<Item = &DomainEnergy> {
         let domains = self.processor.as_deref().unwrap_or_default();
         domains.iter().filter(|one| one.domain.starts_with("package") && !one.domain.contains('/'))

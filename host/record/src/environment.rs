@@ -28,10 +28,10 @@ pub struct Processor {
     pub sockets: Option<u32>,
     /// Processors that share a core.
     pub threads_per_core: Option<u32>,
-    /// How often heat has slowed a processor since the machine started.
+    /// Times that heat has slowed a processor since the machine started.
     pub thermal_throttles: Option<u64>,
     /// Whether the time-stamp counter keeps its rate and never stops: the flags `constant_tsc` and
-    /// `nonstop_tsc`. `None` where a processor has no such counter.
+    /// `nonstop_tsc`. `None` for a processor without such a counter.
     pub invariant_counter: Option<bool>,
 }
 
@@ -41,7 +41,7 @@ pub struct Processor {
 pub enum Limit {
     /// This much.
     At(f64),
-    /// There is none.
+    /// No limit.
     No(NoLimit),
 }
 
@@ -62,12 +62,12 @@ impl Limit {
 /// The word for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoLimit {
-    /// There is none.
+    /// No limit.
     #[serde(rename = "none")]
     None,
 }
 
-/// What the control groups around a process allow it: the tightest of them.
+/// The tightest limits of the control groups around a process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ControlGroup {
@@ -81,17 +81,17 @@ pub struct ControlGroup {
     pub memory_nodes: Option<String>,
 }
 
-/// What keeps processes apart from the rest of the machine.
+/// Separation of processes from the rest of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Container {
-    /// `docker`, `podman`, `lxc`, the name that another one gives, or `none`.
+    /// `docker`, `podman`, `lxc`, another one's own name, or `none`.
     pub kind: String,
-    /// The file that told.
+    /// The file with this fact.
     pub told_by: String,
 }
 
-/// What is known of the machine; `None` wherever it does not say.
+/// Facts about the machine; `None` if it does not report one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Environment {
@@ -109,23 +109,23 @@ pub struct Environment {
     pub kernel: Option<String>,
     /// Load average over one minute.
     pub load_average: Option<f64>,
-    /// The hypervisor, where there is one and it can be told.
+    /// The hypervisor, if there is one and it is known.
     pub virtualisation: Option<String>,
-    /// Commit of the user's git repository, with `-dirty` where it has changes.
+    /// Commit of the user's git repository, with `-dirty` if it has changes.
     pub git_commit: Option<String>,
     /// Whether that repository's tracked files have changes.
     pub git_dirty: Option<bool>,
     /// The C library and its version, such as `glibc 2.36`.
     pub c_library: Option<String>,
-    /// The container, or that there is none.
+    /// The container, or the fact that there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
-    /// What the control groups allow.
+    /// Limits of the control groups.
     pub control_group: ControlGroup,
     /// Processors of each memory node, as the kernel lists them: `node0` → `0-15`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub memory_nodes: BTreeMap<String, String>,
-    /// What the kernel reads the time from: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
+    /// The kernel's clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
     pub clock_source: Option<String>,
 }
 
@@ -141,14 +141,14 @@ pub struct ClockFacts {
     pub read_ns: f64,
     /// Median cost of one iteration of the measuring loop with an empty target, in nanoseconds.
     pub loop_ns: f64,
-    /// Consecutive readings that were compared, none of which went back.
+    /// Number of consecutive readings that were compared, none of which went back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked_readings: Option<u64>,
-    /// What the kernel reads the time from: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`. The
+    /// The kernel's clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`. The
     /// first three are read without entering the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_source: Option<String>,
-    /// Whether the processor's time-stamp counter keeps its rate and never stops. `None` where it
+    /// Whether the processor's time-stamp counter keeps its rate and never stops. `None` if it
     /// has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invariant_counter: Option<bool>,

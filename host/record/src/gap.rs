@@ -12,11 +12,11 @@ use crate::phase::{ErrorCode, Phase};
 use crate::words::{bytes, list, time};
 
 names! {
-    /// Why something cannot be done or measured here.
+    /// Reasons why something cannot be done or measured here.
     GapKind {
-        /// No such plugin is installed, or none with a version that fits.
+        /// No such plugin is installed, or none with a fitting version.
         PluginMissing = "plugin-missing",
-        /// The plugin is there, and the vendor's runtime that it needs is not.
+        /// The plugin is installed, but the vendor's runtime that it needs is not.
         RuntimeMissing = "runtime-missing",
         /// The plugin sees no such device on this machine.
         DeviceMissing = "device-missing",

@@ -20,7 +20,7 @@ names! {
 }
 
 names! {
-    /// What is done with the model.
+    /// Kind of work.
     Mode {
         /// Forward passes only.
         Inference = "inference",
@@ -32,7 +32,7 @@ names! {
 }
 
 names! {
-    /// How queries are issued, with the meaning that MLPerf Inference gives these words.
+    /// Way of issuing queries, with the names' meaning in MLPerf Inference.
     Scenario {
         /// One query of one batch at a time; the next is issued when the last completes.
         SingleStream = "single-stream",
@@ -52,7 +52,8 @@ names! {
 }
 
 impl Scenario {
-    /// Whether queries arrive by a schedule of their own, whether or not the backend is ready.
+    /// Returns whether queries arrive by a schedule of their own, whether or not the backend is
+    /// ready.
     #[must_use]
     pub fn is_open_loop(self) -> bool {
         matches!(self, Self::Server | Self::ConstantRate)
@@ -67,20 +68,20 @@ pub struct CaseKey {
     pub model: String,
     /// The `id` of the `[[backend]]`.
     pub backend: String,
-    /// The device as resolved, such as `cpu:0`.
+    /// The resolved device, such as `cpu:0`.
     pub device: String,
     /// The precision asked for.
     pub precision: Precision,
     /// Examples per batch.
     pub batch: u32,
-    /// Length of the sequence axis in tokens, where the matrix has one.
+    /// Length of the sequence axis in tokens, if the matrix has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence_length: Option<u32>,
-    /// What is done with the model.
+    /// Kind of work.
     pub mode: Mode,
     /// How queries are issued.
     pub scenario: Scenario,
-    /// Queries per second of an open loop; `None` where the rate is searched, and in every other
+    /// Queries per second of an open loop; `None` if the rate is searched, and in every other
     /// scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -111,7 +112,8 @@ impl CaseKey {
         }
     }
 
-    /// The scenario with what it is issued at or by: `server at 500/s`, `closed-loop of 4 clients`.
+    /// Returns the scenario with its rate or clients: `server at 500/s`, `closed-loop of 4
+    /// clients`.
     #[must_use]
     pub fn load(&self) -> String {
         let Self { scenario, rate, clients, .. } = self;

@@ -1,14 +1,13 @@
 /*!
 The typed records that cross rooms.
 
-This crate owns the nouns: what a case is, what a sample is, how a case can end, what a
-warning says. It does no I/O. Rooms that would otherwise need each other (the run and the
-store, the worker and the run, the store and the WASM adapters) meet here instead, so that
-the arrows between rooms keep pointing one way.
+This crate owns the nouns: cases, samples, outcomes, warnings. It does no I/O. Rooms that would
+otherwise need each other (the run and the store, the worker and the run, the store and the WASM
+adapters) meet here instead, so the arrows between rooms keep pointing one way.
 
-Everything here is stored or sent between processes, so every type has a version to live up
-to: [`RECORD_VERSION`] for what is written to disk, [`protocol::PROTOCOL_VERSION`] for what the
-worker and the host say to each other.
+Everything here is stored or sent between processes, so every type is versioned:
+[`RECORD_VERSION`] for files on disk, [`protocol::PROTOCOL_VERSION`] for messages between the
+worker and the host.
 */
 
 mod axis;

@@ -1,4 +1,4 @@
-//! How the load of a case was kept up, and whether its result is valid.
+//! Load of a case, and the verdict on its result.
 
 use std::fmt;
 
@@ -11,25 +11,25 @@ use crate::numbered::{in_process, is_first};
 use crate::settings::RuleSet;
 use crate::words::{count, percent, percentile, rate, time};
 
-/// How an open loop kept to its schedule. Rates are of *n* queries over the *n − 1* gaps from the
+/// Pace of an open loop. Rates are of *n* queries over the *n − 1* gaps from the
 /// first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pace {
     /// The rate that was asked for. A Poisson schedule offers it only on average.
     pub asked: Rate,
-    /// Queries per second that were scheduled; `None` where fewer than two were.
+    /// Scheduled queries per second; `None` if fewer than two were scheduled.
     pub offered_per_second: Option<f64>,
-    /// Queries per second that ended; `None` where fewer than two did.
+    /// Completed queries per second; `None` if fewer than two completed.
     pub achieved_per_second: Option<f64>,
     /// Queries whose time had come, and that had not begun, when the maximum cut the loop short.
     pub unserved: u64,
-    /// How late the generator itself was; `None` where no query was made.
+    /// Lateness of the generator itself; `None` if no query was made.
     pub lateness: Option<Lateness>,
 }
 
-/// How much later queries began than they would have with a generator that is never late, in
-/// nanoseconds. A wait behind a busy backend is no lateness.
+/// How much later queries began than with a generator that is never late, in
+/// nanoseconds. Waiting for a busy backend is not lateness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Lateness {
@@ -42,7 +42,7 @@ pub struct Lateness {
 }
 
 names! {
-    /// Why a result is invalid.
+    /// Reasons why a result is invalid.
     InvalidKind {
         /// The maximum was over before there was enough.
         CutShort = "cut-short",
@@ -56,21 +56,21 @@ names! {
         OverLimit = "over-limit",
         /// The generator of the load was late.
         Late = "late",
-        /// Queries ended more slowly than they came.
+        /// Queries completed more slowly than they arrived.
         TooSlow = "too-slow",
-        /// Queries were due and never begun.
+        /// Queries were due and never began.
         Unserved = "unserved",
-        /// The rules say nothing of such a case.
+        /// The rules do not cover such a case.
         NoRules = "no-rules",
         /// The case is not as the rules have it.
         AgainstRules = "against-rules",
-        /// The search came to no end.
+        /// The search did not finish.
         NotFound = "not-found",
         /// A run returns long before its device is done, by the device's own events.
         Unsynchronised = "unsynchronised",
-        /// `run` returned before the work was done, so that latencies do not contain it.
+        /// `run` returned before the work was done, so latencies do not contain it.
         ReturnedEarly = "returned-early",
-        /// All that the model answered is NaN, so that no work of worth was measured.
+        /// All of the model's outputs are NaN, so no useful work was measured.
         NotANumber = "not-a-number",
     }
 }
@@ -141,7 +141,7 @@ pub enum Breach {
     },
     /// Queries were due and never begun.
     Unserved {
-        /// How many.
+        /// Number of queries.
         queries: u64,
     },
     /// The rules say nothing of such a case.
@@ -194,6 +194,44 @@ pub enum Breach {
         /// How many values it has.
         values: u64,
     },
+}
+
+impl Breach {
+    /// The factor by which a bound is missed, so that the worst of many can be chosen. Breaches without such a
+    /// figure give 0.
+    #[must_use]
+    pub fn severity(&self) -> f64 {
+        let factor = |greater: f64, smaller: f64| greater / smaller.max(1.0);
+        match *self {
+            Self::TooShort { timed_ns, minimum_ns } => factor(minimum_ns as f64, timed_ns as f64),
+            Self::TooFewQueries { queries, minimum_queries } => {
+                factor(minimum_queries as f64, queries as f64)
+            }
+            Self::TooFewExamples { examples, minimum_examples } => {
+                factor(minimum_examples as f64, examples as f64)
+            }
+            Self::OverLimit { over_queries, allowed_queries, .. } => {
+                factor(over_queries as f64, allowed_queries as f64)
+            }
+            Self::Late { p99_ns, bound_ns } => factor(p99_ns as f64, bound_ns as f64),
+            Self::TooSlow { offered_per_second, achieved_per_second, bound_ratio } => {
+                // Rates may be below one per second.
+                let achieved = achieved_per_second.max(f64::MIN_POSITIVE);
+                offered_per_second * bound_ratio / achieved
+            }
+            Self::Unserved { queries } => queries as f64,
+            Self::Unsynchronised { run_ns, device_ns } => factor(device_ns as f64, run_ns as f64),
+            Self::ReturnedEarly { run_ns, output_ns, .. } => {
+                factor(output_ns as f64, run_ns as f64)
+            }
+            // Nothing of the output can be right.
+            Self::NotANumber { .. } => f64::INFINITY,
+            Self::CutShort
+            | Self::NoRules { .. }
+            | Self::AgainstRules { .. }
+            | Self::NotFound { .. } => 0.0,
+        }
+    }
 }
 
 /// A point in which a case differs from what the rules ask for.
@@ -375,7 +413,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Whether a result is valid.
+/// Verdict on a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Verdict {
@@ -383,16 +421,16 @@ pub struct Verdict {
     /// to the limit set, that an open loop was kept up, and that the backend did the work and ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RuleSet>,
-    /// Why it is invalid; empty where it is valid.
+    /// Reasons why it is invalid; empty if it is valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<InvalidReason>,
-    /// The validity rests on fewer queries than the rules count, which by a binomial bound are
-    /// enough: MLPerf's early stopping.
+    /// The verdict relies on fewer queries than the rules require, which a binomial bound shows to
+    /// be enough: MLPerf's early stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_stopping: Option<EarlyStopping>,
 }
 
-/// What MLPerf's early stopping says of a percentile.
+/// MLPerf's early stopping for a percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct EarlyStopping {
@@ -400,13 +438,13 @@ pub struct EarlyStopping {
     pub queries: u64,
     /// The least number of queries that is enough.
     pub minimum: u64,
-    /// The percentile's estimate in nanoseconds: the latency that as many queries are above as the
-    /// bound allows. `None` where the latency has a limit, which is then what was tested.
+    /// The percentile's estimate in nanoseconds: the latency that as many queries exceed as the
+    /// bound allows. `None` if the latency has a limit, which is then the tested value.
     pub estimate_ns: Option<u64>,
 }
 
 impl Verdict {
-    /// Whether the result is valid.
+    /// Returns whether the result is valid.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.reasons.is_empty()
@@ -414,24 +452,24 @@ impl Verdict {
 }
 
 names! {
-    /// How a search for the highest rate ended.
+    /// Ends of a search for the highest rate.
     SearchEnd {
         /// The border lies between the two rates, both of which were measured twice at least.
         Found = "found",
         /// Measurements ran out before the bracket was narrow and confirmed, or before a rate held.
         Unsettled = "unsettled",
-        /// The generator of the load could not keep up, so that nothing was learned of the target.
+        /// The load generator could not keep up, so nothing was learnt about the target.
         GeneratorLate = "generator-late",
         /// Even the lowest rate is too much.
         NotEvenLowest = "not-even-lowest",
-        /// Even the lowest rate is too much that the maximum duration has room to tell of.
+        /// Even the lowest rate that fits into the maximum duration is too high.
         CutShort = "cut-short",
         /// The highest rate is still fine.
         FineAtHighest = "fine-at-highest",
     }
 }
 
-/// What a search for the highest rate came to.
+/// Result of a search for the highest rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RateSearch {
@@ -439,11 +477,11 @@ pub struct RateSearch {
     pub end: SearchEnd,
     /// The highest rate at which the latency kept to its limit; the case was measured at it.
     pub fine: Option<Rate>,
-    /// The lowest rate at which it did not, which lies above.
+    /// The lowest rate that failed; it lies above.
     pub too_much: Option<Rate>,
-    /// What was measured on the way, in order.
+    /// Measurements of the search, in order.
     pub probes: Vec<Probe>,
-    /// The rates that the case's processes were measured at, in their order: each searches for itself. The
+    /// The rates at which the case's processes were measured, in order: each searches for itself. The
     /// other fields are those of the first. Empty in records from before it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<Rate>,
@@ -457,24 +495,24 @@ pub struct Probe {
     pub rate: Rate,
     /// Queries made.
     pub queries: u64,
-    /// The limited percentile of the latency in nanoseconds; `None` where the load could not be
-    /// kept up, by the target or by its generator.
+    /// The limited percentile of the latency in nanoseconds; `None` if the target or its generator
+    /// could not keep up.
     pub latency_ns: Option<u64>,
-    /// Queries per second that ended; `None` where fewer than two did, and in records from before it was
-    /// kept.
+    /// Completed queries per second; `None` if fewer than two completed, and in records from before it
+    /// was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub achieved_per_second: Option<f64>,
-    /// How late the generator itself was; `None` in records from before it was kept.
+    /// Lateness of the generator itself; `None` in records from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }
 
 names! {
-    /// What latencies do over time, by the classes of Barrett et al. (OOPSLA 2017).
+    /// Behaviour of latencies over time, by the classes of Barrett et al. (OOPSLA 2017).
     SteadyClass {
         /// One level throughout.
         Flat = "flat",
-        /// They end in a steady state, and have never been lower.
+        /// They end in a steady state, and were never lower before.
         WarmUp = "warm-up",
         /// They end in a steady state, and have been lower.
         SlowDown = "slow-down",
@@ -483,16 +521,16 @@ names! {
     }
 }
 
-/// What was seen of warming up, where its end was looked for.
+/// Facts about a warm-up whose end was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WarmUpFacts {
-    /// What the latencies did while warming up; `None` where there were too few.
+    /// Behaviour of latencies during warm-up; `None` if there were too few.
     pub class: Option<SteadyClass>,
     /// Queries of warming up.
     pub queries: u64,
-    /// How long it took, in nanoseconds.
+    /// Its duration in nanoseconds.
     pub elapsed_ns: u64,
-    /// Whether a steady state was reached; otherwise the maximum time ended it.
+    /// Whether a steady state was reached; if not, the maximum time ended it.
     pub steady: bool,
 }

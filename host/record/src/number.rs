@@ -6,8 +6,8 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-/// What a checked positive number needs to be stored, compared and hashed: it is never NaN and never a
-/// negative zero, so that equal bits are equal numbers.
+/// Traits for a checked positive number that is stored, compared and hashed: it is never NaN and never
+/// a negative zero, so equal bits are equal numbers.
 macro_rules! number {
     ($type:ident, $checked:ident) => {
         impl TryFrom<f64> for $type {
@@ -49,11 +49,11 @@ impl Rate {
     /// The highest rate: one query per nanosecond.
     pub const HIGHEST: Self = Self(1e9);
 
-    /// So many queries per second.
+    /// Creates a rate in queries per second.
     ///
     /// # Errors
     ///
-    /// Where it is not above zero, or more than the one per nanosecond that a clock can tell apart.
+    /// If it is not above zero, or is more than one per nanosecond, the clock's resolution.
     pub fn per_second(queries: f64) -> Result<Self, String> {
         if queries > 0.0 && queries <= 1e9 {
             Ok(Self(queries))
@@ -85,7 +85,7 @@ impl PartialOrd for Rate {
     }
 }
 
-/// Every rate is a positive number, so that the total order is the usual one.
+/// Every rate is a positive number, so the total order is the usual one.
 impl Ord for Rate {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.total_cmp(&other.0)
@@ -93,7 +93,7 @@ impl Ord for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// The number alone.
+    /// Writes the number alone.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, formatter)
     }
@@ -105,11 +105,11 @@ impl fmt::Display for Rate {
 pub struct Share(f64);
 
 impl Share {
-    /// This share.
+    /// Creates a share.
     ///
     /// # Errors
     ///
-    /// Where it is not above 0 and below 1.
+    /// If it is not above 0 and below 1.
     pub fn new(share: f64) -> Result<Self, String> {
         if share > 0.0 && share < 1.0 {
             Ok(Self(share))
@@ -118,7 +118,7 @@ impl Share {
         }
     }
 
-    /// The share.
+    /// Returns the share.
     #[must_use]
     pub fn get(self) -> f64 {
         self.0
@@ -128,7 +128,7 @@ impl Share {
 number!(Share, new);
 
 impl fmt::Display for Share {
-    /// Without the rounding that binary fractions bring: `99.9 %` of 0.999.
+    /// Writes a percentage without binary rounding: `99.9 %` of 0.999.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} %", (self.0 * 1e8).round() / 1e6)
     }

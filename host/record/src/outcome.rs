@@ -1,4 +1,4 @@
-//! How a case ended.
+//! Outcomes of a case.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,16 +19,16 @@ use crate::phase::{ErrorCode, Phase};
 use crate::placement::ProfiledOperator;
 use crate::warning::{Fallback, Warning};
 
-/// Why a case failed.
+/// Reasons why a case failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Failure {
-    /// The worker ended by itself without having finished.
+    /// The worker exited before it had finished.
     #[error("the worker exited with code {code} while in phase {phase}")]
     ExitCode {
         /// The exit code.
         code: i32,
-        /// What it was busy with.
+        /// Its phase.
         phase: Phase,
     },
     /// The worker was ended by a signal.
@@ -38,13 +38,13 @@ pub enum Failure {
         signal: i32,
         /// Its name, such as `SIGSEGV`.
         name: String,
-        /// What it was busy with.
+        /// Its phase.
         phase: Phase,
     },
     /// The worker made no progress in time.
     #[error("no progress within {} s in phase {phase}; the worker was ended", .limit_ns / 1_000_000_000)]
     TimedOut {
-        /// What it was busy with.
+        /// Its phase.
         phase: Phase,
         /// The limit in nanoseconds.
         limit_ns: u64,
@@ -52,9 +52,9 @@ pub enum Failure {
     /// The worker needed more memory than it may have.
     #[error("out of memory in phase {phase}: {detail}")]
     OutOfMemory {
-        /// What it was busy with.
+        /// Its phase.
         phase: Phase,
-        /// The limit in bytes, where it is known.
+        /// The limit in bytes, if known.
         limit_bytes: Option<u64>,
         /// The most that was seen in use, in bytes.
         peak_bytes: Option<u64>,
@@ -64,7 +64,7 @@ pub enum Failure {
     /// Plugin and host do not speak the same version.
     #[error("refused version: {detail}")]
     RefusedVersion {
-        /// What each side speaks, and which has to move.
+        /// The version of each side, and which has to move.
         detail: String,
     },
     /// The library has no entry point.
@@ -72,7 +72,7 @@ pub enum Failure {
     MissingSymbol {
         /// The symbol that was looked up.
         symbol: String,
-        /// What the loader said.
+        /// The loader's error.
         detail: String,
     },
     /// The file is not a shared library.
@@ -84,18 +84,18 @@ pub enum Failure {
     /// The library is for another processor or system.
     #[error("wrong architecture: the plugin is for {plugin}, this machine is {machine}")]
     WrongArchitecture {
-        /// What the library was built for.
+        /// Platform that the library was built for.
         plugin: String,
-        /// What runs here.
+        /// Platform of this machine.
         machine: String,
     },
     /// A library that the plugin needs could not be loaded.
     #[error("a library is missing: {detail}")]
     MissingLibrary {
-        /// What the loader said.
+        /// The loader's error.
         detail: String,
     },
-    /// The plugin's library is no longer the one that was admitted when the run was planned.
+    /// The plugin's library is not the one that was admitted when the run was planned.
     #[error("the plugin has changed: {detail}")]
     PluginChanged {
         /// The library, and how the change was found out.
@@ -125,15 +125,15 @@ pub enum Failure {
     /// An input is missing, unreadable or does not fit the model.
     #[error("input: {detail}")]
     Input {
-        /// What is wrong and what was expected.
+        /// The error, and the expectation.
         detail: String,
     },
-    /// Something other than the protocol came from the worker.
+    /// The worker sent something that is not the protocol.
     #[error("the worker broke the protocol in phase {phase}: {detail}")]
     Protocol {
-        /// What it was busy with.
+        /// Its phase.
         phase: Phase,
-        /// What was expected, and what came.
+        /// Expected and received data.
         detail: String,
     },
     /// The worker could not be bound to the processors that the manifest names.
@@ -148,23 +148,23 @@ pub enum Failure {
         /// Which value, why not, and what to do.
         detail: String,
     },
-    /// The outputs are not those of the reference.
+    /// The outputs differ from the reference's.
     #[error("the outputs are not the reference's ({difference}): {detail}")]
     Differs {
         /// In what way.
         difference: DifferenceKind,
         /// Which output, and the figures.
         detail: String,
-        /// All figures, as far as they could be had.
+        /// All available figures.
         parity: Box<Parity>,
     },
-    /// There are no outputs of the reference to compare with.
+    /// The reference has no outputs to compare with.
     #[error("there is nothing to compare the outputs with: {detail}")]
     NoReference {
         /// The reference, and how it failed.
         detail: String,
     },
-    /// Operators ran elsewhere than on the device, which the manifest rules out.
+    /// Operators ran elsewhere than on the device, which the manifest forbids.
     #[error("placement is strict: {}", misplaced(.fallback.as_ref()))]
     Misplaced {
         /// The operators; `None` if the session does not name its provider, so that nobody can tell.
@@ -173,7 +173,7 @@ pub enum Failure {
     /// The worker could not be started at all.
     #[error("the worker could not be started: {detail}")]
     NotStarted {
-        /// What the operating system said.
+        /// The operating system's error.
         detail: String,
     },
 }
@@ -202,7 +202,7 @@ pub struct Timings {
     pub first_run_ns: Option<u64>,
 }
 
-/// What a worker says when it has finished a case.
+/// A worker's report at the end of a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerReport {
@@ -212,41 +212,41 @@ pub struct WorkerReport {
     pub peak_memory_bytes: Option<u64>,
     /// Its resident memory in bytes just before the plugin was opened.
     pub baseline_memory_bytes: Option<u64>,
-    /// Class labels of the data set, where it has them; one per example.
+    /// Class labels of the data set, if it has them; one per example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<i64>,
     /// Clock, and the harness's own cost, measured in this worker before the plugin was opened.
     pub clock: ClockFacts,
-    /// What was unsteady or doubtful.
+    /// Warnings about the measurement.
     pub warnings: Vec<Warning>,
-    /// What the backend says that it used, as opposed to what it was asked for: precision,
+    /// Settings that the backend used, as opposed to those requested: precision,
     /// threads, engine and its version.
     #[serde(default)]
     pub used: BTreeMap<String, String>,
-    /// How an open loop kept to its schedule.
+    /// Pace of an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
-    /// Whether the result is valid; `None` in records of hosts that did not judge.
+    /// Verdict on the result; `None` in records of hosts without verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The search for the highest rate, where there was one.
+    /// The search for the highest rate, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<RateSearch>,
-    /// What was seen of warming up, where its end was looked for.
+    /// Facts about the warm-up, if its end was searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpFacts>,
-    /// What it was measured under.
+    /// Conditions of the measurement.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The operators of one run, where the backend makes a profile. Kept in a file beside the journal.
+    /// Operators of one run, if the backend makes a profile. Kept in a file beside the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<ProfiledOperator>,
-    /// What the device did, look by look. Kept in a file beside the journal.
+    /// Samples of the device's state. Kept in a file beside the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_states: Vec<DeviceSample>,
 }
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -259,7 +259,7 @@ pub enum Outcome {
     },
     /// Could not be started, for want of something.
     Gap {
-        /// What is missing.
+        /// The gap.
         gap: Gap,
     },
 }
@@ -323,9 +323,9 @@ pub struct CaseRecord {
     pub process: u32,
     /// When the case started, RFC 3339 in UTC.
     pub started_at: String,
-    /// How long it took in all, in nanoseconds.
+    /// Its total duration in nanoseconds.
     pub elapsed_ns: u64,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The worker's last standard error, cut to a size that a reader can bear.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -333,15 +333,15 @@ pub struct CaseRecord {
     /// The machine when the case started; absent for a gap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Reports of the case's further processes, where they have been put together.
+    /// Reports of the case's further processes, after they have been merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<WorkerReport>,
 }
 
 impl CaseRecord {
-    /// The rates that the case's processes found and were measured at, in queries per second and in the order
-    /// of the processes. Where a search came to no end, it is the rate that was measured as evidence. Empty
-    /// where the rate was given, and where the case did not finish.
+    /// Returns the rates that the case's processes found and were measured at, in queries per second and in
+    /// the order of the processes. If a search did not finish, it is the rate that was measured as evidence.
+    /// Empty if the rate was given, and if the case did not finish.
     #[must_use]
     pub fn searched_rates(&self) -> Vec<Rate> {
         let Outcome::Finished(first) = &self.outcome else { return Vec::new() };
@@ -439,13 +439,13 @@ impl CaseRecord {
         self
     }
 
-    /// In how many processes the case is measured.
+    /// Returns the number of processes in which the case is measured.
     #[must_use]
     pub fn processes(&self) -> u32 {
         self.spec.as_ref().map_or(1, |spec| spec.measure.processes)
     }
 
-    /// What its files are named by: see [`CaseSpec::part`].
+    /// Returns the name for its files: see [`CaseSpec::part`].
     #[must_use]
     pub fn part(&self) -> String {
         part(&self.case_id, self.process)

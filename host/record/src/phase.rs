@@ -3,7 +3,7 @@
 use crate::names::names;
 
 names! {
-    /// What a worker is busy with.
+    /// Phases of a worker.
     Phase {
         /// Starting the process and shaking hands.
         Start = "start",
@@ -55,7 +55,7 @@ names! {
         OutOfMemory = "out-of-memory",
         /// The device or its driver failed.
         Device = "device",
-        /// A struct is smaller than the first version of it.
+        /// A struct is smaller than its first version.
         Version = "version",
         /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
         RuntimeMissing = "runtime-missing",

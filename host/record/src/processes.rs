@@ -16,7 +16,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Takes the record of a process; gives that of the case where it is over.
+    /// Takes the record of a process; returns that of the case once it is complete.
     pub fn add(&mut self, record: CaseRecord) -> Option<CaseRecord> {
         let count = record.processes();
         if count <= 1 {
@@ -33,9 +33,9 @@ impl Processes {
     }
 }
 
-/// The record of a case. It is that of its first process, with the reports of the others, all
-/// warnings and reasons of invalidity, and the highest memory; or that of the process that did not
-/// finish.
+/// Merges the records of a case. The result is that of its first process, with the reports of the
+/// others, all warnings and reasons of invalidity, and the highest memory; or that of the process
+/// that did not finish.
 fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
     let unfinished =
         records.iter().position(|record| !matches!(record.outcome, Outcome::Finished(_)));

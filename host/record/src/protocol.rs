@@ -33,7 +33,7 @@ pub const CANCEL: &str = "cancel";
 /// A frame's payload may have at most this many bytes.
 pub const FRAME_LIMIT: u32 = 64 << 20;
 
-/// What the host wants of a worker.
+/// A request to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub enum Request {
@@ -43,7 +43,7 @@ pub enum Request {
         protocol_version: u32,
         /// The plugin's library.
         library: PathBuf,
-        /// SHA-256 of the library that was admitted; any other is refused. `None`: nothing is known.
+        /// SHA-256 of the admitted library; any other is refused. `None` if it is unknown.
         #[serde(default)]
         sha256: Option<String>,
     },
@@ -55,7 +55,7 @@ pub enum Request {
         case: Box<CaseSpec>,
         /// Its files on the worker's machine.
         files: Box<CaseFiles>,
-        /// Where the reference's outputs are, for a case that has a check.
+        /// File with the reference's outputs, for a case that has a check.
         #[serde(default)]
         reference: Option<PathBuf>,
     },
@@ -67,7 +67,7 @@ pub enum Request {
         case: Box<CaseSpec>,
         /// Its files on the worker's machine.
         files: Box<CaseFiles>,
-        /// Where to put its outputs.
+        /// File for its outputs.
         file: PathBuf,
     },
 }
@@ -89,7 +89,7 @@ pub struct CaseFiles {
     pub labels: Option<PathBuf>,
 }
 
-/// What a plugin says of itself, and the devices that it sees.
+/// A plugin's description, and its devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct BackendDescription {
@@ -109,17 +109,17 @@ pub struct BackendDescription {
     pub devices: Vec<DeviceInfo>,
 }
 
-/// What a worker says.
+/// A message from a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// First of all: the worker is there, and speaks this version of the protocol.
+    /// First message: the worker has started, with this version of the protocol.
     Hello {
         /// [`PROTOCOL_VERSION`] of the worker.
         protocol_version: u32,
     },
     /// It has entered a phase.
     Entered(Phase),
-    /// It is alive and making progress. Sent at most once in a tenth of the time-out, and never
+    /// Sign of progress. Sent at most once in a tenth of the time-out, and never
     /// from the timed part.
     Progress,
     /// Its backend says within a call that the work goes on. Sent at most once in a tenth of the time-out.
@@ -159,8 +159,8 @@ enum Control {
     Failed(Failure),
 }
 
-/// The clock counts from the worker's start, so that no reading comes near this one, which is also
-/// the last that signed numbers can say.
+/// The clock counts from the worker's start, so no reading comes near this value, which is also
+/// the largest signed number.
 const LAST_NS: u64 = i64::MAX as u64;
 
 const CONTROL: u8 = b'C';
@@ -171,7 +171,7 @@ const OUTPUTS: u8 = b'O';
 ///
 /// # Errors
 ///
-/// Where the pipe fails, or the payload is larger than [`FRAME_LIMIT`].
+/// If the pipe fails, or the payload is larger than [`FRAME_LIMIT`].
 pub fn write_message(writer: &mut impl Write, message: &Message) -> io::Result<()> {
     let (kind, payload) = match message {
         Message::Samples(block) => (SAMPLES, encode_samples(block)?),
@@ -197,11 +197,11 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// What it says. This can take seconds where there are millions of numbers.
+    /// Decodes the message. This can take seconds for millions of numbers.
     ///
     /// # Errors
     ///
-    /// `InvalidData` where the payload is not of this protocol, or cannot be true.
+    /// `InvalidData` if the payload is not of this protocol, or is impossible.
     pub fn decode(self) -> io::Result<Message> {
         match self.kind {
             SAMPLES => decode_samples(&self.payload).map(Message::Samples),
@@ -215,8 +215,8 @@ impl Frame {
 ///
 /// # Errors
 ///
-/// `InvalidData` where the bytes are not of this protocol, `UnexpectedEof` where the stream ends
-/// inside a frame, or what the pipe says.
+/// `InvalidData` if the bytes are not of this protocol, `UnexpectedEof` if the stream ends
+/// inside a frame, or the pipe's error.
 pub fn read_frame(reader: &mut impl Read) -> io::Result<Option<Frame>> {
     let mut header = [0; 5];
     match reader.read(&mut header[..1])? {
@@ -324,7 +324,7 @@ fn encode_samples(block: &SampleBlock) -> io::Result<Vec<u8>> {
     Ok(payload)
 }
 
-/// Appends numbers. Room is made once, and not looked for at each: this is done for every query.
+/// Appends numbers. Room is reserved once instead of for each number: this is done for every query.
 fn put<const N: usize>(payload: &mut Vec<u8>, rows: impl ExactSizeIterator<Item = [u64; N]>) {
     let begin = payload.len();
     payload.resize(begin + rows.len() * N * 8, 0);

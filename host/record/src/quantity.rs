@@ -285,7 +285,7 @@ fn processor_energy(
     Some(Ok(parts.map(|domain| domain.joules).sum()))
 }
 
-/// Seconds that energy was counted for: by the processor, or else by the device.
+/// Returns the seconds for which energy was counted: by the processor, or else by the device.
 fn energy_time(record: &CaseRecord) -> Taken<f64> {
     let energy = conditions(record)?.energy.as_ref()?;
     let processor = energy.processor.as_deref().unwrap_or_default().first();

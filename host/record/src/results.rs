@@ -1,4 +1,4 @@
-//! What metrics and recommenders say.
+//! Answers of metrics and recommenders.
 
 use std::collections::BTreeMap;
 
@@ -25,16 +25,16 @@ names! {
 pub struct MetricValue {
     /// Dotted name, such as `latency.p99`; the part before the dot is the metric plugin's id.
     pub metric: String,
-    /// The value in `unit`, or why there is none.
+    /// The value in `unit`, or the reason why there is none.
     pub value: Result<f64, Gap>,
-    /// Bounds of the interval around the value in the same unit, where the metric states one.
+    /// Bounds of the interval around the value in the same unit, if the metric states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<(f64, f64)>,
     /// Unit by its symbol: `ns`, `1/s`, `B`, `1` for a plain ratio.
     pub unit: String,
     /// Which way is better.
     pub direction: Direction,
-    /// Whatever else the metric says, such as the definition of the quantile.
+    /// Other facts from the metric, such as the definition of the quantile.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
 }
@@ -47,9 +47,9 @@ pub struct Recommendation {
     pub title: String,
     /// Why, with the figures.
     pub explanation: String,
-    /// Ids of the cases that it rests on; never empty for advice that states a number.
+    /// Ids of the cases that support it; never empty for advice that states a number.
     pub cases: Vec<String>,
-    /// Whatever else the recommender says.
+    /// Other facts from the recommender.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
 }

@@ -10,7 +10,7 @@ distance from 100 % at 99 % confidence.
 use crate::key::Scenario;
 use crate::settings::RuleSet;
 
-/// How much is to be measured.
+/// Required amount of measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Requirement {
     /// Anything will do.
@@ -29,7 +29,7 @@ pub enum Requirement {
 }
 
 impl Scenario {
-    /// Samples in a query of `multi-stream`, unless one says otherwise: MLPerf's number
+    /// Default number of samples in a query of `multi-stream`: MLPerf's number
     /// (`*.MultiStream.samples_per_query` in its `mlperf.conf`).
     pub const MULTI_STREAM_EXAMPLES: u64 = 8;
 }

@@ -1,4 +1,4 @@
-//! Samples as the worker streams them: blocks, so that nothing is sent while the clock runs.
+//! Samples as the worker streams them: in blocks, so that nothing is sent while the clock runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,12 +67,12 @@ impl Marks {
 }
 
 /// Times of a block's queries, in nanoseconds since the worker's own origin. Clock readings never
-/// decrease: a block in which they do is refused where it is read.
+/// decrease: a block in which they do is refused by its reader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SampleTimes {
     /// Of a closed loop: one chain of readings, one more than there are queries. Query *i* began at
     /// reading *i* and ended at reading *i + 1*: one reading ends a query and begins the next, so
-    /// an iteration costs one reading. The chain ends where the loop paused to send it.
+    /// an iteration costs one reading. The chain ends when the loop pauses to send it.
     Chain(Vec<u64>),
     /// Of an open loop, in the order in which they began.
     Scheduled(Vec<ScheduledTimes>),
@@ -83,9 +83,9 @@ pub enum SampleTimes {
 pub struct ScheduledTimes {
     /// When it was to begin.
     pub scheduled_ns: u64,
-    /// When it did begin; never before it was scheduled.
+    /// Its actual start; never before the scheduled time.
     pub begun_ns: u64,
-    /// When it ended; never before it began.
+    /// Its end; never before its start.
     pub ended_ns: u64,
 }
 
@@ -101,7 +101,7 @@ pub struct QueryTimes {
 }
 
 impl SampleBlock {
-    /// Number of queries.
+    /// Returns the number of queries.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.times {
@@ -110,7 +110,7 @@ impl SampleBlock {
         }
     }
 
-    /// Whether the block holds no query.
+    /// Returns whether the block holds no query.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -203,7 +203,7 @@ pub struct TensorData {
     pub bytes: Vec<u8>,
 }
 
-/// What the model answered to consecutive examples, outside the timed part.
+/// The model's outputs for consecutive examples, outside the timed part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputBlock {
     /// Name of the output.

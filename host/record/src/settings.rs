@@ -14,7 +14,7 @@ pub enum WarmUp {
     Iterations(u64),
     /// After a time in nanoseconds.
     Nanoseconds(u64),
-    /// When the latencies have reached a steady state, which is looked for while warming up.
+    /// Until latencies have reached a steady state.
     Auto,
 }
 
@@ -30,13 +30,13 @@ pub struct Confidence {
     pub percentile: Share,
 }
 
-/// A limit on the latency of a case: its percentile may be this much or less.
+/// A limit on the latency of a case: its percentile may be at most this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LatencyLimit {
     /// The latency in nanoseconds.
     pub at_most_ns: u64,
-    /// Which percentile of the latencies is limited. `None`: that of the rules for the scenario,
+    /// Percentile of the latencies to limit. `None`: that of the rules for the scenario,
     /// and without rules the 99th.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile: Option<Share>,
@@ -56,24 +56,24 @@ names! {
         /// All processes of a case, then those of the next.
         Planned = "planned",
         /// In rounds: the first process of each case, then the second of each, so that a drift of
-        /// the machine falls on all cases alike.
+        /// the machine affects all cases alike.
         Interleaved = "interleaved",
     }
 }
 
 names! {
-    /// What is searched, where a case is not measured at a given load.
+    /// Quantity to search for, instead of measuring a case at a given load.
     Find {
         /// The highest rate of queries at which the latency keeps to its limit.
         MaxRate = "max-rate",
     }
 }
 
-/// How a case is measured, with every default resolved.
+/// Settings for the measurement of a case, with every default resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MeasureSettings {
-    /// What is discarded before measuring (kept in the raw samples, marked as warm-up).
+    /// Warm-up before measuring (kept in the raw samples, marked).
     pub warm_up: WarmUp,
     /// Measuring goes on for at least this many nanoseconds.
     pub minimum_duration_ns: u64,
@@ -92,13 +92,13 @@ pub struct MeasureSettings {
     /// Measuring goes on, beyond its minima, until an interval is as narrow as this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// What the latency may be. A case beyond it is invalid.
+    /// Limit on the latency. A slower case is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_limit: Option<LatencyLimit>,
     /// Public rules that the case is judged by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RuleSet>,
-    /// What is searched in the open-loop scenarios.
+    /// Quantity to search for in the open-loop scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find: Option<Find>,
     /// In how many processes, one after the other, the case is measured.
@@ -116,8 +116,8 @@ pub struct MeasureSettings {
     /// Nice value of the worker: −20 is served first, 19 last. `None`: the host's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nice: Option<i32>,
-    /// How long it is from one look at the device to the next while queries are timed, in
-    /// nanoseconds. `None`: it is not looked at.
+    /// Interval at which the device's state is sampled while queries are timed, in
+    /// nanoseconds. `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_sampling_ns: Option<u64>,
 }
@@ -127,7 +127,7 @@ pub struct MeasureSettings {
 const PROBE_NS: u64 = 2_000_000_000;
 
 impl MeasureSettings {
-    /// How long one measurement of a search for a rate takes at least, in nanoseconds.
+    /// Returns the minimum time of one measurement of a rate search, in nanoseconds.
     #[must_use]
     pub fn probe_ns(&self) -> u64 {
         PROBE_NS.min(self.minimum_duration_ns).min(self.maximum_duration_ns / 2)
@@ -143,7 +143,7 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// What a manifest without `[measure]` gets.
+/// Settings of a manifest without `[measure]`.
 impl Default for MeasureSettings {
     fn default() -> Self {
         Self {

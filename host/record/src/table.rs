@@ -42,11 +42,11 @@ pub trait Views {
     /// Names of the views.
     fn names(&self) -> Vec<String>;
 
-    /// Reads a view whole.
+    /// Reads a whole view.
     ///
     /// # Errors
     ///
-    /// Says in one sentence that there is no such view, naming those that exist, or what the
-    /// database answered.
+    /// In one sentence: there is no such view, with the names that exist, or the
+    /// database's error.
     fn read(&self, name: &str) -> Result<Table, String>;
 }

@@ -41,15 +41,15 @@ names! {
         WarmingUp = "warming-up",
         /// From some query on all were slower, as on a machine that lowers its clocks.
         SlowedDown = "slowed-down",
-        /// Queries take one of two times, so that no single number tells what one takes.
+        /// Queries take one of two times, so no single number describes them.
         Bimodal = "bimodal",
         /// Queries stall at regular distances.
         Stalls = "stalls",
-        /// `run` returned before the work was done, so that latencies do not contain it.
+        /// `run` returned before the work was done, so latencies do not contain it.
         ReturnedEarly = "returned-early",
         /// The backend reported figures that cannot be, which are refused.
         Impossible = "impossible",
-        /// Operators ran elsewhere than on the device that was asked for.
+        /// Operators ran elsewhere than on the requested device.
         FellBack = "fell-back",
         /// Some of the model's outputs are NaN.
         NotANumber = "not-a-number",
@@ -67,7 +67,7 @@ names! {
         FrequencyChanged = "frequency-changed",
         /// Pages of memory were missing while measuring.
         PageFaults = "page-faults",
-        /// The backend used something else than it was asked for.
+        /// The backend used another setting than requested.
         NotAsAsked = "not-as-asked",
         /// The device was to be sampled while measuring, and was not.
         DeviceNotSampled = "device-not-sampled",
@@ -590,8 +590,8 @@ impl Doubt {
                 // A page from a disk costs some hundred times as much.
                 100.0 * disk_pages.unwrap_or(0) as f64 + mapped_pages.unwrap_or(0) as f64
             }
-            Self::Invalid { .. }
-            | Self::Simulated { .. }
+            Self::Invalid { ref breach } => breach.severity(),
+            Self::Simulated { .. }
             | Self::Impossible { .. }
             | Self::NotAsAsked { .. }
             | Self::DeviceNotSampled { .. }
@@ -1280,6 +1280,7 @@ mod tests {
         let mut kinds = BTreeSet::new();
         for (breach, words) in breaches {
             assert_eq!(breach.to_string(), words);
+            assert!(!breach.severity().is_nan(), "{breach:?}");
             let reason = InvalidReason::from(breach);
             let json = serde_json::to_value(&reason).expect("JSON");
             assert_eq!(json["kind"], reason.kind().name(), "{json}");
@@ -1318,6 +1319,28 @@ mod tests {
             ]
         );
         assert_eq!(by_kind::<()>([]), []);
+    }
+
+    #[test]
+    fn a_limit_that_is_missed_by_more_is_worse() {
+        let over =
+            |over_queries| Breach::OverLimit { over_queries, queries: 100, allowed_queries: 2 };
+        let slow = |achieved_per_second| Breach::TooSlow {
+            offered_per_second: 100.0,
+            achieved_per_second,
+            bound_ratio: 0.99,
+        };
+        let pairs = [
+            (Breach::CutShort, over(3)),
+            (over(3), over(9)),
+            (over(9), slow(9.9)),
+            (slow(9.9), slow(0.5)),
+            (slow(0.5), Breach::NotANumber { output: "y".into(), values: 1 }),
+        ];
+        for (better, worse) in pairs {
+            let severity = |breach: &Breach| Doubt::Invalid { breach: breach.clone() }.severity();
+            assert!(severity(&worse) > severity(&better), "{worse:?} and {better:?}");
+        }
     }
 
     /// Whatever the figures, none is NaN: a doubt would then be neither better nor worse than another.

@@ -1,6 +1,6 @@
 //! Why a run ended early.
 
-/// Why a run ended early.
+/// Reasons why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Results could not be kept.

@@ -1,20 +1,20 @@
 /*!
 Runs a plan: starts workers, watches them, and records how each case ended.
 
-Each case gets a worker process of its own, since a backend is somebody else's native code: it may
+Each case gets a worker process of its own, because a backend is somebody else's native code: it may
 crash, hang, leak or be killed, and must not cost more than its case. This room is the other side
 of that boundary. It owns three things:
 
 - **Every way to die becomes a [`host_record::Failure`].** A worker that exits, is ended by a
-  signal, goes silent, eats the machine's memory, speaks something else than the protocol or never
-  starts: each is told apart, and the case is recorded with the reason and the worker's last
-  standard error. Nothing that a worker does makes the host wait for ever.
+  signal, goes silent, exhausts the machine's memory, breaks the protocol or never
+  starts: each is distinguished, and the case is recorded with the reason and the worker's last
+  standard error. No worker can make the host wait for ever.
 - **The host stays quiet while the clock runs.** Samples that arrive during a measurement are held
   back, and go to the [`Recorder`](host_record::Recorder) when it is over.
 - **An [`Interrupt`] costs at most the case in progress,** which is left unrecorded so that a
-  resumed run does it again.
+  resumed run repeats it.
 
-Nothing is printed here; whoever wants to show progress passes an [`Observer`].
+Nothing is printed here; pass an [`Observer`] to show progress.
 */
 
 mod death;

@@ -18,7 +18,7 @@ use crate::supervise::{Conclusion, Limits, Program, supervise};
 pub struct LocalExecutor {
     /// The executable `host-worker`.
     pub worker: PathBuf,
-    /// How long describing a plugin may take without a sign of progress.
+    /// Time limit without a sign of progress for describing a plugin.
     pub describe_timeout: Duration,
     /// A folder of the user's, whose git commit is recorded with each case.
     pub repository: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct LocalExecutor {
     commit: Option<Option<String>>,
 }
 
-/// Why a plugin could not be described.
+/// Reason why a plugin could not be described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{failure}")]
 pub struct DescribeError {
@@ -61,17 +61,17 @@ impl LocalExecutor {
         }
     }
 
-    /// What is started for a plugin.
+    /// Returns the program to start for a plugin.
     fn program<'a>(&'a self, plugin: &'a LocalPlugin) -> Program<'a> {
         Program { executable: &self.worker, runtime: plugin.runtime.as_deref() }
     }
 
-    /// Opens a plugin in a worker, and asks what it is and which devices it sees. A library with
-    /// another SHA-256 than this is refused, where one is given.
+    /// Opens a plugin in a worker, and returns its description and its devices. If a SHA-256 is
+    /// given, a library with another one is refused.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong with worker or plugin, or that somebody asked to stop.
+    /// The failure of worker or plugin, or a requested stop.
     #[tracing::instrument(skip_all, fields(library = %plugin.library.display()))]
     pub fn describe(
         &self,
@@ -217,8 +217,8 @@ impl Executor for LocalExecutor {
     }
 }
 
-/// A backend that says that it cannot do a case has not failed: that is a gap. So is one that has not
-/// found its runtime.
+/// Converts a failure to an outcome. A backend that reports that it cannot do a case has not failed:
+/// that is a gap. So is a backend that has not found its runtime.
 fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
     if let (
         Failure::Backend { phase: Phase::Load, code: ErrorCode::RuntimeMissing, .. },

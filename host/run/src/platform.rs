@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 pub(crate) const LIBRARY_PATH: &str =
     if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
-/// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and what
-/// it starts can be ended with it.
+/// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and its
+/// children can be ended with it.
 pub(crate) fn separate(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Lets a pipe hold more, so that a worker which hands samples over need not wait for the host to
-/// wake up. It works without where the system does not allow it.
+/// Enlarges a pipe's buffer, so that a worker that sends samples need not wait for the host to
+/// wake up. Not an error if the system refuses.
 #[cfg(target_os = "linux")]
 pub(crate) fn widen(pipe: impl AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
@@ -38,7 +38,7 @@ pub(crate) fn kill_group(child: &Child) {
     }
 }
 
-/// Whether a process has ended; it is not reaped by this.
+/// Returns whether a process has ended, without reaping it.
 pub(crate) fn has_ended(child: &Child) -> bool {
     let Some(id) = pid(child) else { return true };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -52,12 +52,12 @@ fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
-/// The signal that ended a process.
+/// Returns the signal that ended a process.
 pub(crate) fn signal(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// A signal's name, such as `SIGSEGV`.
+/// Returns a signal's name, such as `SIGSEGV`.
 pub(crate) fn signal_name(signal: i32) -> String {
     let name = match Signal::from_named_raw(signal) {
         Some(Signal::HUP) => "SIGHUP",

@@ -12,7 +12,7 @@ use crate::executor::{Ended, Events, Execution, Executor};
 use crate::interrupt::Interrupt;
 use crate::observer::Observer;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunSummary {
     /// Processes of cases measured to the end.
@@ -21,8 +21,7 @@ pub struct RunSummary {
     pub failed: u64,
     /// Cases that were gaps, or turned out to be.
     pub gaps: u64,
-    /// Whether the run was asked to stop before its end. The case in progress is then recorded
-    /// nowhere.
+    /// Whether the run was stopped before its end. The case in progress is then not recorded.
     pub interrupted: bool,
 }
 
@@ -54,7 +53,7 @@ pub fn run(
             break;
         }
         let record = match item {
-            PlannedCase::Gap { case_id, key, gap, .. } => gap_record(case_id, key, gap),
+            PlannedCase::Gap { case_id, key, gap, .. } => gap_record(case_id, key, *gap),
             PlannedCase::Case(case) => {
                 let mut kept = Kept { case: &case, recorder, observer };
                 match executor.execute(&case, &mut kept, interrupt)? {

@@ -13,28 +13,28 @@ use crate::Interrupt;
 use crate::death::{self, Memory};
 use crate::process::{Event, Worker};
 
-/// How often memory, time and interrupts are looked at.
+/// Interval at which memory, time and interrupts are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long a worker that has said its last word may take to end, and how long the last word of one
-/// that has ended may take to arrive.
+/// Time for a worker to end after its last message, and for the last message of an ended worker to
+/// arrive.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long a worker may take to end what it was asked to end, before it is ended by force.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
-/// What a worker may take.
+/// Limits of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Longest silence.
     pub(crate) silence: Duration,
-    /// What the silence may be longer by while the worker is warming up or measuring.
+    /// Additional silence that is allowed while the worker is warming up or measuring.
     pub(crate) measuring: Duration,
     /// Resident memory in bytes; `None`: what is available when the worker starts.
     pub(crate) memory: Option<u64>,
 }
 
-/// What came of it.
+/// Result of supervising.
 #[derive(Debug)]
 pub(crate) enum Conclusion {
     /// It described a plugin.
@@ -49,7 +49,7 @@ pub(crate) enum Conclusion {
     Interrupted,
 }
 
-/// The program that is started as a worker, and the runtime that its plugin is to use.
+/// The program to start as a worker, and its plugin's runtime.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) executable: &'a Path,
@@ -57,11 +57,11 @@ pub(crate) struct Program<'a> {
 }
 
 /// Starts a worker with a request, passes its phases, samples and outputs on to `receive`, and
-/// returns what came of it and its last standard error.
+/// returns the result and its last standard error.
 ///
 /// # Errors
 ///
-/// Only what `receive` says; the worker is then ended.
+/// Only errors of `receive`; the worker is then ended.
 pub(crate) fn supervise<E>(
     program: Program<'_>,
     request: &Request,
@@ -160,7 +160,7 @@ fn start(program: Program<'_>, request: &Request) -> Result<Worker, String> {
         .map_err(|error| format!("{}: {error}", executable.display()))
 }
 
-/// What to do with a frame.
+/// Reaction to a frame.
 enum Step {
     /// Pass it on.
     Pass(Message),
@@ -170,7 +170,7 @@ enum Step {
     Conclude(Conclusion),
 }
 
-/// What is known about a worker so far.
+/// State of a worker so far.
 struct Watch {
     limits: Limits,
     machine: Machine,
@@ -183,13 +183,13 @@ struct Watch {
     memory: Memory,
     kills_before: Option<u64>,
     outputs: Outputs,
-    /// Resident memory while measuring: its sum in bytes, and how often it was looked at.
+    /// Resident memory while measuring: its sum in bytes, and the number of samples.
     average: (u128, u64),
     /// The most of these.
     highest: Option<u64>,
 }
 
-/// The outputs so far: they come in order and with one width, or no table can hold them.
+/// The outputs so far: they must come in order and with one width, to fit into a table.
 #[derive(Default)]
 struct Outputs(BTreeMap<String, (u64, u64)>);
 
@@ -229,7 +229,7 @@ impl Watch {
         }
     }
 
-    /// The longest silence in this phase.
+    /// Returns the longest allowed silence in this phase.
     fn silence(&self) -> Duration {
         match self.phase {
             Phase::WarmUp | Phase::Search | Phase::Measure => {
@@ -239,7 +239,7 @@ impl Watch {
         }
     }
 
-    /// How long to wait for the next event.
+    /// Returns how long to wait for the next event.
     fn patience(&self) -> Duration {
         self.silence().saturating_sub(self.heard.elapsed()).min(TICK)
     }
@@ -302,7 +302,7 @@ impl Watch {
         }
     }
 
-    /// The worker has closed its pipe without a last word: its end says why, if it comes.
+    /// The worker has closed its pipe without a last message: its end says why, if it comes.
     fn closed(&self, worker: &Worker, detail: &str) -> Option<Conclusion> {
         if worker.wait_for_end(GRACE) {
             return None;

@@ -1,4 +1,4 @@
-//! What can go wrong in keeping and reading results.
+//! Errors in storing and reading results.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,27 +7,27 @@ use parquet::errors::ParquetError;
 
 use crate::run::LostFile;
 
-/// What can go wrong in keeping and reading results. [`StoreError::hint`] says what to do.
+/// Errors in storing and reading results. [`StoreError::hint`] says how to fix them.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file system refused something.
     #[error("cannot {action} `{}`: {source}", .path.display())]
     Io {
-        /// What was being done: a verb, such as `read`.
+        /// The failed action: a verb, such as `read`.
         action: &'static str,
         /// To which file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A file of a run folder does not hold what it should.
+    /// A file of a run folder has unexpected contents.
     #[error("`{}`, line {line}: {detail}", .path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error.
         detail: String,
     },
     /// A file of a run folder was written by a newer host.
@@ -48,10 +48,10 @@ pub enum StoreError {
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: ParquetError,
     },
-    /// What was asked for needs files that finished cases no longer have.
+    /// The request needs files that finished cases no longer have.
     #[error("{}{}", .files.first().map(ToString::to_string).unwrap_or_default(), more(.files.len()))]
     LostFiles {
         /// The files; there is at least one.
@@ -69,7 +69,7 @@ pub enum StoreError {
     /// There is no such run.
     #[error("there is no run `{wanted}` in `{}`", .results.display())]
     NoSuchRun {
-        /// What was asked for.
+        /// The requested run.
         wanted: String,
         /// Where.
         results: PathBuf,
@@ -79,12 +79,12 @@ pub enum StoreError {
     /// More than one run fits.
     #[error("`{wanted}` fits more than one run: {}", .candidates.join(", "))]
     AmbiguousRun {
-        /// What was asked for.
+        /// The requested run.
         wanted: String,
         /// Ids of the runs that fit.
         candidates: Vec<String>,
     },
-    /// The folder exists and is no run folder.
+    /// The folder exists but is not a run folder.
     #[error("`{}` is not a run folder: it has no `run.json`", .path.display())]
     NotARun {
         /// The folder.
@@ -101,7 +101,7 @@ pub enum StoreError {
     OutOfOrder {
         /// The case.
         case_id: String,
-        /// What was expected.
+        /// The expected order.
         detail: &'static str,
     },
     /// A metric's value is not a number that can be kept.
@@ -119,7 +119,7 @@ pub enum StoreError {
     Busy {
         /// The database file.
         path: PathBuf,
-        /// What DuckDB said; it names the process where it can.
+        /// DuckDB's error; it names the process if it can.
         detail: String,
     },
     /// There is no database file yet.
@@ -146,27 +146,27 @@ pub enum StoreError {
     Unreadable {
         /// The database file.
         path: PathBuf,
-        /// What DuckDB said.
+        /// DuckDB's error.
         detail: String,
     },
     /// A query that is not a `SELECT`, or that DuckDB refused.
     #[error("{detail}")]
     Query {
-        /// What is wrong with it.
+        /// The error.
         detail: String,
     },
-    /// DuckDB failed at something that this crate asked of it.
+    /// DuckDB failed at an operation of this crate.
     #[error("cannot {action}: {detail}")]
     Database {
-        /// What was being done: a verb and its object.
+        /// The failed action: a verb and its object.
         action: &'static str,
-        /// What DuckDB said.
+        /// DuckDB's error.
         detail: String,
     },
 }
 
 impl StoreError {
-    /// What to do about it, where that can be said in a sentence.
+    /// Returns a hint to fix the error, if one sentence is enough.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
@@ -198,7 +198,7 @@ impl StoreError {
         })
     }
 
-    /// The file or folder that the message names as the place of the trouble.
+    /// Returns the file or folder of the error.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -257,7 +257,7 @@ fn more(files: usize) -> String {
     }
 }
 
-/// DuckDB's own words, without what the crate adds around them.
+/// Returns DuckDB's own message, without the crate's additions.
 pub(crate) fn duckdb_message(error: &duckdb::Error) -> String {
     match error {
         duckdb::Error::DuckDBFailure(_, Some(message)) => message.clone(),

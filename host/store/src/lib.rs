@@ -2,14 +2,13 @@
 The store: run folders, and the DuckDB database that indexes them.
 
 **The run folder is the truth.** [`RunFolder`] reads one, [`RunWriter`] writes one: the plan, an
-append-only journal with one line per finished case (on stable storage before the next case
-starts), raw samples and outputs as Parquet, and what metrics and recommenders said. A crash costs
-at most the case in flight. [`ResultsFolder`] is where they lie together.
+append-only journal with one line per finished case (on stable storage before the next case starts),
+raw samples and outputs as Parquet, and the answers of metrics and recommenders. A crash costs at
+most the case in flight. [`ResultsFolder`] is the folder of all runs.
 
 **The database is an index.** [`Database`] is one DuckDB file beside the run folders. DuckDB lets
-one process write at a time, so it is opened only for as long as an import takes; where it is busy
-or damaged nothing is lost, since it can be brought up to date or rebuilt from the folders at any
-time.
+one process write at a time, so it is opened only for the duration of an import. If it is busy or
+damaged nothing is lost, because it can be updated or rebuilt from the folders at any time.
 
 [`RunViews`] offers the fixed views that reports and recommenders read, from an in-memory DuckDB
 over a single run folder, so that reports need no database file.

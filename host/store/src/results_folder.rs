@@ -20,7 +20,7 @@ pub struct ResultsFolder {
     root: PathBuf,
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
     /// Nothing is left to do.
@@ -32,7 +32,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,15 +48,15 @@ impl RunState {
 pub struct RunEntry {
     /// Its folder.
     pub path: PathBuf,
-    /// What was known when it began.
+    /// Facts known when it began.
     pub header: RunHeader,
-    /// How far it has come.
+    /// Its progress.
     pub state: RunState,
     /// When it ended.
     pub finished: Option<RunFinished>,
     /// Cases that it has to do, gaps among them.
     pub planned: u64,
-    /// How the cases recorded so far ended.
+    /// Outcomes of the cases recorded so far.
     pub counts: Counts,
     /// Lines that a crash cut short.
     pub torn: Vec<TornLine>,
@@ -69,7 +69,7 @@ pub struct DamagedRun {
     pub path: PathBuf,
     /// The folder's name, which is the run's id.
     pub run_id: String,
-    /// Why it cannot be read.
+    /// Reason why it cannot be read.
     pub error: StoreError,
 }
 
@@ -79,42 +79,42 @@ impl DamagedRun {
 }
 
 impl ResultsFolder {
-    /// The results folder at this place; it need not exist yet.
+    /// Creates a reference to a results folder, which need not exist yet.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// The database file in it.
+    /// Returns its database file.
     #[must_use]
     pub fn database_path(&self) -> PathBuf {
         self.root.join(DATABASE_FILE)
     }
 
-    /// Folders of all runs, oldest first. What has neither `run.json` nor a case in its journal is
-    /// not a run; with a journal alone it is one that cannot be read.
+    /// Returns the folders of all runs, oldest first. A folder without `run.json` and without a
+    /// case in its journal is not a run; a journal alone is a run that cannot be read.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be read; one that does not exist has no runs.
+    /// If the folder cannot be read; one that does not exist has no runs.
     pub fn run_paths(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut paths = self.folders()?;
         paths.retain(|path| is_run(path));
         Ok(paths)
     }
 
-    /// Folders in `runs/` that are no run: what a host leaves behind that is ended while it makes
-    /// one. One that is being made now is not among them.
+    /// Returns folders in `runs/` that are not runs: leftovers of a host that was ended while it
+    /// created one. One that is being created now is not included.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn half_made(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut paths = self.folders()?;
         paths.retain(|path| {
@@ -143,12 +143,12 @@ impl ResultsFolder {
         Ok(paths)
     }
 
-    /// Files that finished cases of any run no longer have. A run that cannot be read has none:
-    /// a list of the runs says so.
+    /// Returns files that finished cases of any run no longer have. A run that cannot be read has
+    /// none: the list of runs reports it.
     ///
     /// # Errors
     ///
-    /// Where the results folder itself cannot be read.
+    /// If the results folder itself cannot be read.
     pub fn lost_files(&self) -> Result<Vec<LostFile>, StoreError> {
         let mut lost = Vec::new();
         for path in self.run_paths()? {
@@ -158,12 +158,12 @@ impl ResultsFolder {
         Ok(lost)
     }
 
-    /// The folder of a run, by its id, a part of the id that fits no other run, `latest`, or a
-    /// path to the folder.
+    /// Returns the folder of a run, by its id, a part of the id that fits no other run, `latest`,
+    /// or a path to the folder.
     ///
     /// # Errors
     ///
-    /// Where no run or more than one fits.
+    /// If no run or more than one fits.
     pub fn find(&self, wanted: &str) -> Result<PathBuf, StoreError> {
         let as_path = Path::new(wanted);
         if as_path.components().count() > 1 || as_path.is_absolute() {
@@ -200,11 +200,11 @@ impl ResultsFolder {
         }
     }
 
-    /// All runs, oldest first; one that cannot be read does not hide the others.
+    /// Returns all runs, oldest first; one that cannot be read does not hide the others.
     ///
     /// # Errors
     ///
-    /// Where the results folder itself cannot be read.
+    /// If the results folder itself cannot be read.
     pub fn list(&self) -> Result<Vec<Result<RunEntry, DamagedRun>>, StoreError> {
         let damaged = |path: PathBuf, error| DamagedRun { run_id: folder_name(&path), path, error };
         let list = |path: PathBuf| entry(&path).map_err(|error| damaged(path, error));
@@ -212,7 +212,7 @@ impl ResultsFolder {
     }
 }
 
-/// A folder without a header is a run all the same if cases were recorded in it.
+/// Returns whether it is a run. A folder without a header is one if cases were recorded in it.
 fn is_run(path: &Path) -> bool {
     let layout = Layout { root: path.to_owned() };
     layout.header().is_file() || fs::metadata(layout.journal()).is_ok_and(|file| file.len() > 0)
@@ -244,8 +244,8 @@ fn entry(path: &Path) -> Result<RunEntry, StoreError> {
     Ok(RunEntry { path, header, state, finished, planned, counts, torn })
 }
 
-/// A list of runs as a table: run, experiment, started, state, planned cases, and how many of them
-/// finished, failed, and were gaps. Of a damaged run only its id and its state are known.
+/// Returns a list of runs as a table: run, experiment, started, state, planned cases, and how many
+/// of them finished, failed, and were gaps. Of a damaged run only its id and its state are known.
 #[must_use]
 pub fn list_table(entries: &[Result<RunEntry, DamagedRun>]) -> Table {
     let columns =

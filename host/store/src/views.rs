@@ -2,8 +2,8 @@
 The fixed views that reports and recommenders read; `docs/reference/views.md` lists their columns.
 
 They come from a DuckDB in memory that holds one run, with the same tables as the database file,
-filled by the same import. So a report needs no database file, waits for no lock, and what a view
-says of a run is what the database says of it.
+filled by the same import. So a report needs no database file, waits for no lock, and a view agrees
+with the database.
 */
 
 use std::cell::Cell as Flag;
@@ -50,19 +50,19 @@ pub struct RunViews {
 }
 
 impl RunViews {
-    /// Reads a run folder into memory, except its samples. Can be read from while the run goes on;
-    /// it then shows the run as it was at this moment.
+    /// Reads a run folder into memory, except its samples. Can be called while the run goes on;
+    /// it then shows the run as of this moment.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn open(folder: &RunFolder) -> Result<Self, StoreError> {
         let views = Self::open_unconfined(folder)?;
         confine(&views.connection, views.folder.path())?;
         Ok(views)
     }
 
-    /// The same, on a connection that may write files. For queries of ours only.
+    /// Does the same on a connection that may write files. For our own queries only.
     pub(crate) fn open_unconfined(folder: &RunFolder) -> Result<Self, StoreError> {
         let started = Instant::now();
         let path = folder.path();
@@ -108,7 +108,7 @@ impl RunViews {
         Ok(Self { connection, folder, lost, distributions, records })
     }
 
-    /// The run that they show.
+    /// Returns the run that they show.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
         &self.folder
@@ -118,12 +118,12 @@ impl RunViews {
         &self.lost
     }
 
-    /// Answers a query that a user wrote, over the views and over `raw_benchmark_data`, `outputs`,
-    /// `operators` and `device_states`, the run's samples, outputs, profiles and looks at devices.
+    /// Answers a user's query over the views and over `raw_benchmark_data`, `outputs`,
+    /// `operators` and `device_states`: the run's samples, outputs, profiles and device states.
     ///
     /// # Errors
     ///
-    /// Where it is not a query that reads, or DuckDB refuses it.
+    /// If it is not a query that reads, or DuckDB refuses it.
     pub fn query(&self, sql: &str) -> Result<Table, StoreError> {
         let parsed = parse(&self.connection, sql)?;
         for name in NAMES.iter().filter(|name| names_table(&parsed, name)) {
@@ -226,8 +226,8 @@ impl RunViews {
     }
 }
 
-/// An SQL expression for a run's files of one kind; `None` where there are none. DuckDB gives up at
-/// the first that is no Parquet, so where one is lost the others are named one by one.
+/// Returns an SQL expression for a run's files of one kind; `None` if there are none. DuckDB stops
+/// at the first that is not Parquet, so if one is lost the others are named one by one.
 fn parquet_files(
     run: &Path,
     kind: CaseFile,

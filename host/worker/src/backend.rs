@@ -87,7 +87,7 @@ impl Answer {
     }
 }
 
-/// What the loop times: calls of one session, taken in turn so that each query has other inputs
+/// The timed target: calls of one session, taken in turn so that each query has other inputs
 /// than the one before it.
 #[derive(Debug)]
 pub struct BackendTarget {
@@ -97,11 +97,11 @@ pub struct BackendTarget {
 }
 
 impl BackendTarget {
-    /// A target of these calls.
+    /// Creates a target of these calls.
     ///
     /// # Panics
     ///
-    /// Where there is no call.
+    /// If there is no call.
     #[must_use]
     pub fn new(session: Session, calls: Vec<Call>) -> Self {
         assert!(!calls.is_empty(), "a target needs a call");
@@ -124,7 +124,7 @@ impl BackendTarget {
         self.session
     }
 
-    /// Whether the call that ran first has left outputs.
+    /// Checks whether the call that ran first has left outputs.
     pub(crate) fn check_outputs(&self) -> Result<(), Error> {
         self.calls[0].check_outputs()
     }

@@ -1,14 +1,14 @@
-//! What is known of the clock that times queries.
+//! Facts about the clock that times queries.
 
 use host_machine::Machine;
 use host_measure::{Calibration, SystemClock};
 use host_record::{ClockFacts, Doubt, Warning};
 
-/// What was measured of the clock, and what the kernel says of it.
+/// Returns the measured facts about the clock, and the kernel's.
 ///
 /// `CLOCK_MONOTONIC` is read through the vDSO: a function that the kernel maps into each process,
-/// which reads a register of the processor and computes the time from it. With a source of time that
-/// has no such register it enters the kernel instead, which the cost of a reading shows.
+/// which reads a register of the processor and computes the time from it. With a clock source
+/// without such a register it enters the kernel instead, which the cost of a reading shows.
 pub(crate) fn facts(calibration: &Calibration, machine: &Machine) -> ClockFacts {
     ClockFacts {
         source: SystemClock::SOURCE.into(),
@@ -21,10 +21,10 @@ pub(crate) fn facts(calibration: &Calibration, machine: &Machine) -> ClockFacts 
     }
 }
 
-/// A reading through the vDSO costs 20 to 60 ns on processors of the last fifteen years; one that
-/// costs 200 ns enters the kernel or is trapped by a hypervisor. `hpet` and `acpi_pm` are timers
-/// outside of the processor, whose reading takes a microsecond and makes processors wait for each
-/// other.
+/// Warns about a slow clock. A reading through the vDSO costs 20 to 60 ns on processors of the last
+/// fifteen years; one that costs 200 ns enters the kernel or is trapped by a hypervisor. `hpet` and
+/// `acpi_pm` are timers outside the processor, whose reading takes a microsecond and makes
+/// processors wait for each other.
 pub(crate) fn slow(facts: &ClockFacts) -> Option<Warning> {
     const DEAR_NS: f64 = 200.0;
     let source = facts.kernel_source.as_deref();

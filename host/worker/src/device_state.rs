@@ -17,7 +17,7 @@ use crate::surroundings::{not_offered, refused};
 /// Looks that are kept. Of more, only what comes first is; it is three hours of ten a second.
 const MOST: usize = 1 << 17;
 
-/// What was seen: the summary, and every look.
+/// The summary, and every sample.
 pub(crate) type Seen = (DeviceStates, Vec<DeviceSample>);
 
 /// A thread that looks, until it is ended.
@@ -27,11 +27,11 @@ pub(crate) struct Sampler<'scope> {
     thread: ScopedJoinHandle<'scope, Result<Seen, Gap>>,
 }
 
-/// Starts looking.
+/// Starts sampling.
 ///
 /// # Errors
 ///
-/// A gap where the backend does not offer the extension, or the system no thread.
+/// A gap if the backend does not offer the extension, or the system no thread.
 pub(crate) fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     clock: &'env SystemClock,
@@ -56,11 +56,11 @@ pub(crate) fn start<'scope, 'env>(
 }
 
 impl Sampler<'_> {
-    /// Ends it, and says what was seen.
+    /// Ends sampling, and returns the result.
     ///
     /// # Errors
     ///
-    /// A gap with what the backend said.
+    /// A gap with the backend's error.
     pub(crate) fn end(self) -> Result<Seen, Gap> {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err(NotMeasured::ThreadPanicked.into()))
@@ -141,8 +141,8 @@ fn causes(bits: u32) -> Vec<SlowedBy> {
     causes
 }
 
-/// Heat, power and what else slows a device while it has work; that it idles between queries is no
-/// wonder, and what somebody has set is no event.
+/// Warns about heat, power and other reasons that slow a busy device. Idling between queries and
+/// settings by the user do not count.
 pub(crate) fn warnings(states: &DeviceStates) -> impl Iterator<Item = Warning> + '_ {
     let shares = states.slowed_by.as_deref().unwrap_or_default().iter();
     shares

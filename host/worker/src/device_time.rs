@@ -1,7 +1,7 @@
-//! How long the device was busy with a run, by its own events, beside the clock.
+//! Busy time of the device for a run, by its own events, beside wall-clock time.
 //!
-//! The pass is short and comes after measuring. Plain runs are made in turn with timed ones, each with
-//! nothing under way, so that a run that returns before its device is done shows: it takes a fraction of
+//! The pass is short and comes after measuring. Plain runs and timed runs are made in turn, each with
+//! nothing in flight, so a run that returns before its device is done shows: it takes a fraction of
 //! the time that the device needs for the same work.
 
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use plugin_api::client::{Error, Model, Session, TensorData};
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
-/// Enough for a median, and little beside what was measured.
+/// Enough for a median, and short compared with the measurement.
 const RUNS: usize = 10;
-/// Where runs take long, fewer will do; one of each is made in any case.
+/// For long runs fewer are enough; one of each is made in any case.
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// A plain run and a timed one, in nanoseconds.
@@ -31,8 +31,8 @@ pub(crate) struct Pair {
 ///
 /// # Errors
 ///
-/// A gap with what the backend said: what was measured before stays true. Also where it says that the
-/// device was busy for longer than the call took, which cannot be.
+/// A gap with the backend's error: earlier measurements stay valid. Also if the backend reports a
+/// busy time longer than the call, which is impossible.
 pub(crate) fn pairs(
     clock: &SystemClock,
     model: &Model,
@@ -61,7 +61,7 @@ pub(crate) fn pairs(
     Ok(pairs)
 }
 
-/// What is recorded of them.
+/// Summarises them for the record.
 pub(crate) fn summary(pairs: &[Pair]) -> DeviceTime {
     let middle = |of: fn(&Pair) -> u64| {
         median(&pairs.iter().map(of).collect::<Vec<_>>()).expect("at least one pair")
@@ -74,8 +74,9 @@ pub(crate) fn summary(pairs: &[Pair]) -> DeviceTime {
     }
 }
 
-/// Why latencies do not contain the work: no plain run took half of the time that the device needs at
-/// least. A device that is busy for less than 20 µs is left alone, since events have steps of their own.
+/// Returns why latencies do not contain the work: no plain run took at least half of the device's time.
+/// A device that is busy for less than 20 µs is not judged, because events have a resolution of their
+/// own.
 pub(crate) fn unsynchronised(pairs: &[Pair]) -> Option<Breach> {
     const LEAST_NS: u64 = 20_000;
 

@@ -1,8 +1,8 @@
-//! What came between while a case was measured: the kernel's counters before and after, and what
-//! is doubtful about the difference.
+//! Interruptions during measurement: the kernel's counters before and after, and warnings about
+//! the difference.
 //!
-//! Switches that a thread asks for, to wait for something, raise no warning: a backend's threads do so all the
-//! time. Stolen time is told with what else keeps a machine busy.
+//! Voluntary switches, to wait for something, raise no warning: a backend's threads make them all the
+//! time. Stolen time is reported with other reasons of a busy machine.
 
 use host_machine::process::{self, Usage};
 use host_machine::{Activity, Machine, QuotaThrottling};
@@ -19,7 +19,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Reads them. `processors` are those of the worker.
+    /// Reads the counters. `processors` are those of the worker.
     pub(crate) fn read(machine: &Machine, processors: &[u32], activity: Activity) -> Self {
         Self {
             usage: process::usage(),
@@ -30,7 +30,7 @@ impl Counters {
         }
     }
 
-    /// What was counted from one moment to a later one.
+    /// Returns the difference to a later moment.
     pub(crate) fn until(&self, after: &Self, elapsed_ns: u64) -> Disturbance {
         let difference = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         let counted =
@@ -55,7 +55,7 @@ impl Counters {
     }
 }
 
-/// What is doubtful about a measurement by what came between.
+/// Returns warnings about interruptions.
 pub(crate) fn warnings(found: &Disturbance) -> Vec<Warning> {
     [
         heat(found),
@@ -70,8 +70,8 @@ pub(crate) fn warnings(found: &Disturbance) -> Vec<Warning> {
     .collect()
 }
 
-/// Whoever takes a processor keeps it for some milliseconds, so that fifty times a second are a tenth of the time
-/// and more, twice what counts as a drift. A few a second are the system's own.
+/// Warns about preemptions. Another process keeps a processor for some milliseconds, so fifty times a second
+/// are at least a tenth of the time, twice the threshold of a drift. A few per second are the system's own.
 fn preempted(found: &Disturbance) -> Option<Doubt> {
     const A_SECOND: f64 = 50.0;
     let (times, seconds) = (found.involuntary_switches?, found.elapsed_ns as f64 / 1e9);
@@ -97,8 +97,8 @@ fn quota_reached(found: &Disturbance) -> Option<Doubt> {
         .then_some(Doubt::Throttled { by: Throttle::Quota { times, stopped_ns } })
 }
 
-/// A tenth more or less moves the latencies of whatever computes by as much, twice what counts as a
-/// drift. Less is what turbo does from moment to moment.
+/// Warns about a changed frequency. A tenth more or less changes latencies of computation by as
+/// much, twice the threshold of a drift. Turbo causes smaller changes all the time.
 fn frequency_changed(found: &Disturbance) -> Option<Doubt> {
     const CHANGE: f64 = 0.10;
     let (from_hertz, to_hertz) = found.frequency_start_hertz.zip(found.frequency_end_hertz)?;
@@ -107,10 +107,10 @@ fn frequency_changed(found: &Disturbance) -> Option<Doubt> {
         .then_some(Doubt::FrequencyChanged { from_hertz, to_hertz })
 }
 
-/// After a warm-up, nothing should have to be read from a disk any more: one page is read in a tenth
-/// of a millisecond at best. Ten in a measurement are more than chance leaves over. A page that is
-/// only mapped costs a quarter of a microsecond at the least; they matter where that alone is a
-/// twentieth of the processor time, as with an allocator that gives memory back after every query.
+/// Warns about page faults. After a warm-up, nothing should have to be read from a disk: one page
+/// takes a tenth of a millisecond at best, and ten in a measurement are not chance. A mapped page
+/// costs at least a quarter of a microsecond; such faults matter if that alone is a twentieth of the
+/// processor time, as with an allocator that returns memory after every query.
 fn page_faults(found: &Disturbance) -> Option<Doubt> {
     const MAJOR: u64 = 10;
     const MINOR_NS: f64 = 250.0;

@@ -1,9 +1,9 @@
-//! Whether a run has ended when it returns.
+//! Detection of runs that return early.
 //!
-//! A backend that returns while its device is still at work gets latencies in which the work is missing,
-//! the commonest lie of the field. It is found after measuring, when nothing is timed any more: with
-//! nothing under way, a run is made and its output read, and then read once more. The first reading has
-//! to wait for whatever was left of the run; the second only copies.
+//! A backend that returns while its device is still at work gets latencies without the work,
+//! the commonest lie of the field. It is detected after measuring, when nothing is timed any more: with
+//! nothing in flight, a run is made and its output read, and then read once more. The first read must
+//! wait for the rest of the run; the second only copies.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use plugin_api::client::Error;
 use crate::backend::BackendTarget;
 use crate::connection::Connection;
 
-/// What was left of a run when it had returned, in nanoseconds.
+/// Rest of a run after it had returned, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AfterReturn {
     /// The run itself.
@@ -26,8 +26,8 @@ pub(crate) struct AfterReturn {
     pub(crate) copy_ns: u64,
 }
 
-/// Looks at a few runs; at one where a query takes so long that more would be noticed. A backend that
-/// fails now is not judged: what it was asked for has been done.
+/// Tests a few runs; only one if a query takes so long that more would be noticeable. A backend that
+/// fails now is not judged: its work has been done.
 pub(crate) fn look(
     connection: &mut Connection,
     clock: &SystemClock,

@@ -1,13 +1,13 @@
 /*!
-Energy by the processor's own counters (RAPL), which Linux shows for Intel and AMD alike as files
+Energy by the processor's own counters (RAPL), which Linux shows for Intel and AMD as files
 under `/sys/class/powercap`.
 
-Each counter counts microjoules since some moment and starts again at zero after its largest value,
-so that only differences mean something, and only where no turn was missed. They are read just
-before the first measured query, just after the last, and between blocks in the meantime. Where a
-reading comes so late that a counter could have gone round twice, there is a gap and no figure.
+Each counter counts microjoules since some moment and wraps to zero after its largest value,
+so only differences have a meaning, and only if no wrap was missed. They are read just
+before the first measured query, just after the last, and between blocks. A
+reading that comes so late that a counter could have wrapped twice is a gap.
 
-The counters are the machine's: whatever else ran is in them.
+The counters are the machine's: they include all other work.
 */
 
 use std::io;
@@ -61,7 +61,7 @@ impl Rapl {
     ///
     /// # Errors
     ///
-    /// A gap, where there are none or where one cannot be read.
+    /// A gap, if there are none or one cannot be read.
     pub(crate) fn start(machine: &Machine, now_ns: u64) -> Result<Self, Gap> {
         let counter = |source: EnergyCounter| {
             Ok(Counter {
@@ -78,7 +78,7 @@ impl Rapl {
         Ok(Self { machine, counters, started_ns: now_ns, read_ns: now_ns, lost: None })
     }
 
-    /// Reads the counters where it is time to.
+    /// Reads the counters if it is time to.
     pub(crate) fn look(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.read_ns) >= INTERVAL_NS {
             self.read(now_ns);
@@ -121,7 +121,7 @@ impl Rapl {
     ///
     /// # Errors
     ///
-    /// A gap, where a counter could not be read or may have gone round unnoticed.
+    /// A gap, if a counter could not be read or may have wrapped unnoticed.
     pub(crate) fn end(mut self, now_ns: u64) -> Result<Vec<DomainEnergy>, Gap> {
         self.read(now_ns);
         if let Some(gap) = self.lost {
@@ -185,7 +185,7 @@ mod tests {
         );
     }
 
-    /// Two turns between two readings look like one. A machine of 2 kW fills 65,713 J in 33 s.
+    /// Two wraps between two readings look like one. A machine of 2 kW fills 65,713 J in 33 s.
     #[test]
     fn a_counter_that_may_have_gone_round_twice_is_a_gap() {
         let files = Files::new(MACHINE);

@@ -1,4 +1,4 @@
-//! What the model is fed: which shape each input gets, and where its values come from.
+//! Inputs of the model: shapes, and sources of values.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::failure::input;
 use crate::npy::NpyFile;
 use crate::synthetic;
 
-/// Batches drawn from the seed, where there is no data set.
+/// Number of batches drawn from the seed, without a data set.
 const SYNTHETIC_BATCHES: u64 = 4;
 
-/// Batches of one `offline` query, where there is no data set.
+/// Batches of one `offline` query, without a data set.
 const OFFLINE_BATCHES: u64 = 24;
 
 /// Batches that may lie on the device at once.
@@ -28,9 +28,9 @@ pub(crate) struct Examples {
     batch: u64,
     seed: u64,
     inputs: Vec<Input>,
-    /// Examples in the data set; `None` where inputs are drawn.
+    /// Examples in the data set; `None` if inputs are drawn.
     pub(crate) count: Option<u64>,
-    /// Class labels, one for each example; empty where there are none.
+    /// Class labels, one for each example; empty if there are none.
     pub(crate) labels: Vec<i64>,
 }
 
@@ -130,19 +130,20 @@ impl Examples {
         }
     }
 
-    /// The shape of each input, in the model's order.
+    /// Returns the shape of each input, in the model's order.
     pub(crate) fn shapes(&self) -> Vec<Vec<i64>> {
         self.inputs.iter().map(|input| input.shape.clone()).collect()
     }
 
-    /// Different batches that there are; the last one of a data set is filled up with the first
-    /// examples.
+    /// Returns the number of different batches; the last one of a data set is filled up with the
+    /// first examples.
     pub(crate) fn batches(&self) -> u64 {
         self.count.map_or(SYNTHETIC_BATCHES, |count| count.div_ceil(self.batch))
     }
 
-    /// Batches to keep on the device while measuring, taken in turn: all of the data set if they
-    /// are at most 64 and take at most 256 MiB, otherwise as many as that allows.
+    /// Returns the number of batches to keep on the device while measuring, taken in turn: all of
+    /// the data set if they are at most 64 and take at most 256 MiB, otherwise as many as that
+    /// allows.
     pub(crate) fn resident_batches(&self) -> u64 {
         let bytes = self.batch_bytes().unwrap_or(u64::MAX).max(1);
         self.batches().min(RESIDENT_BATCHES).min((RESIDENT_BYTES / bytes).max(1))
@@ -159,9 +160,9 @@ impl Examples {
         self.batch_from(index, index * self.batch)
     }
 
-    /// Two batches that are not the same, to see whether outputs follow their inputs. Of a data set that
-    /// fills no more than one, the second begins at the second example; where there is only one, it is
-    /// the only one.
+    /// Returns two different batches, to see whether outputs follow their inputs. In a data set that
+    /// fills no more than one, the second begins at the second example; a data set of one batch gives
+    /// only one.
     pub(crate) fn different_batches(&mut self) -> Result<Vec<Vec<TensorData>>, Failure> {
         let first = self.batch(0)?;
         Ok(match self.count {
@@ -239,7 +240,7 @@ fn example_count(inputs: &[Input]) -> Result<Option<u64>, Failure> {
     Ok(first.map(|(_, count)| count))
 }
 
-/// The shape of a batch from a file, checked against what the model declares.
+/// Returns the shape of a batch from a file, checked against the model's declaration.
 fn file_shape(info: &TensorInfo, file: &NpyFile, case: &CaseSpec) -> Result<Vec<i64>, String> {
     if let Some(dtype) = info.dtype.filter(|dtype| *dtype != file.dtype) {
         return Err(format!(
@@ -283,7 +284,7 @@ fn file_shape(info: &TensorInfo, file: &NpyFile, case: &CaseSpec) -> Result<Vec<
     sizes.into_iter().map(to_axis).collect()
 }
 
-/// The shape of a batch that is drawn.
+/// Returns the shape of a drawn batch.
 fn synthetic_shape(
     info: &TensorInfo,
     settings: &SyntheticInput,
@@ -329,7 +330,7 @@ fn synthetic_shape(
     Ok(shape)
 }
 
-/// At least one input must take batches of this size.
+/// Checks that at least one input takes batches of this size.
 fn check_batch(model: &ModelInfo, batch: u64) -> Result<(), Failure> {
     let mut fixed = None;
     for info in &model.inputs {
@@ -356,7 +357,7 @@ fn fixed_batch(fixed: u64, batch: u64) -> String {
     )
 }
 
-/// The axis that counts examples: one whose name says so, otherwise the first.
+/// Returns the axis that counts examples: one with such a name, otherwise the first.
 fn batch_axis(dimensions: &[Dimension]) -> Option<usize> {
     let named = dimensions.iter().position(|dimension| {
         matches!(dimension, Dimension::Dynamic(name) if name.to_lowercase().contains("batch"))
@@ -365,7 +366,7 @@ fn batch_axis(dimensions: &[Dimension]) -> Option<usize> {
     named.or_else(first)
 }
 
-/// Whether an axis of this name counts the tokens of a sequence.
+/// Returns whether an axis of this name counts the tokens of a sequence.
 fn is_sequence(name: &str) -> bool {
     name.to_lowercase().contains("seq")
 }

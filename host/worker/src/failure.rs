@@ -1,4 +1,4 @@
-//! Why a worker stops early.
+//! Reasons why a worker stops early.
 
 use std::convert::Infallible;
 use std::io;
@@ -7,7 +7,7 @@ use host_measure::MeasureError;
 use host_record::{ErrorCode, Failure, Phase};
 use plugin_api::client::{self, Error, OpenError};
 
-/// Why a worker stops early.
+/// Reasons why a worker stops early.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The case failed.
@@ -23,7 +23,7 @@ impl From<Failure> for Stop {
 }
 
 impl From<io::Error> for Stop {
-    /// The pipes to and from the host are the only ones whose errors are not failures.
+    /// Errors of the pipes to and from the host are the only ones that are not failures.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             // What is to be said cannot be.
@@ -35,7 +35,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// What a call into the backend said.
+/// Converts the error of a call into the backend.
 pub(crate) fn backend(phase: Phase) -> impl Fn(Error) -> Failure {
     move |error| {
         if error.code == client::ErrorCode::OutOfMemory {
@@ -69,7 +69,7 @@ pub(crate) fn code(code: client::ErrorCode) -> ErrorCode {
     }
 }
 
-/// What opening a plugin said.
+/// Converts the error of opening a plugin.
 pub(crate) fn opening(error: OpenError) -> Failure {
     match error {
         OpenError::Refused { .. } | OpenError::Version { .. } => {
@@ -85,7 +85,7 @@ pub(crate) fn opening(error: OpenError) -> Failure {
     }
 }
 
-/// Something about the inputs.
+/// Returns a failure about the inputs.
 pub(crate) fn input(detail: impl Into<String>) -> Failure {
     Failure::Input { detail: detail.into() }
 }

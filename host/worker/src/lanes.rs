@@ -10,7 +10,7 @@ use crate::backend::{BackendTarget, tensors};
 use crate::examples::Examples;
 use crate::marks::{MarkLog, MarkedTarget, Marking};
 
-/// What each lane makes its target of.
+/// Parts from which each lane makes its target.
 pub(crate) struct Lanes<'a> {
     model: ModelOnThreads<'a>,
     case: &'a CaseSpec,
@@ -21,7 +21,7 @@ pub(crate) struct Lanes<'a> {
 impl<'a> Lanes<'a> {
     /// # Errors
     ///
-    /// Where the backend serves one thread only, or an input cannot be read.
+    /// If the backend serves one thread only, or an input cannot be read.
     pub(crate) fn new(
         model: &'a Model,
         case: &'a CaseSpec,
@@ -42,11 +42,11 @@ impl<'a> Lanes<'a> {
         Ok(Self { model, case, shapes, batches })
     }
 
-    /// Makes a lane's target, on the thread that calls this. Each begins with another input.
+    /// Makes a lane's target, on the calling thread. Each begins with another input.
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// The backend's error.
     pub(crate) fn target(&self, lane: u32) -> Result<BackendTarget, Error> {
         // A thread does not inherit this wish. The lane's own thread calls here.
         process::prefer_fast_processors();

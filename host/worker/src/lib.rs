@@ -58,7 +58,7 @@ use failure::Stop;
 pub use backend::BackendTarget;
 pub use library::open;
 
-/// A request longer than this is none of ours.
+/// Limit of a request; a longer one is not from our host.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
 /// Serves one request and ends the process.
@@ -107,7 +107,7 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
 }
 
 fn parse(line: &[u8]) -> Result<Request, Failure> {
-    /// What every version of a request has.
+    /// Returns the version, which every version of a request has.
     fn version(line: &[u8]) -> Option<u64> {
         let value: serde_json::Value = serde_json::from_slice(line).ok()?;
         value.get("protocol_version").or_else(|| value.get("protocol-version"))?.as_u64()
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// A case to change.
+    /// Returns a case to change.
     pub(crate) fn case() -> CaseSpec {
         CaseSpec {
             id: "0".into(),

@@ -1,12 +1,12 @@
-//! From a path to a backend: is it a library, is it for this machine, does it load, does it have
-//! the entry point, does it speak our version?
+//! Opening a backend from a path: is it a library, for this machine, does it load, does it have
+//! the entry point, and does it have our ABI version?
 //!
-//! The file's header is looked at before the loader is asked. The loader answers in prose, and
-//! opening a library runs its initialisers; a header says for certain what the file is.
+//! The file's header is checked before the loader is asked. The loader answers in prose, and
+//! opening a library runs its initialisers; a header is certain.
 //!
-//! And is it the one that was admitted? The host hashed the file before the run, and results carry
-//! that hash, while a run may last for days. So each worker hashes the file again before it opens it,
-//! and looks afterwards whether it is still the file that was hashed.
+//! The library must also be the admitted one. The host hashed the file before the run, and results
+//! contain that hash, but a run may last for days. So each worker hashes the file again before it
+//! opens it, and checks afterwards that it is still the hashed file.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -50,16 +50,15 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Holds the file's SHA-256 against the one of the library that was admitted, where that is
-    /// known, and looks at its header.
+    /// Compares the file's SHA-256 with that of the admitted library, if known, and checks its header.
     ///
-    /// The whole file is read each time. Its inode and times could vouch for it at no cost, but times
+    /// The whole file is read each time. Its inode and times could replace that at no cost, but times
     /// are coarse, network file systems keep their own, and this runs before the clock does: a file of
     /// 300 MB takes a fraction of a second, in a process that then loads it and a model.
     ///
     /// # Errors
     ///
-    /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+    /// The failed step, as a [`Failure`] of its own kind.
     pub(crate) fn check(path: &Path, sha256: Option<&str>) -> Result<Self, Failure> {
         let fail = |error: io::Error| Failure::MissingLibrary {
             detail: format!("{}: {error}", path.display()),
@@ -143,12 +142,12 @@ fn find_entry(library: &libloading::os::unix::Library) -> Result<abi::Entry, Fai
     })
 }
 
-/// What the loader said, which the error keeps as its source.
+/// Returns the loader's message, which the error keeps as its source.
 fn loader_answer(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// What the loader's answer means.
+/// Returns the meaning of the loader's message.
 fn loader_failure(path: &Path, answer: &str) -> Failure {
     const MISSING: &[&str] = &[
         "cannot open shared object file",
@@ -192,14 +191,14 @@ fn check_header(path: &Path, file: &mut File) -> Result<(), Failure> {
     })
 }
 
-/// As much of a file as tells its kind.
+/// Size of a file's beginning that determines its kind.
 const START: u64 = 4096;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// What it is instead.
     NotAPlugin(String),
-    /// Where it would run.
+    /// The platform that it is for.
     Elsewhere(String),
 }
 
@@ -329,7 +328,7 @@ fn mach_processor(kind: u32) -> String {
     }
 }
 
-/// The processor by the name that Rust has for it.
+/// Returns the processor's name in Rust.
 fn processor_name(machine: u16, endian: Endianness) -> String {
     let little = endian == Endianness::Little;
     match machine {
@@ -351,7 +350,7 @@ fn this_machine() -> String {
 mod tests {
     use super::*;
 
-    /// An ELF header with one loadable segment of 200 bytes.
+    /// Returns an ELF header with one loadable segment of 200 bytes.
     fn elf(class: u8, kind: u16, machine: u16) -> Vec<u8> {
         let mut file = vec![0; 200];
         file[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);

@@ -91,7 +91,7 @@ impl Cut<'_> {
     }
 }
 
-/// How many values of an output are NaN.
+/// Number of NaN values in an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotNumbers {
     pub(crate) name: String,
@@ -100,7 +100,7 @@ pub(crate) struct NotNumbers {
 }
 
 impl NotNumbers {
-    /// Of an output; nothing is found in types that have no NaN.
+    /// Counts them in an output; types without NaN have none.
     pub(crate) fn of(name: &str, output: &TensorData) -> Self {
         macro_rules! count {
             ($type:ty) => {{
@@ -120,13 +120,13 @@ impl NotNumbers {
         Self { name: name.into(), found, of }
     }
 
-    /// With another part of the same output.
+    /// Adds another part of the same output.
     pub(crate) fn and(self, other: &Self) -> Self {
         Self { found: self.found + other.found, of: self.of + other.of, ..self }
     }
 
-    /// That the output is worth nothing, or what is doubtful about it. A model may answer with NaN where
-    /// it has no answer; one that has none at all has done other work than it was asked for.
+    /// Returns that the output is worthless, or a warning about it. A model may answer NaN if
+    /// it has no answer; an output that is all NaN is not the requested work.
     pub(crate) fn judge(&self) -> Result<Option<Doubt>, Breach> {
         let output = || self.name.clone();
         let (nan_values, values) = (self.found as u64, self.of as u64);

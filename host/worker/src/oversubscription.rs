@@ -1,8 +1,8 @@
-//! Whether more threads compute than there are processors for them.
+//! Detection of more computing threads than processors.
 //!
-//! Threads that share a processor wait for each other in the middle of an operator, and the more so where
-//! idle ones wait busily: they keep a processor from those that have work. What is measured then is how
-//! the kernel shares the processors out, and not how long the model takes.
+//! Threads that share a processor wait for each other in the middle of an operator, and more so if
+//! idle threads spin: they keep a processor from those that have work. The measurement then shows how
+//! the kernel shares the processors, and not how long the model takes.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ impl Beforehand {
         Self { machine: machine.clone(), processors, own_ns, activity }
     }
 
-    /// How many of the processors work kept busy that is not this process's; `None` where the system does
-    /// not tell, or the time was too short to tell.
+    /// Returns how many of the processors were kept busy by other processes; `None` if the system does
+    /// not report it, or the time was too short.
     pub(crate) fn others(&self) -> Option<f64> {
         let (own_ns, activity) = now(&self.machine, &self.processors);
         let own_ns = own_ns.saturating_sub(self.own_ns);
@@ -58,7 +58,7 @@ fn others(
     Some(busy_ns.saturating_sub(own_ns) as f64 / elapsed_ns)
 }
 
-/// What computes, and what there is for it.
+/// Threads that compute, and processors for them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Demand {
     /// For each client.
@@ -69,13 +69,13 @@ pub(crate) struct Demand {
     quota: Option<f64>,
     /// Processors that other work kept busy beforehand.
     others: Option<f64>,
-    /// Whether idle threads wait busily.
+    /// Whether idle threads spin.
     spins: bool,
 }
 
 impl Demand {
-    /// `None` where the system does not tell which processors there are. Threads are those that the
-    /// session says it used, or else those that it was asked to use. Where another device computes,
+    /// Returns `None` if the system does not report the processors. The threads are those that the
+    /// session says it used, or else the requested number. If another device computes,
     /// each client has one thread that drives it.
     pub(crate) fn of(
         case: &CaseSpec,
@@ -100,8 +100,8 @@ impl Demand {
         })
     }
 
-    /// Threads are too many where there are more than processors, or than the quota is worth; and where
-    /// other work has left too few processors for them.
+    /// Returns the warning: more threads than processors, or than the quota is worth; or too few
+    /// processors left by other work.
     pub(crate) fn doubt(&self) -> Option<Doubt> {
         let Self { threads, clients, processors, quota, others, spins } = *self;
         let count = u64::from(threads) * u64::from(clients);

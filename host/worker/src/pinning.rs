@@ -1,8 +1,8 @@
 /*!
-Binding the worker to processors and setting its priority, before the plugin is opened, so that every
-thread that it starts inherits both; and what is in force, whether asked for or not.
+Binding the worker to processors and setting its priority, before the plugin is opened, so that all
+its threads inherit both; and the settings in force, whether requested or not.
 
-Memory is not bound: the kernel takes it from the node of whichever processor touches it first, and
+Memory is not bound: the kernel takes it from the node of the processor that touches it first, and
 a worker whose processors are on one node touches it from there.
 */
 
@@ -79,12 +79,11 @@ fn automatic(machine: &Machine, threads: Option<u32>) -> Result<Vec<u32>, Failur
     Ok(choose(&places, threads))
 }
 
-/// As many processors as there are threads, each on a core of its own and all on one node. Where
-/// nobody says how many threads there are, as many as a node has cores. One core is left to the
-/// host and the system where threads leave or do not ask for it: the first one, which most
-/// interrupts go to.
+/// Chooses as many processors as threads, each on a core of its own and all on one node; without a
+/// number of threads, as many as a node has cores. One core is left to the host and the system if
+/// possible: the first one, which takes most interrupts.
 ///
-/// Where a node does not have enough cores, those of the others follow, and only then processors
+/// If a node does not have enough cores, cores of the others follow, and only then processors
 /// that share a core.
 fn choose(places: &[Place], threads: Option<u32>) -> Vec<u32> {
     let mut first_of_core: BTreeMap<(u32, (u64, u64)), u32> = BTreeMap::new();
@@ -122,7 +121,7 @@ fn choose(places: &[Place], threads: Option<u32>) -> Vec<u32> {
     chosen
 }
 
-/// What is in force now.
+/// Returns the settings in force.
 fn in_force(machine: &Machine, pinned: bool) -> Scheduling {
     let processors = machine.allowed_processors();
     let nodes = machine.memory_nodes();
@@ -227,7 +226,7 @@ mod tests {
         );
     }
 
-    /// In a thread of its own, since a thread is what gets it. Everybody may go back.
+    /// In a separate thread, because the value applies to a thread. Everybody may go back.
     #[test]
     fn the_nice_value_is_set_and_recorded() {
         let mut case = case();

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// Takes the pipe to the host away from standard output and puts standard error in its place.
-/// From now on nothing that a plugin prints can end up between frames.
+/// Takes the pipe to the host from standard output and puts standard error in its place.
+/// From then on no output of a plugin can end up between frames.
 pub(crate) fn take_protocol() -> io::Result<File> {
     // Above the standard descriptors, and not inherited by what a plugin starts.
     let protocol = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
@@ -22,7 +22,7 @@ pub(crate) fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Opens a library with all its symbols resolved, so that none is looked for while the clock runs.
+/// Opens a library and resolves all its symbols, so that none is resolved while the clock runs.
 ///
 /// # Safety
 ///
@@ -32,7 +32,7 @@ pub(crate) unsafe fn open_library(path: &Path) -> Result<Library, libloading::Er
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
 }
 
-/// What tells one state of a file from another without reading it.
+/// Distinguishes states of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,

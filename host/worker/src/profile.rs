@@ -8,15 +8,15 @@ use plugin_api::client::{Error, Model, Session, TensorData};
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
-/// Names are cut to this many bytes; what is behind it tells nobody anything.
+/// Names are cut to this many bytes; longer ones are no more useful.
 const LONGEST_NAME: usize = 200;
 
-/// Profiles one run. Making a profile may prepare the model again, so it is left out where that took so
-/// long that the case might run into its time-out, unless placement has to be checked.
+/// Profiles one run. Making a profile may prepare the model again, so it is skipped if that took so
+/// long that the case might run into its time-out, unless placement must be checked.
 ///
 /// # Errors
 ///
-/// A gap with what the backend said: what was measured before stays true.
+/// A gap with the backend's error: earlier measurements stay valid.
 pub(crate) fn operators(
     model: &Model,
     session: &Session,
@@ -43,13 +43,13 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Why no profile is made of a model that takes so long to prepare.
+/// Returns why no profile is made of a model that takes so long to prepare.
 pub(crate) fn takes_too_long(prepare_ns: u64, timeout_ns: u64) -> Option<Gap> {
     (prepare_ns > timeout_ns / 4)
         .then(|| NotMeasured::PrepareTooLong { prepare_ns, timeout_ns }.into())
 }
 
-/// The providers that a session says it uses: one, or several joined by commas.
+/// Returns the providers that a session says it uses: one, or several joined by commas.
 pub(crate) fn wanted(provider: Option<&String>) -> Vec<String> {
     let names = provider.into_iter().flat_map(|names| names.split(','));
     names.map(|name| cut(name.trim().to_owned())).filter(|name| !name.is_empty()).collect()

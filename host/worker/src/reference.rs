@@ -1,8 +1,8 @@
 //! The reference's outputs: made by a worker of their own, kept in a file, and read by the workers of
 //! the cases that are compared with them.
 //!
-//! The file is a line of JSON, which says of each batch what its outputs are called and what shape they
-//! have, then their elements, one after the other, and at last the SHA-256 of all that.
+//! The file is a line of JSON with the names and shapes of each batch's outputs,
+//! then their elements, one after the other, and finally the SHA-256 of all that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -35,13 +35,13 @@ struct Entry {
     shape: Vec<i64>,
 }
 
-/// A line that is longer is none of ours.
+/// Limit of the line; a longer one is not ours.
 const HEADER_LIMIT: u64 = 16 << 20;
 
 /// Bytes of the hash at the file's end.
 const SEAL: usize = 32;
 
-/// Runs the reference and keeps its outputs in `file`, which is there whole or not at all.
+/// Runs the reference and keeps its outputs in `file`, which is complete or absent.
 pub(crate) fn make(
     connection: &mut Connection,
     case: &CaseSpec,
@@ -68,7 +68,7 @@ pub(crate) fn make(
     write(file, &outputs).map_err(|error| input(format!("{}: {error}", file.display())).into())
 }
 
-/// A call for each batch.
+/// Returns a call for each batch.
 pub(crate) fn calls(
     model: &Model,
     session: &Session,
@@ -90,7 +90,7 @@ pub(crate) fn answers(model: &Model, calls: Vec<Call>) -> Result<Batches, Failur
     calls.into_iter().map(answer).collect::<Result<_, _>>().map_err(failure::backend(Phase::Check))
 }
 
-/// The reference's outputs, from where the host says that they are.
+/// Returns the reference's outputs, from the host's file.
 pub(crate) fn expected(file: Option<&Path>) -> Result<Batches, Failure> {
     let file = file.ok_or_else(|| Failure::NoReference {
         detail: "the host did not say where the reference's outputs are".into(),
@@ -128,11 +128,11 @@ fn write(path: &Path, batches: &Batches) -> io::Result<()> {
     fs::rename(beside, path)
 }
 
-/// Reads what the reference's worker has written.
+/// Reads the file of the reference's worker.
 ///
 /// # Errors
 ///
-/// Where it cannot be read, or is not such a file.
+/// If it cannot be read, or is not such a file.
 fn read(path: &Path) -> io::Result<Batches> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let file = File::open(path)?;

@@ -1,7 +1,7 @@
-//! What latencies look like, over time and by size, where that makes them doubtful.
+//! Shapes of latencies, over time and by size, that make them doubtful.
 //!
-//! Each doubt asks for an effect of at least 5 % besides the certainty of its own test, since a warning
-//! that comes up without reason is soon read over.
+//! Each warning requires an effect of at least 5 % in addition to the certainty of its own test,
+//! because a warning without reason is soon ignored.
 
 use host_record::Doubt;
 use host_statistics::{
@@ -11,7 +11,7 @@ use host_statistics::{
 
 use crate::stalls::{Row, stalls};
 
-/// What differs by less is one level.
+/// Smaller differences count as one level.
 const MATTERS: f64 = 0.05;
 
 /// Latencies in the order in which they were measured.
@@ -26,7 +26,7 @@ pub(crate) struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// Everything that is doubtful; nothing where there are too few queries to tell.
+    /// Returns all warnings; none if there are too few queries.
     pub(crate) fn doubts(self) -> Vec<Doubt> {
         let Ok(found) = steady_state(self.latencies, MATTERS) else { return Vec::new() };
         let stalls = stalls(self.in_a_row);
@@ -41,8 +41,9 @@ impl Shape<'_> {
         doubts
     }
 
-    /// The medians of two parts, if they differ by what matters and their intervals are apart: a change
-    /// point is found where there is none once in 1,000 series, and there this does not hold as well.
+    /// Returns the medians of two parts, if they differ by a relevant amount and their intervals do not
+    /// overlap: a change point is found by mistake once in 1,000 series, and then the intervals
+    /// overlap.
     fn medians(&self, edge: usize) -> Option<(f64, f64)> {
         const CONFIDENCE: f64 = 0.999;
 
@@ -56,8 +57,8 @@ impl Shape<'_> {
         (apart && matters).then_some((before.value as f64, after.value as f64))
     }
 
-    /// The class of the library, if the part before the steady state is a twentieth of the queries or
-    /// more: with less, it moves no median, and the highest percentiles tell it.
+    /// Returns the library's class, if the part before the steady state is at least a twentieth of
+    /// the queries: a smaller part does not change a median, and the highest percentiles show it.
     fn warming_up(&self, found: &SteadyState) -> Option<Doubt> {
         let from = found.steady_from().filter(|_| found.class == SteadyClass::WarmUp)?;
         let (before, after) = self.medians(from)?;
@@ -72,9 +73,9 @@ impl Shape<'_> {
         })
     }
 
-    /// One change point that parts two levels, the later one slower. More of them, or levels that change
+    /// One change point between two levels, the later one slower. More of them, or levels that change
     /// by a third of the step between them from their first third to their last, are a drift, which has a
-    /// test of its own: of a slope that is cut in two they change by two thirds.
+    /// test of its own: in a slope that is cut in two they change by two thirds.
     fn slowed_down(&self, found: &SteadyState) -> Option<Doubt> {
         let [before, after] = found.segments.as_slice() else { return None };
         let (fast, slow) = self.medians(after.range.start)?;
@@ -97,8 +98,9 @@ impl Shape<'_> {
         })
     }
 
-    /// That the series is of the class `slow-down`, as the metric `stability` has it, which calls 1 % a
-    /// change. Where neither a step nor a drift was told, the word would stand without its figures.
+    /// Returns that the series is of the class `slow-down`, as in the metric `stability`, which counts
+    /// changes from 1 % on. Otherwise, without a step or a drift, the word would stand without its
+    /// figures.
     pub(crate) fn slow_down(self) -> Option<Doubt> {
         let found = steady_state(self.latencies, STEADY_STATE_TOLERANCE).ok()?;
         if found.class != SteadyClass::SlowDown {
@@ -118,13 +120,14 @@ impl Shape<'_> {
     }
 
     /// Two groups with a gap between them that is one and a half times as wide as either: the gap from the
-    /// 90th percentile of the fast ones to the 10th of the slow ones, against the width of each between its
-    /// own. Each holds a sixth of the queries, of which there are 180 at least so that its percentiles are not
-    /// a matter of two or three of them, and a typical slow one takes 10 % more than a typical fast one.
+    /// 90th percentile of the fast ones to the 10th of the slow ones, compared with the width of each between
+    /// its own. Each has at least a sixth of the queries, of which there are at least 180, so that its
+    /// percentiles do not depend on two or three of them, and a typical slow one takes 10 % more than a
+    /// typical fast one.
     ///
     /// One mode has no such gap, whatever its tail: half of a normal distribution is several times as wide
     /// as the gap to the other half, and where density falls, the slow group is wide and begins where the
-    /// fast one ends. A clock with coarse steps makes gaps of its own, so that three of its steps must fit.
+    /// fast one ends. A clock with coarse steps makes gaps of its own, so three of its steps must fit.
     fn bimodal(&self) -> Option<Doubt> {
         const LEAST: usize = 180;
         const LEAST_PART: usize = 6;
@@ -156,13 +159,13 @@ impl Shape<'_> {
     }
 }
 
-/// A percentile of values that are in order.
+/// Returns a percentile of sorted values.
 fn at(sorted: &[u64], percent: u32) -> u64 {
     let quantile = Quantile::new(percent, 100).expect("between 0 and 100");
     sorted[quantile.rank(sorted.len()) - 1]
 }
 
-/// Where to cut values that are in order so that the logarithms on both sides lie closest to their means
+/// Returns where to cut sorted values so that the logarithms on both sides lie closest to their means
 /// (N. Otsu, "A Threshold Selection Method from Gray-Level Histograms", *IEEE Transactions on Systems,
 /// Man, and Cybernetics* 9(1), 1979), with at least so many on each side.
 fn widest_split(sorted: &[u64], least: usize) -> usize {
@@ -204,7 +207,7 @@ mod tests {
         move || random.next_u64() as f64 / u64::MAX as f64
     }
 
-    /// 1,000 latencies of a millisecond that scatter by 3 %, times a factor.
+    /// Returns 1,000 latencies of a millisecond that scatter by 3 %, times a factor.
     fn series(factor: impl Fn(usize) -> f64) -> Vec<u64> {
         let mut unit = units(1);
         (0..1000).map(|index| (1e6 * (1.0 + 0.03 * unit()) * factor(index)) as u64).collect()
@@ -257,7 +260,7 @@ mod tests {
         }
     }
 
-    /// A slope that is cut only once, as one that scatters much or is short may be.
+    /// A slope that is cut only once, as a scattered or short one may be.
     #[test]
     fn a_slope_is_no_step() {
         let cut = |latencies: &[u64]| {
@@ -304,7 +307,7 @@ mod tests {
             prop_assert_eq!(said(&latencies), Vec::<String>::new());
         }
 
-        /// Outliers that come at random are no stalls at regular distances.
+        /// Random outliers are not regular stalls.
         #[test]
         fn stalls_at_random_are_not_regular(seed: u64, part in 0.005_f64..0.06) {
             let mut unit = units(seed);

@@ -1,5 +1,5 @@
-//! Where the time of a whole query goes: from the host's memory to the device, on the device, and
-//! back. What is measured is the middle part alone, so this is a short pass of its own.
+//! Stages of a whole query: from the host's memory to the device, on the device, and
+//! back. The measured window contains the middle part alone, so this is a short pass of its own.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use plugin_api::client::{Error, Model, Session, TensorData};
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
-/// Enough for a mean, and little beside what was measured.
+/// Enough for a mean, and short compared with the measurement.
 const QUERIES: u64 = 10;
-/// Where queries take long, fewer will do; one is made in any case.
+/// For long queries fewer are enough; one is made in any case.
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// Makes whole queries of this batch and times their stages.
 ///
 /// # Errors
 ///
-/// A gap with what the backend said: what was measured before stays true.
+/// A gap with the backend's error: earlier measurements stay valid.
 pub(crate) fn stages(
     clock: &SystemClock,
     model: &Model,
@@ -62,8 +62,8 @@ pub(crate) fn stages(
     Ok(with_inside(queries, [copy_in, compute, copy_out], inside_run))
 }
 
-/// A run's own copies are taken out of its time and counted among the copies. By share, since a run
-/// that tells its stages may be slower.
+/// Moves a run's own copies from its time to the copies, by share, because a run
+/// that reports its stages may be slower.
 fn with_inside(
     queries: u64,
     [copy_in_ns, compute_ns, copy_out_ns]: [f64; 3],
@@ -86,7 +86,7 @@ fn with_inside(
     }
 }
 
-/// Copying in, running and copying out, in nanoseconds.
+/// Times copying in, running and copying out, in nanoseconds.
 fn query(
     clock: &SystemClock,
     model: &Model,
@@ -110,7 +110,7 @@ fn query(
     Ok([between(start, copied), between(before, done), between(done, read)])
 }
 
-/// Stages of one run, as the backend tells them.
+/// Returns the stages of one run, as reported by the backend.
 fn inside_run(model: &Model, session: &Session, batch: &[TensorData]) -> Result<[u64; 3], Gap> {
     let inputs = tensors(model, batch).map_err(|error| refused(&error))?;
     let mut call = session.call(inputs).map_err(|error| refused(&error))?;

@@ -1,19 +1,19 @@
 //! Queries that stall at regular distances.
 //!
-//! Stalls seldom come alone: there are others beside them that come at random, and where every 500th
-//! query stalls the others may be the more numerous. Distances between neighbours then say nothing. So
+//! Stalls seldom come alone: there are random ones too, and if every 500th
+//! query stalls the random ones may be more numerous. Distances between neighbours then say nothing. So
 //! combs are laid over the stalled queries: from one of them in steps of its distance to another, forwards
-//! and backwards, to both ends of the series. Of stalls that come at random, each tooth meets one with the
-//! same chance, whatever the others did, which bounds how often a comb is met by chance.
+//! and backwards, to both ends of the series. With random stalls, each tooth meets one with the
+//! same probability, independently of the others, which bounds how often a comb is met by chance.
 //!
-//! What stalls may be a run of the backend, of which a query has several in `multi-stream`. Where every 45th run
-//! stalls and a query has eight, it is one query in 5.6, at distances of five and of six, and combs whose step
-//! is the sum of several distances meet only some of them. So a tooth may miss by one query, and further
-//! combs of the same step are laid over what the first one left, and counted with it.
+//! A run of the backend may stall, and a query has several runs in `multi-stream`. If every 45th run stalls and
+//! a query has eight, that is one query in 5.6, at distances of five and of six, and combs whose step is the
+//! sum of several distances meet only some of them. So a tooth may miss by one query, and further combs of the
+//! same step are laid over the stalls that the first one left, and counted with it.
 //!
-//! The queries are of one client, in the order in which it made them: those of several come in blocks, and
-//! side by side they have no distances. In open loops a query counts from when it did begin, since one stall
-//! makes all those wait that queue behind it.
+//! The queries are of one client, in the order in which it made them: those of several clients come in blocks,
+//! and have no common distances. In open loops a query counts from its actual start, because one stall delays
+//! all queries behind it.
 
 use host_measure::Times;
 use host_record::Doubt;
@@ -25,22 +25,22 @@ const LEAST: usize = 8;
 /// Part of a comb's teeth that must meet a stall.
 const MET: f64 = 0.6;
 
-/// By how much of the step a tooth may miss its stall. Where every *n*-th query stalls, it does not; where
-/// stalls come by the clock, queries that take longer or less move them.
+/// Distance, relative to the step, by which a tooth may miss its stall. If every *n*-th query stalls, it
+/// does not miss; stalls at regular times move with the duration of queries.
 const TOLERANCES: [f64; 2] = [0.02, 0.1];
 
 /// Stalls at which combs begin, evenly spread, and how many of those behind it give each a step.
 const ANCHORS: usize = 16;
 const STEPS: usize = 8;
 
-/// How often stalls that come at random may be called regular. Each comb has its share of that.
+/// Probability that random stalls are called regular. Each comb has its share of that.
 const CHANCE: f64 = 1e-4;
 
-/// How many combs of one step are counted together.
+/// Number of combs of one step that are counted together.
 const COMBS: usize = 8;
 
-/// The first queries of the first client, of which none is left out: among every fourth one, what recurs every
-/// 50th is seen half of the time or never.
+/// First queries of the first client, all of them: among every fourth query, an event with period 50 would be
+/// seen half of the time or never.
 #[derive(Debug)]
 pub(crate) struct FirstClient {
     durations: Vec<u64>,
@@ -60,7 +60,7 @@ impl FirstClient {
         self.durations.extend(times.durations().take(Self::CAPACITY - self.durations.len()));
     }
 
-    /// They, as those of one of so many clients.
+    /// Latencies of the first client, out of `clients`.
     pub(crate) fn row(&self, clients: u32) -> Row<'_> {
         Row { durations: &self.durations, clients, is_open: self.is_open }
     }
@@ -71,7 +71,7 @@ impl FirstClient {
 pub(crate) struct Row<'a> {
     /// From when each did begin, in nanoseconds.
     durations: &'a [u64],
-    /// How many clients there were, of which these are the first one's.
+    /// Number of clients; these are the first one's queries.
     clients: u32,
     /// Whether they were scheduled, so that their latencies count from another time.
     is_open: bool,
@@ -79,7 +79,7 @@ pub(crate) struct Row<'a> {
 
 #[cfg(test)]
 impl<'a> Row<'a> {
-    /// Of a closed loop with a single client.
+    /// Creates the row of a closed loop with a single client.
     pub(crate) fn of(durations: &'a [u64]) -> Self {
         Self { durations, clients: 1, is_open: false }
     }
@@ -118,7 +118,7 @@ struct Regular {
 }
 
 impl Regular {
-    /// The best comb, and others of its step that it left room for.
+    /// Returns the best comb, and others of its step that it left room for.
     fn over(mut places: Vec<usize>, queries: usize) -> Option<Self> {
         let first = Comb::over(&places, queries)?;
         let (step, mut rate, mut met) = (first.step, 0.0, Vec::new());
@@ -145,7 +145,7 @@ struct Comb {
 }
 
 impl Comb {
-    /// The least probable of those that meet enough stalls, among so many queries.
+    /// Returns the least probable of the combs that meet enough stalls, among so many queries.
     fn over(places: &[usize], queries: usize) -> Option<Self> {
         if places.len() < LEAST {
             return None;
@@ -176,8 +176,8 @@ impl Comb {
         best
     }
 
-    /// From an anchor in both directions. A tooth that meets a stall sets the place of the next one, so
-    /// that what is not a whole number of queries does not add up.
+    /// Lays a comb from an anchor in both directions. A tooth that meets a stall sets the place of the
+    /// next one, so that fractions of a query do not add up.
     fn lay(
         places: &[usize],
         queries: usize,
@@ -235,8 +235,8 @@ impl Comb {
     }
 }
 
-/// Logarithm of a bound on the chance that at least so many of `trials` succeed (H. Chernoff, *Annals of
-/// Mathematical Statistics* 23(4), 1952).
+/// Returns the logarithm of a bound on the probability that at least so many of `trials` succeed (H.
+/// Chernoff, *Annals of Mathematical Statistics* 23(4), 1952).
 fn chance(trials: usize, successes: usize, probability: f64) -> f64 {
     let (trials, part) = (trials as f64, successes as f64 / trials as f64);
     if part <= probability {
@@ -262,8 +262,8 @@ mod tests {
         move || random.next_u64() as f64 / u64::MAX as f64
     }
 
-    /// Where queries stall: every `step`-th, from anywhere on and within a part of the step, and that part of
-    /// all at random.
+    /// Returns the places of stalls: every `step`-th, from anywhere on and within a part of the step, and
+    /// that part of all at random.
     fn places(seed: u64, step: Option<usize>, jitter: f64, at_random: f64) -> Vec<usize> {
         let mut unit = units(seed);
         let mut places: Vec<usize> = (0..QUERIES).filter(|_| unit() < at_random).collect();
@@ -278,7 +278,7 @@ mod tests {
         places
     }
 
-    /// Of 1,000 series with regular stalls and random ones beside them, 990 at least are told with the right
+    /// Of 1,000 series with regular and random stalls, at least 990 are reported with the right
     /// distance; of 1,000 with random ones alone at most one is taken for regular.
     #[test]
     fn regular_stalls_are_told_from_random_ones_beside_them() {
@@ -299,8 +299,8 @@ mod tests {
         assert!(told >= 990 && false_alarms <= 1, "{told} told, {false_alarms} false alarms");
     }
 
-    /// Where every so many runs stall and a query has several, the queries' distances are no whole numbers.
-    /// One in as many queries is told as do stall, to 2 %.
+    /// If every so many runs stall and a query has several, the queries' distances are not whole numbers.
+    /// The reported ratio is that of stalled queries, to 2 %.
     #[test]
     fn stalls_of_runs_are_counted_in_queries() {
         for (runs, of_query) in [(45, 8), (20, 8), (100, 8), (30, 8), (35, 4), (7, 2), (77, 8)] {
@@ -325,8 +325,8 @@ mod tests {
         }
     }
 
-    /// Of several clients the first one's queries are looked at, and in an open loop from when they begin: a
-    /// stall that five others wait for is one stall.
+    /// Of several clients the first one's queries are examined, and in an open loop from their start: a
+    /// stall that delays five others is one stall.
     #[test]
     fn what_waits_for_a_stall_does_not_stall() {
         let mut now = 0;

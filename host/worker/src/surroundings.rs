@@ -1,4 +1,4 @@
-//! What goes on around the measured part: energy, and what the kernel counts.
+//! Conditions around the measured window: energy, and the kernel's counts.
 
 use host_machine::{Activity, Machine};
 use host_measure::{Clock, SystemClock};
@@ -89,12 +89,12 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// The gap where a backend does not offer an extension.
+/// Returns the gap for an extension that a backend does not offer.
 pub(crate) fn not_offered(extension: &str) -> Gap {
     NotMeasured::NotOffered { extension: extension.to_owned() }.into()
 }
 
-/// The gap where a backend's extension says that it cannot.
+/// Returns the gap for an extension that reports that it cannot.
 pub(crate) fn refused(error: &Error) -> Gap {
     NotMeasured::Refused {
         call: error.call.to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn refused(error: &Error) -> Gap {
     .into()
 }
 
-/// When the device's counter was read, and what it said in microjoules.
+/// Reads the device's counter: the time of reading, and the energy in microjoules.
 fn device_energy(clock: &SystemClock, backend: &Backend, device: &str) -> Result<(u64, u64), Gap> {
     let name = plugin_api::abi::DEVICE_ENERGY;
     let energy = backend.device_energy(device).ok_or_else(|| not_offered(name))?;

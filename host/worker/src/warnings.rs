@@ -1,7 +1,7 @@
-//! What is doubtful about a measurement, with the figures that say so.
+//! Warnings about a measurement, with their figures.
 //!
-//! A warning that comes up without reason is soon read over, so each threshold asks for an effect
-//! that is large as well as certain. They are all here, in one place, and argued where they stand.
+//! A warning without reason is soon ignored, so each threshold requires an effect
+//! that is large as well as certain. They are all here, in one place, each with its justification.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::percentile::limited_percentile;
 use crate::shape::Shape;
 use crate::stalls::Row;
 
-/// What there is to judge by.
+/// Evidence for warnings.
 #[derive(Debug)]
 pub(crate) struct Evidence<'a> {
     pub(crate) case: &'a CaseSpec,
@@ -22,7 +22,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) rule: StopRule,
     pub(crate) summary: Summary,
     pub(crate) latencies: &'a [u64],
-    /// How many queries each of the latencies stands for.
+    /// Number of queries that each of the latencies stands for.
     pub(crate) stride: u64,
     pub(crate) in_a_row: Row<'a>,
     pub(crate) warm_up: Option<WarmUpFacts>,
@@ -32,7 +32,7 @@ pub(crate) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// Everything that is doubtful.
+    /// Returns all warnings.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut doubts = Vec::new();
         doubts.extend(self.simulated());
@@ -65,7 +65,7 @@ impl Evidence<'_> {
         doubts.into_iter().map(Warning::from).collect()
     }
 
-    /// A session says of itself that it is no hardware that computes, and why.
+    /// The session reports that no hardware computes, and why.
     fn simulated(&self) -> Option<Doubt> {
         let backend_message = self.used.get("simulated")?.clone();
         Some(Doubt::Simulated { backend_message })
@@ -92,7 +92,8 @@ impl Evidence<'_> {
         Some(Doubt::FewSamples { queries, minimum_queries, timed_ns, minimum_ns, maximum_ns })
     }
 
-    /// A limit on a percentile that so few queries cannot state. Rules count for themselves.
+    /// The number of queries is too small for the percentile of a limit. Rules count for
+    /// themselves.
     fn limit_undecided(&self) -> Option<Doubt> {
         let measure = &self.case.measure;
         if measure.latency_limit.is_none() || measure.rules.is_some() {
@@ -110,20 +111,20 @@ impl Evidence<'_> {
         })
     }
 
-    /// At 20 times the loop's own cost, that cost is 5 % of what is reported.
+    /// At 20 times the loop's own cost, that cost is 5 % of the reported latency.
     fn overhead_visible(&self, query_ns: f64) -> Option<Doubt> {
         let loop_ns = self.calibration.loop_ns;
         (query_ns < 20.0 * loop_ns).then_some(Doubt::OverheadVisible { query_ns, loop_ns })
     }
 
-    /// Below ten steps, a latency is known to no more than a tenth of itself.
+    /// Below ten clock steps, a latency is known to a tenth of itself at best.
     fn clock_too_coarse(&self, query_ns: f64) -> Option<Doubt> {
         let resolution_ns = self.calibration.resolution_ns;
         (query_ns < 10.0 * resolution_ns as f64)
             .then_some(Doubt::ClockTooCoarse { query_ns, resolution_ns })
     }
 
-    /// A warm-up that was to end in a steady state, and did not.
+    /// A warm-up that was to end in a steady state did not.
     fn no_steady_state(&self) -> Option<Doubt> {
         let WarmUpFacts { class, queries, elapsed_ns, steady } = self.warm_up?;
         (!steady).then_some(Doubt::NoSteadyState { class, queries, elapsed_ns })
@@ -163,9 +164,9 @@ impl Evidence<'_> {
         })
     }
 
-    /// Other work is what the machine did beyond this process and the host, which takes and stores what is
-    /// measured; one worker runs at a time. How often the kernel took a
-    /// processor away from this process is not looked at, telling as it sounds: the threads of a
+    /// Other work is the machine's activity beyond this process and the host, which takes and stores the
+    /// samples; one worker runs at a time. Preemptions of this process are not used,
+    /// although they seem to fit: the threads of a
     /// backend take processors from each other, thousands of times a second and on a quiet
     /// machine. Time is counted in hundredths of a second, so short measurements say nothing.
     fn machine_busy(&self) -> Option<Doubt> {
@@ -244,7 +245,7 @@ mod tests {
     static STEADY: LazyLock<Vec<u64>> =
         LazyLock::new(|| (0..1000).map(|index| 1_000_000 + index % 7 * 10_000).collect());
 
-    /// A second of steady work, with nothing to complain of.
+    /// A second of steady work, without warnings.
     fn warnings<'a>(change: impl FnOnce(&mut Evidence<'a>)) -> Vec<String> {
         let machine = MachineActivity { processors: 4, busy_ns: 0, stolen_ns: Some(0) };
         let before = Activity { machine: Some(machine), ..Activity::default() };
@@ -283,7 +284,7 @@ mod tests {
         evidence.warnings().iter().map(shown).collect()
     }
 
-    /// The host stores what it is sent, which is no other work.
+    /// The host stores the samples, which does not count as other work.
     #[test]
     fn the_host_is_not_other_work() {
         let busy_with = |host_ns: Option<u64>| {

@@ -1,9 +1,9 @@
 /*!
 The mirror of `include/plugin_api.h`, item by item.
 
-What each item means, who owns it and on which thread it may be used is said in the header, once;
-here stand only the layouts. Sizes are asserted when this module is compiled, and a test compiles
-the header with the system compiler and compares the offset of every field ([`LAYOUTS`]).
+The header documents meaning, ownership and threads of each item, once; this module has only the
+layouts. Sizes are asserted when this module is compiled, and a test compiles the header with the
+system compiler and compares the offset of every field ([`LAYOUTS`]).
 
 Everything else in this crate is built on this module: [`crate::backend`] for those who write a
 backend in Rust, [`crate::client`] for the host.
@@ -49,9 +49,9 @@ pub const DYNAMIC: i64 = -1;
 /// `run` may return as soon as the work is queued.
 pub const RUN_ENQUEUE: u64 = 1;
 
-/// What keeps a device's clocks below what they could be, as bits of `slowed_by`.
+/// Reasons why a device's clocks are below their maximum, as bits of `slowed_by`.
 pub mod slowed_by {
-    /// There is nothing to do.
+    /// The device is idle.
     pub const IDLENESS: u32 = 1;
     /// Somebody has set them.
     pub const SETTING: u32 = 2;
@@ -59,7 +59,7 @@ pub mod slowed_by {
     pub const POWER: u32 = 4;
     /// It is too hot.
     pub const HEAT: u32 = 8;
-    /// Something else.
+    /// Another reason.
     pub const OTHER: u32 = 16;
 }
 
@@ -79,7 +79,7 @@ pub mod error_code {
     pub const OUT_OF_MEMORY: i32 = 6;
     /// The device or its driver failed.
     pub const DEVICE: i32 = 7;
-    /// A struct is smaller than the first version of it.
+    /// A struct is smaller than its first version.
     pub const VERSION: i32 = 8;
     /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
     pub const RUNTIME_MISSING: i32 = 9;
@@ -228,7 +228,7 @@ structs! {
         byte_offset: u64,
     }
 
-    /// An error, owned by whoever got it.
+    /// An error, owned by its receiver.
     sized Error as tare_error = 56 {
         struct_size: usize,
         code: i32,
@@ -238,7 +238,7 @@ structs! {
         destroy: Option<unsafe extern "C" fn(error: *mut Error)>,
     }
 
-    /// What a backend is.
+    /// A backend's description.
     sized Description as tare_description = 88 {
         struct_size: usize,
         id: String,
@@ -277,7 +277,7 @@ structs! {
         unused: u32,
     }
 
-    /// What a model takes and gives.
+    /// A model's inputs and outputs.
     sized ModelInfo as tare_model_info = 40 {
         struct_size: usize,
         inputs: *const *const TensorInfo,
@@ -286,7 +286,7 @@ structs! {
         output_count: usize,
     }
 
-    /// What a session uses.
+    /// Settings that a session uses.
     sized SessionInfo as tare_session_info = 24 {
         struct_size: usize,
         used: *const Attribute,
@@ -415,7 +415,7 @@ structs! {
         doing: String,
     }
 
-    /// What the host offers.
+    /// The host's functions.
     sized HostApi as tare_host_api = 64 {
         struct_size: usize,
         abi_major: u32,
@@ -428,7 +428,7 @@ structs! {
         progress: Option<unsafe extern "C" fn(context: *mut c_void, progress: *const Progress)>,
     }
 
-    /// What the backend offers.
+    /// The backend's functions.
     sized BackendApi as tare_backend_api = 136 {
         struct_size: usize,
         abi_major: u32,
@@ -544,7 +544,7 @@ structs! {
         run: Option<Call<DeviceTimerArgs>>,
     }
 
-    /// An operator as it ran.
+    /// An operator in one run.
     sized Operator as tare_operator = 72 {
         struct_size: usize,
         name: String,
@@ -648,7 +648,7 @@ impl String {
     /// The empty string.
     pub const EMPTY: Self = Self { data: std::ptr::null(), length: 0 };
 
-    /// Borrows text without saying for how long: the caller keeps the text alive.
+    /// Borrows text without a lifetime: the caller keeps the text alive.
     #[must_use]
     pub const fn borrow(text: &str) -> Self {
         Self { data: text.as_ptr().cast(), length: text.len() }
@@ -656,7 +656,7 @@ impl String {
 }
 
 impl Attribute {
-    /// Borrows both texts without saying for how long: the caller keeps them alive.
+    /// Borrows both texts without a lifetime: the caller keeps them alive.
     #[must_use]
     pub const fn borrow(key: &str, value: &str) -> Self {
         Self { key: String::borrow(key), value: String::borrow(value) }
@@ -712,11 +712,11 @@ pub unsafe fn with_sized<T: SizedStruct, R, E>(
     Ok(result)
 }
 
-/// Checks the size that a struct from the other side claims.
+/// Checks the size that a struct from the other side states.
 ///
 /// # Errors
 ///
-/// Where it is smaller than in ABI 1.0, or absurdly large.
+/// If it is smaller than in ABI 1.0, or absurdly large.
 pub const fn check_size<T: SizedStruct>(given: usize) -> Result<(), SizeError> {
     if given < T::V1_SIZE || given > LARGEST_STRUCT {
         return Err(SizeError { given, least: T::V1_SIZE });
@@ -724,12 +724,12 @@ pub const fn check_size<T: SizedStruct>(given: usize) -> Result<(), SizeError> {
     Ok(())
 }
 
-/// Copies a struct from the other side, reading no further than the size that it claims; fields
+/// Copies a struct from the other side, reading no further than its stated size; fields
 /// beyond it are zero.
 ///
 /// # Errors
 ///
-/// Where the size cannot be right.
+/// If the size cannot be right.
 ///
 /// # Safety
 ///

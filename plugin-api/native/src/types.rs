@@ -1,4 +1,4 @@
-//! What both sides of the boundary speak of, in owned Rust types.
+//! Types of both sides of the boundary, as owned Rust types.
 
 use std::fmt;
 
@@ -86,14 +86,14 @@ impl DataType {
         self.bits as usize * self.lanes as usize / 8
     }
 
-    /// The type that NumPy calls by this name, such as `float32` or `bool`.
+    /// Returns the type with this NumPy name, such as `float32` or `bool`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|known| known.to_string() == name)
     }
 
-    /// The type for DLPack's triple; `None` where the bits do not fill whole bytes, or the triple
-    /// says that the type is unknown.
+    /// Returns the type for DLPack's triple; `None` if the bits do not fill whole bytes, or the
+    /// triple says that the type is unknown.
     #[must_use]
     pub fn from_abi(raw: abi::DType) -> Option<Self> {
         let abi::DType { code, bits, lanes } = raw;
@@ -104,7 +104,7 @@ impl DataType {
         (known && bits > 0 && bits % 8 == 0 && lanes > 0).then_some(Self { code, bits, lanes })
     }
 
-    /// DLPack's triple.
+    /// Returns DLPack's triple.
     #[must_use]
     pub const fn to_abi(self) -> abi::DType {
         abi::DType { code: self.code, bits: self.bits, lanes: self.lanes }
@@ -124,7 +124,7 @@ impl fmt::Display for DataType {
 
 macro_rules! codes {
     ($($(#[$meta:meta])* $variant:ident = $value:ident $name:literal,)+) => {
-        /// What kind of error a backend reports.
+        /// Kinds of errors of a backend.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$meta])* $variant,)+
@@ -133,13 +133,13 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// The code's name, such as `invalid-argument`.
+            /// Returns the code's name, such as `invalid-argument`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ Self::Contract => "contract" }
             }
 
-            /// The code's number in the ABI.
+            /// Returns the code's number in the ABI.
             #[must_use]
             pub const fn to_abi(self) -> i32 {
                 match self {
@@ -148,7 +148,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code of this name.
+            /// Returns the code of this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
@@ -158,7 +158,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code for a number of the ABI; an unknown one counts as internal.
+            /// Returns the code for a number of the ABI; an unknown one counts as internal.
             #[must_use]
             pub const fn from_abi(code: i32) -> Self {
                 match code {
@@ -199,7 +199,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// What a backend is.
+/// A backend's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// The plugin's id, as in `plugin.toml`.
@@ -233,18 +233,18 @@ pub(crate) const INFERENCE: &str = "inference";
 /// A device that models can be loaded onto.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Unique, and the same in each process on this machine, such as `cpu:0`: up to 128 of the
-    /// characters `A-Z a-z 0-9 . _ : / -`, with a letter or digit first. Another one is refused.
+    /// Id, unique and the same in each process on this machine, such as `cpu:0`: up to 128 of the
+    /// characters `A-Z a-z 0-9 . _ : / -`, beginning with a letter or digit. Any other is refused.
     pub id: String,
     /// `cpu`, `gpu`, `npu` or another word for the kind of hardware.
     pub kind: String,
     /// The full name that the vendor gives it.
     pub name: String,
-    /// Memory in bytes, where the backend can tell.
+    /// Memory in bytes, if the backend knows it.
     pub memory_bytes: Option<u64>,
     /// Precisions in which it computes: `fp32`, `fp16`, `bf16`, `int8`. At least one.
     pub precisions: Vec<String>,
-    /// Whatever else there is to say: driver, runtime, compute capability.
+    /// Other facts: driver, runtime, compute capability.
     pub attributes: Vec<(String, String)>,
 }
 
@@ -253,7 +253,7 @@ pub struct Device {
 pub enum Dimension {
     /// Always this size.
     Fixed(u64),
-    /// Differs from call to call. Axes of the same name have the same size; the name may be empty.
+    /// Dynamic. Axes of the same name have the same size; the name may be empty.
     Dynamic(String),
 }
 
@@ -321,15 +321,15 @@ numbered! {
 pub struct TensorInfo {
     /// Its name in the model.
     pub name: String,
-    /// Its element type, where the model says.
+    /// Its element type, if the model states it.
     pub dtype: Option<DataType>,
-    /// Its axes, where the model says.
+    /// Its axes, if the model states them.
     pub dimensions: Option<Vec<Dimension>>,
     /// What it is.
     pub kind: ValueKind,
 }
 
-/// What a model takes and gives.
+/// A model's inputs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     /// Inputs, in the order in which a run takes them.
@@ -338,7 +338,7 @@ pub struct ModelInfo {
     pub outputs: Vec<TensorInfo>,
 }
 
-/// What a device does at a moment, as far as it tells.
+/// State of a device at a moment, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceReading {
     /// Part of the latest time in which it computed, 0 to 1.
@@ -353,39 +353,40 @@ pub struct DeviceReading {
     pub temperature_celsius: Option<f64>,
     /// Power of the whole device, in watts.
     pub power_watts: Option<f64>,
-    /// What keeps its clocks below what they could be: bits of [`abi::slowed_by`](crate::abi::slowed_by).
+    /// Reasons why its clocks are below their maximum: bits of [`abi::slowed_by`](crate::abi::slowed_by).
     pub slowed_by: Option<u32>,
 }
 
-/// What a session holds of a device's memory, as its engine's allocator counts it, in bytes.
+/// A session's use of a device's memory, as its engine's allocator counts it, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocatorUse {
     /// The allocator, as the engine calls it.
     pub name: String,
-    /// What is allocated now.
+    /// Memory in use now.
     pub used_bytes: u64,
-    /// The most that ever was, where it is known.
+    /// Peak of that, if known.
     pub peak_bytes: Option<u64>,
-    /// What the allocator holds of the device's memory, used or not, where it is known.
+    /// The device's memory that the allocator holds, used or not, if known.
     pub reserved_bytes: Option<u64>,
 }
 
-/// An operator as it ran: after fusion, so it may stand for several of the model's.
+/// An operator in one run: after fusion, so it may stand for several of the model's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfiledOperator {
     /// The node's name, as the engine calls it.
     pub name: String,
-    /// What it computes, such as `Conv`; empty if unknown.
+    /// Its kind, such as `Conv`; empty if unknown.
     pub kind: String,
-    /// Where it ran, such as `CUDAExecutionProvider`.
+    /// Its provider, such as `CUDAExecutionProvider`.
     pub provider: String,
     /// When it began, in nanoseconds since the run began.
     pub start_ns: u64,
-    /// How long it took by itself, in nanoseconds.
+    /// Its own time, in nanoseconds.
     pub duration_ns: u64,
 }
 
-/// Number of elements of a shape; `None` where an axis is negative or the product too large.
+/// Returns the number of elements of a shape; `None` if an axis is negative or the product too
+/// large.
 #[must_use]
 pub fn element_count(shape: &[i64]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |count, axis| count.checked_mul(usize::try_from(*axis).ok()?))

@@ -61,7 +61,7 @@ impl Files {
     }
 }
 
-/// The value behind `name` in lines such as `model name : Something`.
+/// Returns the value behind `name` in lines such as `model name : Something`.
 pub(super) fn field<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -230,7 +230,7 @@ impl System for Files {
     }
 }
 
-/// The value in bytes behind `name` in lines such as `MemTotal:  16 kB`.
+/// Returns the value in bytes behind `name` in lines such as `MemTotal:  16 kB`.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let value: u64 = field(text, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     value.checked_mul(1024)

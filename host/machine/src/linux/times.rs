@@ -12,7 +12,7 @@ fn tick_ns() -> Option<u64> {
     1_000_000_000_u64.checked_div(rustix::param::clock_ticks_per_second())
 }
 
-/// Processor time of a process in nanoseconds, all its threads together.
+/// Returns the processor time of a process in nanoseconds, all its threads together.
 pub(super) fn of_process(files: &Files, process: i32) -> Option<u64> {
     ticks_of_process(&files.text(&format!("proc/{process}/stat"))?)?.checked_mul(tick_ns()?)
 }

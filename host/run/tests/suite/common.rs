@@ -1,4 +1,4 @@
-//! What the tests of this room share: a case to change, and a recorder in memory.
+//! Shared code of this room's tests: a case to change, and a recorder in memory.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

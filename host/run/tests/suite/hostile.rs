@@ -44,7 +44,7 @@ impl Script {
         case("0", &self.path(), &self.path())
     }
 
-    /// A case whose worker may be silent for a second, and measure for another.
+    /// Returns a case whose worker may be silent for a second, and measure for another.
     fn impatient(&self) -> CaseSpec {
         let mut case = self.case();
         case.measure.timeout_ns = 1_000_000_000;
@@ -328,7 +328,7 @@ fn gaps_are_recorded_and_cases_after_a_failure_still_run() {
     let key = broken.case().key;
     let items = [
         PlannedCase::Case(Box::new(broken.case())),
-        PlannedCase::Gap { case_id: "1".into(), index: 1, key, gap: gap.clone() },
+        PlannedCase::Gap { case_id: "1".into(), index: 1, key, gap: Box::new(gap.clone()) },
         PlannedCase::Case(Box::new(good.case())),
     ];
     let mut memory = Memory::default();

@@ -85,7 +85,7 @@ fn runner() -> Runner {
     Runner::new(&BUILT.worker)
 }
 
-/// A case of the fault backend, which takes any file for a model that doubles its input.
+/// Returns a case of the fault backend, which accepts any file as a model that doubles its input.
 fn fault(options: &[(&str, &str)]) -> CaseSpec {
     let mut case = case("0", &BUILT.fault, &BUILT.fault);
     case.options = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
@@ -329,7 +329,7 @@ fn operators_that_fell_back_are_a_warning_or_a_failure() {
     assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/profile/1".into() }.into());
 }
 
-/// A case of the fault backend, compared with the same backend where nothing goes wrong.
+/// Returns a case of the fault backend, compared with the same backend without a fault.
 fn checked(options: &[(&str, &str)]) -> CaseSpec {
     let mut case = fault(options);
     case.check = Some(Box::new(Check {

@@ -26,6 +26,9 @@ fn configuration(access: AccessMode) -> duckdb::Result<Config> {
         .with("allow_community_extensions", "false")
 }
 
+/// The view over the samples of all runs.
+pub(crate) const SAMPLES_VIEW: &str = "raw_benchmark_data";
+
 /// The answer to a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -33,6 +36,8 @@ pub struct Answer {
     pub table: Table,
     /// The columns whose values are lists, structures or maps: their cells are JSON text.
     pub nested: BTreeSet<usize>,
+    /// Whether the query read the samples of cases.
+    pub reads_samples: bool,
 }
 
 /// Opens a database file, waiting for others to be done with it for as long as patience lasts.
@@ -119,24 +124,24 @@ pub(super) fn located(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-/// A database in memory.
+/// Opens a database in memory.
 pub(crate) fn in_memory() -> Result<Connection, StoreError> {
     configuration(AccessMode::Automatic)
         .and_then(Connection::open_in_memory_with_flags)
         .map_err(StoreError::database("open a database in memory"))
 }
 
-/// A text as an SQL literal.
+/// Returns a text as an SQL literal.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A path as an SQL literal.
+/// Returns a path as an SQL literal.
 pub(crate) fn path_literal(path: &Path) -> String {
     literal(&path.to_string_lossy())
 }
 
-/// A path as a pattern that matches itself only.
+/// Returns a path as a pattern that matches itself only.
 pub(super) fn escaped(path: &Path) -> String {
     let mut pattern = String::new();
     for character in path.to_string_lossy().chars() {
@@ -149,7 +154,7 @@ pub(super) fn escaped(path: &Path) -> String {
     pattern
 }
 
-/// An SQL literal for the files in `folder` that `rest`, which may have wildcards, stands for.
+/// Returns an SQL literal for the files in `folder` that match `rest`, which may have wildcards.
 pub(crate) fn pattern_literal(folder: &Path, rest: &str) -> String {
     literal(&format!("{}/{rest}", escaped(folder)))
 }
@@ -170,8 +175,10 @@ pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), Stor
 /// Runs a query that a user wrote. It must be a `SELECT`, or one of the statements that DuckDB
 /// takes for one: `FROM`, `VALUES`, `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
 pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, StoreError> {
-    parse(connection, sql)?;
-    answer(connection, sql).map_err(|error| StoreError::Query { detail: duckdb_message(&error) })
+    let parsed = parse(connection, sql)?;
+    let (table, nested) = answer(connection, sql)
+        .map_err(|error| StoreError::Query { detail: duckdb_message(&error) })?;
+    Ok(Answer { table, nested, reads_samples: names_table(&parsed, SAMPLES_VIEW) })
 }
 
 /// Parses a query that a user wrote, with DuckDB's own parser, and returns the statement's tree.
@@ -192,15 +199,29 @@ pub(crate) fn parse(connection: &Connection, sql: &str) -> Result<Json, StoreErr
 
 /// Returns whether a statement's tree names a table or view, as a reference or as a function's argument.
 pub(crate) fn names_table(parsed: &Json, table: &str) -> bool {
+    has_text(parsed, &|text| text.trim_matches('"').eq_ignore_ascii_case(table))
+}
+
+/// Returns whether a statement's tree asks which tables there are: `SHOW`, `DESCRIBE`, the information schema,
+/// or DuckDB's functions about itself.
+pub(crate) fn lists_tables(parsed: &Json) -> bool {
+    has_text(parsed, &|text| {
+        let text = text.to_ascii_lowercase();
+        text == "show_ref" || text == "information_schema" || text.starts_with("duckdb_")
+    })
+}
+
+/// Returns whether a tree holds a text of this kind.
+fn has_text(parsed: &Json, is_it: &impl Fn(&str) -> bool) -> bool {
     match parsed {
-        Json::String(text) => text.trim_matches('"').eq_ignore_ascii_case(table),
-        Json::Array(items) => items.iter().any(|item| names_table(item, table)),
-        Json::Object(fields) => fields.values().any(|field| names_table(field, table)),
+        Json::String(text) => is_it(text),
+        Json::Array(items) => items.iter().any(|item| has_text(item, is_it)),
+        Json::Object(fields) => fields.values().any(|field| has_text(field, is_it)),
         Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
 
-/// Why `json_serialize_sql` would not take a text, in words for the one who wrote it.
+/// Returns why `json_serialize_sql` refuses a text, in words for its author.
 fn refusal(parsed: &Json, sql: &str) -> Option<String> {
     let text = |name: &str| parsed.get(name).and_then(Json::as_str);
     if parsed.get("error").and_then(Json::as_bool) != Some(true) {
@@ -230,11 +251,11 @@ fn refusal(parsed: &Json, sql: &str) -> Option<String> {
 
 /// Runs a query of ours.
 pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table> {
-    Ok(answer(connection, sql)?.table)
+    Ok(answer(connection, sql)?.0)
 }
 
 /// Runs a query that has been checked.
-fn answer(connection: &Connection, sql: &str) -> duckdb::Result<Answer> {
+fn answer(connection: &Connection, sql: &str) -> duckdb::Result<(Table, BTreeSet<usize>)> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     let columns: Vec<String> = match rows.as_ref() {
@@ -257,11 +278,11 @@ fn answer(connection: &Connection, sql: &str) -> duckdb::Result<Answer> {
         }
         table.rows.push(cells);
     }
-    Ok(Answer { table, nested })
+    Ok((table, nested))
 }
 
-/// A value of DuckDB's as a cell. Whole numbers too large for 64 bits become floating-point ones,
-/// times become RFC 3339 text in UTC, and lists and structures become JSON.
+/// Converts a DuckDB value to a cell. Whole numbers too large for 64 bits become floating-point
+/// ones, times become RFC 3339 text in UTC, and lists and structures become JSON.
 fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,

@@ -78,8 +78,8 @@ const RECOMMENDATION: &[&str] = &[
     "attributes",
 ];
 
-/// Replaces what the database holds of a run with what its folder holds, in one transaction. The
-/// inspection comes first, so that what is appended since then is seen as a change later.
+/// Replaces a run's rows in the database with the contents of its folder, in one transaction. The
+/// inspection comes first, so that later additions are seen as a change the next time.
 /// Returns the number of cases and of results.
 pub(crate) fn import(
     connection: &mut Connection,
@@ -213,7 +213,7 @@ pub(crate) fn import(
     Ok((counts.cases(), results))
 }
 
-/// Removes all that a database holds of some runs.
+/// Removes all rows of some runs from a database.
 pub(super) fn remove(connection: &mut Connection, run_ids: &[String]) -> Result<(), StoreError> {
     let failed = || StoreError::database("drop runs that are gone");
     let transaction = connection.transaction().map_err(failed())?;
@@ -338,7 +338,8 @@ fn import_recommendations(mut rows: Appender<'_>, folder: &RunFolder) -> Result<
     rows.flush().map_err(failed())
 }
 
-/// What is known of the machine, a name and a value each; no value where it does not say.
+/// Returns the facts about the machine, a name and a value each; no value if it does not report
+/// one.
 fn facts(environment: Environment) -> BTreeMap<String, Option<String>> {
     let mut facts = BTreeMap::new();
     let mut json = serde_json::to_value(environment).unwrap_or_default();

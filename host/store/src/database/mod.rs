@@ -1,11 +1,10 @@
 /*!
 The DuckDB file beside the run folders: an index over them, for questions across runs.
 
-DuckDB lets one process write, or several read, and never both. So the file is open only for as
-long as an import or a query takes, and nothing depends on its being free: a run is complete in its
-folder, and [`Database::sync`] can bring it in at any later time. An import deletes what the file
-held of the run and inserts it anew in one transaction, so that it can be repeated and interrupted
-at will.
+DuckDB lets one process write, or several read, and never both. So the file is open only for the
+duration of an import or a query, and nothing depends on its being free: a run is complete in its
+folder, and [`Database::sync`] can import it at any later time. An import deletes the run's rows and
+inserts them again in one transaction, so it can be repeated and interrupted at will.
 */
 
 mod cases;
@@ -17,7 +16,8 @@ pub use cases::reference;
 pub(crate) use cases::view as cases_view;
 pub use connection::Answer;
 pub(crate) use connection::{
-    confine, in_memory, names_table, parse, path_literal, pattern_literal, table, user_query,
+    SAMPLES_VIEW, confine, in_memory, lists_tables, names_table, parse, path_literal,
+    pattern_literal, table, user_query,
 };
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, complete, migrate};
@@ -45,10 +45,10 @@ pub struct Database {
     path: PathBuf,
 }
 
-/// What an import did.
+/// Result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synced {
-    /// The database had all of it already.
+    /// The database was up to date.
     Unchanged,
     /// The run was brought in.
     Imported {
@@ -59,27 +59,27 @@ pub enum Synced {
     },
 }
 
-/// What an import of all runs did, run by run, oldest first.
+/// Result of an import of all runs, run by run, oldest first.
 #[derive(Debug, Default)]
 pub struct SyncReport {
-    /// The run's folder, and what became of it. A run that cannot be read hinders no other.
+    /// The run's folder, and the result. A run that cannot be read does not affect others.
     pub runs: Vec<(PathBuf, Result<Synced, StoreError>)>,
     /// Runs that the database had and whose folder is gone: their ids. It no longer has them.
     pub dropped: Vec<String>,
-    /// What is wrong with runs that could be read.
+    /// Flaws of runs that could be read.
     pub flaws: Vec<Flaw>,
-    /// Folders that are no run, as [`ResultsFolder::half_made`] finds them.
+    /// Folders that are not runs, as found by [`ResultsFolder::half_made`].
     pub half_made: Vec<PathBuf>,
 }
 
 impl Database {
-    /// Opens the database of a results folder for writing, makes it if there is none, and brings
-    /// its schema up to date. Where another process has it open, waits at most for `patience`.
+    /// Opens the database of a results folder for writing, creates it if there is none, and updates
+    /// its schema. If another process has it open, waits at most for `patience`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Busy`], [`StoreError::NewerDatabase`] or [`StoreError::Unreadable`], each with
-    /// a hint, or what the file system said.
+    /// a hint, or the file system's error.
     pub fn open(results: &ResultsFolder, patience: Duration) -> Result<Self, StoreError> {
         let results = existing(results)?;
         Self::open_file(results.database_path(), results, patience)
@@ -103,11 +103,11 @@ impl Database {
         Ok(database)
     }
 
-    /// Brings a run in, unless the database has all of it already.
+    /// Imports a run, unless the database is up to date.
     ///
     /// # Errors
     ///
-    /// Where the run folder cannot be read, or DuckDB fails; the database is then as it was.
+    /// If the run folder cannot be read, or DuckDB fails; the database is then unchanged.
     pub fn sync(&mut self, folder: &RunFolder) -> Result<Synced, StoreError> {
         self.sync_inspected(folder, &folder.inspect()?)
     }
@@ -139,12 +139,12 @@ impl Database {
         Ok(Synced::Imported { cases, results })
     }
 
-    /// Brings in every run of the results folder that is new or has changed, and drops those whose
-    /// folder is gone. A run whose folder is there and cannot be read stays as it was.
+    /// Imports every run of the results folder that is new or has changed, and drops those whose
+    /// folder is gone. A run whose folder exists but cannot be read is left unchanged.
     ///
     /// # Errors
     ///
-    /// Where the results folder cannot be read.
+    /// If the results folder cannot be read.
     pub fn sync_all(&mut self) -> Result<SyncReport, StoreError> {
         let mut report = SyncReport::default();
         let mut present = HashSet::new();
@@ -186,20 +186,20 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Where DuckDB cannot.
+    /// If DuckDB cannot.
     pub fn close(self) -> Result<(), StoreError> {
         let Self { connection, path, .. } = self;
         connection.execute_batch("CHECKPOINT").map_err(failed(&path, "write the database"))?;
         connection.close().map_err(|(_, error)| failed(&path, "close the database")(error))
     }
 
-    /// Answers a query that a user wrote, with the file opened for reading and only for as long as
-    /// that takes. The query can read the database and the samples, and nothing else.
+    /// Answers a user's query, with the file opened for reading and only for the duration of the
+    /// query. The query can read the database and the samples, and nothing else.
     ///
     /// # Errors
     ///
-    /// As [`Database::open`]; [`StoreError::NoDatabase`] where there is no file, and
-    /// [`StoreError::Query`] where the query is not one that reads or DuckDB refuses it.
+    /// As [`Database::open`]; [`StoreError::NoDatabase`] if there is no file, and
+    /// [`StoreError::Query`] if the query is not one that reads or DuckDB refuses it.
     pub fn query(
         results: &ResultsFolder,
         sql: &str,
@@ -226,10 +226,10 @@ impl Database {
         let raw = raw_view(results.path(), has_files(&results, "samples")?);
         let made =
             connection.execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"));
-        let asked = sql.to_ascii_lowercase();
-        let lists = LISTS.iter().any(|word| asked.contains(word));
+        let asked = parse(&connection, sql)?;
+        let lists = lists_tables(&asked);
         for (name, kind, view) in VIEWS_OVER_FILES {
-            let is_named = asked.contains(name);
+            let is_named = names_table(&asked, name);
             if is_named || lists {
                 let files = has_files(&results, kind)?
                     .then(|| pattern_literal(results.path(), &format!("runs/*/{kind}/*.parquet")));
@@ -242,25 +242,19 @@ impl Database {
             }
         }
         // A file of samples that is no longer one stands in the way of those only who ask for it.
-        if Self::reads_samples(sql) {
+        if names_table(&asked, SAMPLES_VIEW) {
             made.map_err(failed(&path, "read the samples"))?;
         }
         confine(&connection, &results.path().join("runs"))?;
         user_query(&connection, sql)
     }
 
-    /// Whether a query reads samples, as far as can be told from its text.
-    #[must_use]
-    pub fn reads_samples(sql: &str) -> bool {
-        sql.to_ascii_lowercase().contains("raw_benchmark_data")
-    }
-
-    /// Makes the database anew from the run folders, beside the old file, and puts it in its
-    /// place. The old file may be damaged, but not in use.
+    /// Rebuilds the database from the run folders, beside the old file, and replaces that. The old
+    /// file may be damaged, but not in use.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Busy`], or where the new file cannot be written. The old one then stays.
+    /// [`StoreError::Busy`], or if the new file cannot be written. The old one then stays.
     pub fn rebuild(results: &ResultsFolder, patience: Duration) -> Result<SyncReport, StoreError> {
         let results = existing(results)?;
         let path = results.database_path();
@@ -283,7 +277,7 @@ impl Database {
         Ok(report)
     }
 
-    /// Makes `raw_benchmark_data` what it should be: DuckDB refuses a view over no files, so while
+    /// Updates `raw_benchmark_data`: DuckDB refuses a view over no files, so while
     /// there are none it is an empty one of the same columns.
     fn refresh_raw_view(&self) -> Result<(), StoreError> {
         let has_samples = has_files(&self.results, "samples")?;
@@ -318,7 +312,8 @@ impl Database {
     }
 }
 
-/// The view over all samples of a results folder; with an empty `results` its names are relative.
+/// Returns the view over all samples of a results folder; with an empty `results` its names are
+/// relative.
 fn raw_view(results: &Path, has_samples: bool) -> String {
     let files = if results.as_os_str().is_empty() {
         "'runs/*/samples/*.parquet'".to_owned()
@@ -333,7 +328,7 @@ fn raw_view(results: &Path, has_samples: bool) -> String {
 pub(crate) const COLUMNS_OF_MARKS: &str =
     ", * EXCLUDE (phase, start_ns, latency_ns, items, scheduled_ns, lane, filename)";
 
-/// A view over files of samples.
+/// Returns a view over files of samples.
 pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further: &str) -> String {
     if !has_samples {
         return "SELECT NULL::VARCHAR AS run_id, NULL::VARCHAR AS case_id, NULL::VARCHAR AS phase, \
@@ -353,20 +348,17 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further
     )
 }
 
-/// What makes a view over files.
+/// Creates a view over files.
 type MakeView = fn(Option<&str>) -> String;
 
-/// What a query says that asks which tables there are.
-const LISTS: [&str; 4] = ["show", "describe", "information_schema", "duckdb_"];
-
-/// Views over files that are made where a query names them, or asks what there is: their names and the files'
-/// folders.
+/// Views over files that are created if a query names them, or asks which tables exist: their names and the
+/// files' folders.
 const VIEWS_OVER_FILES: [(&str, &str, MakeView); 2] = [
     ("operators", "profiles", operators_view),
     ("device_states", "device-states", device_states_view),
 ];
 
-/// A view over files of profiles.
+/// Returns a view over files of profiles.
 pub(crate) fn operators_view(files: Option<&str>) -> String {
     match files {
         Some(files) => format!(
@@ -383,7 +375,7 @@ pub(crate) fn operators_view(files: Option<&str>) -> String {
     }
 }
 
-/// A view over files of what devices did.
+/// Returns a view over files of device states.
 pub(crate) fn device_states_view(files: Option<&str>) -> String {
     let numbers = DEVICE_STATE_NUMBERS.map(|(name, _)| name);
     match files {
@@ -403,7 +395,7 @@ pub(crate) fn device_states_view(files: Option<&str>) -> String {
     }
 }
 
-/// Whether any run has Parquet files of this kind.
+/// Returns whether any run has Parquet files of this kind.
 fn has_files(results: &ResultsFolder, kind: &str) -> Result<bool, StoreError> {
     for run in results.run_paths()? {
         if has_parquet(&run.join(kind))? {
@@ -413,7 +405,7 @@ fn has_files(results: &ResultsFolder, kind: &str) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Whether a folder has a Parquet file in it.
+/// Returns whether a folder contains a Parquet file.
 pub(crate) fn has_parquet(folder: &Path) -> Result<bool, StoreError> {
     match fs::read_dir(folder) {
         Ok(entries) => {
@@ -430,7 +422,7 @@ pub(crate) fn has_parquet(folder: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// The results folder by its true name, made if need be: DuckDB compares paths as text.
+/// Returns the results folder by its true name, created if need be: DuckDB compares paths as text.
 fn existing(results: &ResultsFolder) -> Result<ResultsFolder, StoreError> {
     let path = results.path();
     fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
@@ -452,11 +444,11 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Version of the DuckDB library that this process is linked with, such as `v1.5.6`.
+/// Returns the version of the DuckDB library that this process is linked with, such as `v1.5.6`.
 ///
 /// # Errors
 ///
-/// Where the library does not work.
+/// If the library does not work.
 pub fn library_version() -> Result<String, StoreError> {
     in_memory()?
         .query_row("SELECT version()", [], |row| row.get(0))

@@ -7,25 +7,25 @@ use duckdb::Connection;
 use super::connection::failed;
 use crate::error::StoreError;
 
-/// What leads from the version before to this one.
+/// Step from the version before to this one.
 pub(crate) struct Migration {
     pub(crate) version: u32,
     pub(crate) sql: &'static str,
 }
 
-/// All migrations, oldest first. One that has been released is never edited.
+/// All migrations, oldest first. A released one is never edited.
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("v1.sql") },
     Migration { version: 2, sql: include_str!("v2.sql") },
     Migration { version: 3, sql: include_str!("v3.sql") },
 ];
 
-/// The version that migrations lead to.
+/// Returns the version that migrations lead to.
 pub(crate) fn newest(migrations: &[Migration]) -> u32 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 
-/// The version of a database; 0 for an empty one.
+/// Returns the version of a database; 0 for an empty one.
 pub(crate) fn version(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
     let read = |sql| connection.query_row(sql, [], |row| row.get::<_, Option<u32>>(0));
     let tables = "SELECT count(*)::UINTEGER FROM duckdb_tables() \
@@ -38,7 +38,7 @@ pub(crate) fn version(connection: &Connection, path: &Path) -> Result<u32, Store
     }
 }
 
-/// Brings a database to the newest version, each step in a transaction of its own.
+/// Migrates a database to the newest version, each step in a transaction of its own.
 pub(crate) fn migrate(
     connection: &mut Connection,
     path: &Path,

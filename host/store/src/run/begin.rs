@@ -14,11 +14,11 @@ use super::writer::RunWriter;
 use crate::error::StoreError;
 
 impl RunFolder {
-    /// Makes the folder of a new run in `results/runs`, and opens it for writing.
+    /// Creates the folder of a new run in `results/runs`, and opens it for writing.
     ///
     /// # Errors
     ///
-    /// Where the file system refuses, or the folder's name is not UTF-8. Nothing is then left of
+    /// If the file system refuses, or the folder's name is not UTF-8. Nothing is then left of
     /// the run.
     pub fn create(results: &Path, run: NewRun) -> Result<RunWriter, StoreError> {
         let place = std::path::absolute(results).map_err(StoreError::io("find", results))?;
@@ -53,7 +53,7 @@ impl RunFolder {
         made
     }
 
-    /// Writes what a new run's folder holds.
+    /// Writes the first contents of a new run's folder.
     fn fill(self, runs: &Path, manifest: &str) -> Result<RunWriter, StoreError> {
         let writer = RunWriter::lock(self)?;
         let layout = &writer.folder().layout;
@@ -65,22 +65,22 @@ impl RunFolder {
         Ok(writer)
     }
 
-    /// Opens a run folder for writing, to add results to what was measured: takes the lock.
+    /// Opens a run folder for writing, to add results: takes the lock.
     ///
     /// # Errors
     ///
-    /// As [`RunFolder::open`]; also where another host is writing the run.
+    /// As [`RunFolder::open`]; also if another host is writing the run.
     pub fn open_to_amend(path: &Path) -> Result<RunWriter, StoreError> {
         RunWriter::lock(Self::open(path)?)
     }
 
-    /// Opens a run folder for writing, to go on where an interrupted run left off: takes the lock,
-    /// cuts torn lines off, and drops what a case that was never recorded left behind.
+    /// Opens a run folder for writing, to continue an interrupted run: takes the lock,
+    /// cuts torn lines off, and drops files of a case that was never recorded.
     /// [`RunWriter::is_recorded`] says which cases are done.
     ///
     /// # Errors
     ///
-    /// As [`RunFolder::open`]; also where another host is writing the run, or its journal is
+    /// As [`RunFolder::open`]; also if another host is writing the run, or its journal is
     /// damaged.
     pub fn open_to_resume(path: &Path) -> Result<RunWriter, StoreError> {
         let writer = RunWriter::lock(Self::open(path)?)?;
@@ -108,8 +108,8 @@ fn claim(
     }
 }
 
-/// A number that differs from call to call and process to process. The standard library's hash
-/// maps are seeded by the operating system, so that a crate for random numbers is not needed.
+/// Returns a number that differs from call to call and process to process. The standard library's
+/// hash maps are seeded by the operating system, so no crate for random numbers is needed.
 fn salt() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()

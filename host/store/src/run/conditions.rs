@@ -10,7 +10,7 @@ pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnD
     })
 }
 
-/// Why columns are missing, as far as it is known: `missing.NAME`, and the reason.
+/// Returns why columns are missing, if known: `missing.NAME`, and the reason.
 pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(String, String)> {
     let reason = |name: &str| Quantity::named(name)?.of(record)?.err();
     names

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::StoreError;
 use crate::platform::sync_folder;
 
-/// The name under which a file is written before it is complete.
+/// Returns the name under which a file is written before it is complete.
 pub(crate) fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
@@ -28,7 +28,7 @@ pub(crate) fn settle(path: &Path) -> Result<(), StoreError> {
     sync_folder(folder).map_err(StoreError::io("write", folder))
 }
 
-/// Writes a small file so that it is either there whole or not at all.
+/// Writes a small file so that it is complete or absent.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
     let beside = partial(path);
     fs::File::create(&beside)

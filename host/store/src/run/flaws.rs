@@ -1,9 +1,9 @@
 /*!
-What is wrong with a run folder that can still be read.
+Flaws of a run folder that can still be read.
 
-The journal says of each case which files it has and how long they are. Whoever shows or exports a
-run asks whether that still holds, since a file that is gone would otherwise be a table with fewer
-rows and no word about it.
+The journal lists the files of each case, and their lengths. Code that shows or exports a
+run checks that this still holds; otherwise a missing file would be a table with fewer
+rows and no message about it.
 */
 
 use std::fmt::{self, Write as _};
@@ -24,7 +24,7 @@ use super::lost::{CaseFile, Loss, LostFile};
 use super::samples::SampleReader;
 use crate::error::StoreError;
 
-/// Something that a reader of a run has to be told, though the run can be read.
+/// A flaw that a reader of a run must know, though the run can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flaw {
     /// A finished case no longer has a file.
@@ -34,7 +34,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// What to do about it, where there is something to do.
+    /// Returns a hint to fix it, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -53,7 +53,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// What looking after files needs of a line of the journal.
+/// The part of a journal line that is needed to check files.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Entry {
@@ -79,7 +79,7 @@ impl Line for Entry {
     }
 }
 
-/// What a look at a run folder shows.
+/// Result of inspecting a run folder.
 pub(crate) struct Inspection {
     /// Files that are lost, in the order of the journal.
     pub(crate) lost: Vec<LostFile>,
@@ -88,21 +88,21 @@ pub(crate) struct Inspection {
 }
 
 impl RunFolder {
-    /// What a reader of the run has to be told: files of finished cases that are lost, and lines
-    /// that a crash cut short.
+    /// Returns flaws that a reader of the run must know: lost files of finished cases, and lines
+    /// that a crash truncated.
     ///
     /// # Errors
     ///
-    /// Where the journal cannot be read or is damaged.
+    /// If the journal cannot be read or is damaged.
     pub fn flaws(&self) -> Result<Vec<Flaw>, StoreError> {
         self.flaws_with(self.lost_files()?)
     }
 
-    /// Files that finished cases no longer have.
+    /// Returns files that finished cases no longer have.
     ///
     /// # Errors
     ///
-    /// Where the journal cannot be read or is damaged.
+    /// If the journal cannot be read or is damaged.
     pub fn lost_files(&self) -> Result<Vec<LostFile>, StoreError> {
         Ok(self.inspect()?.lost)
     }
@@ -163,7 +163,7 @@ impl RunFolder {
     }
 }
 
-/// What became of a file, if it is not as the journal says.
+/// Returns the loss of a file, if it differs from the journal.
 fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
     let recorded = match recorded {
         Some(files) => Some(files.length(file)?),

@@ -34,7 +34,7 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// Where there is none, it cannot be read, or a newer host wrote it.
+    /// If there is none, it cannot be read, or a newer host wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
         let Some(header) =
@@ -45,40 +45,40 @@ impl RunFolder {
         Ok(Self { layout, header })
     }
 
-    /// What was known when the run began.
+    /// Returns the facts known when the run began.
     #[must_use]
     pub fn header(&self) -> &RunHeader {
         &self.header
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.header.run_id
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.layout.root
     }
 
-    /// The folder for reports, `reports/` in the run folder; made if need be.
+    /// Returns the folder for reports, `reports/` in the run folder; created if need be.
     ///
     /// # Errors
     ///
-    /// Where it cannot be made.
+    /// If it cannot be created.
     pub fn reports_folder(&self) -> Result<PathBuf, StoreError> {
         let path = self.layout.reports();
         make_folder(&path)?;
         Ok(path)
     }
 
-    /// The manifest's text, as the run used it.
+    /// Returns the manifest's text, as the run used it.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, or is not the text that the header names.
+    /// If it cannot be read, or is not the text that the header names.
     pub fn manifest_text(&self) -> Result<String, StoreError> {
         let path = self.layout.manifest();
         let text = match fs::read_to_string(&path) {
@@ -96,65 +96,65 @@ impl RunFolder {
         Ok(text)
     }
 
-    /// When and how the run ended; `None` while it goes on, and where it was interrupted.
+    /// Returns when and how the run ended; `None` while it goes on, and if it was interrupted.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn finished(&self) -> Result<Option<RunFinished>, StoreError> {
         read_json(&self.layout.finished(), |finished: &RunFinished| finished.record_version)
     }
 
-    /// The plan, line by line, as it was made when the run began.
+    /// Returns the plan, line by line, as made when the run began.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read; each line for itself.
+    /// If the file cannot be read; each line for itself.
     pub fn plan(
         &self,
     ) -> Result<impl Iterator<Item = Result<PlanLine, StoreError>> + use<>, StoreError> {
         Lines::open(self.layout.plan())
     }
 
-    /// The recorded cases, in the order in which they ended.
+    /// Returns the recorded cases, in the order in which they ended.
     ///
     /// # Errors
     ///
-    /// Where the journal cannot be opened.
+    /// If the journal cannot be opened.
     pub fn records(&self) -> Result<Records, StoreError> {
         Records::open(&self.layout)
     }
 
-    /// What metrics said: for each case, plugin and options the newest line, in the order of the
-    /// file.
+    /// Returns the metrics' results: for each case, plugin and options the newest line, in the
+    /// order of the file.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read or is damaged.
+    /// If the file cannot be read or is damaged.
     pub fn results(&self) -> Result<Vec<ResultRecord>, StoreError> {
         newest(self.layout.results(), |line: &ResultRecord| {
             (line.case_id.clone(), line.plugin.id.clone(), line.options.to_string())
         })
     }
 
-    /// What recommenders said: for each plugin and options the newest line.
+    /// Returns the recommenders' advice: for each plugin and options the newest line.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read or is damaged.
+    /// If the file cannot be read or is damaged.
     pub fn recommendations(&self) -> Result<Vec<RecommendationRecord>, StoreError> {
         newest(self.layout.recommendations(), |line: &RecommendationRecord| {
             (line.plugin.id.clone(), line.options.to_string())
         })
     }
 
-    /// A case's columns by name, as metric plugins read them: of measured queries, unless the name says
-    /// that they are of the warm-up's. Names that
-    /// the case has no column for are left out, and a case that did not finish has none.
+    /// Returns a case's columns by name, as metric plugins read them: of measured queries, unless the
+    /// name says that they are the warm-up's. Names without a column in the case are left out, and a
+    /// case that did not finish has none.
     ///
     /// # Errors
     ///
-    /// Where a file of the case cannot be read.
+    /// If a file of the case cannot be read.
     pub fn columns<S: AsRef<str>>(
         &self,
         record: &CaseRecord,
@@ -266,7 +266,8 @@ impl RunFolder {
         Ok(outputs.into_iter().map(column).collect())
     }
 
-    /// The samples of a case, process by process; a process without a file of them is left out.
+    /// Returns the samples of a case, process by process; a process without a file of them is left
+    /// out.
     pub(crate) fn samples(&self, record: &CaseRecord) -> Result<Vec<SampleReader>, StoreError> {
         let processes = 1 + record.further.len() as u32;
         let open = |process| {
@@ -327,11 +328,11 @@ fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
     attributes
 }
 
-/// The cases of a run that are over, read from its journal one at a time, each with all of its
+/// The ended cases of a run, read from its journal one at a time, each with all of its
 /// processes.
 ///
-/// Labels are not among them: [`RunFolder::columns`] reads those. A case recorded twice is an
-/// error. After the last record, [`Records::torn`] tells whether a crash cut the journal short.
+/// Labels are not included: [`RunFolder::columns`] reads those. A case recorded twice is an
+/// error. After the last record, [`Records::torn`] returns whether a crash truncated the journal.
 #[derive(Debug)]
 pub struct Records {
     lines: JournalRecords,
@@ -343,7 +344,7 @@ impl Records {
         Ok(Self { lines: JournalRecords::open(layout)?, processes: Processes::default() })
     }
 
-    /// The torn last line, once it has been met.
+    /// Returns the torn last line, once it has been read.
     #[must_use]
     pub fn torn(&self) -> Option<&TornLine> {
         self.lines.torn()
@@ -421,7 +422,7 @@ impl Iterator for JournalRecords {
     }
 }
 
-/// Names of a folder's files without their endings; a folder that does not exist has none.
+/// Returns the names of a folder's files without extensions; a folder that does not exist has none.
 pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -438,7 +439,7 @@ pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
         .collect()
 }
 
-/// Reads a small JSON file; `None` where there is none.
+/// Reads a small JSON file; `None` if there is none.
 fn read_json<T: DeserializeOwned>(
     path: &Path,
     version: impl FnOnce(&T) -> u32,
@@ -466,7 +467,7 @@ fn read_json<T: DeserializeOwned>(
     }
 }
 
-/// The newest line for each key, in the order of the lines that are kept.
+/// Returns the newest line for each key, in the order of the lines that are kept.
 fn newest<T, K>(path: PathBuf, key: impl Fn(&T) -> K) -> Result<Vec<T>, StoreError>
 where
     T: DeserializeOwned + super::lines::Line,

@@ -27,7 +27,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files that a process of a case has now.
+    /// Returns the current files of a process of a case.
     pub(super) fn of(layout: &Layout, part: &str) -> Result<Self, StoreError> {
         let length = |file: CaseFile| {
             let path = file.path(layout, part);
@@ -58,12 +58,12 @@ impl Files {
     }
 }
 
-/// A line of the journal as it is written.
+/// A line of the journal as written.
 #[derive(Serialize)]
 pub(super) struct JournalLine<'record> {
     #[serde(flatten)]
     pub(super) record: &'record CaseRecord,
-    /// Absent for what was never started.
+    /// Absent for a case that was never started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) files: Option<Files>,
 }

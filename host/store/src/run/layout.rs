@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Where things lie in a run folder.
+/// Places in a run folder.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
@@ -73,7 +73,7 @@ impl Layout {
         self.root.join("stderr").join(format!("{part}.txt"))
     }
 
-    /// The files that belong to one process of a case, which are named by its part.
+    /// Returns the files of one process of a case, which are named by its part.
     pub(crate) fn case_files(&self, part: &str) -> [PathBuf; 6] {
         [
             self.samples(part),

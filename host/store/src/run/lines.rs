@@ -1,10 +1,10 @@
 /*!
 Files of JSON lines: appended one line at a time, read one line at a time.
 
-A line is written with its newline in one call. A crash can therefore leave a last line without a
-newline, and nothing else: such a *torn* line never reached stable storage as a whole, is left out
-by readers, and is cut off before more is appended. A line that has its newline and cannot be read
-was damaged later, which is an error.
+A line is written with its newline in one call. So a crash can only leave a last line without a
+newline: such a *torn* line never reached stable storage as a whole, is skipped by readers, and is
+cut off before more is appended. A line with its newline that cannot be read was damaged later,
+which is an error.
 */
 
 use std::fs::{File, OpenOptions};
@@ -28,13 +28,13 @@ pub struct TornLine {
     pub path: PathBuf,
     /// The line, from 1.
     pub line: u64,
-    /// Bytes of it that are there.
+    /// Number of its bytes that exist.
     pub bytes: u64,
 }
 
 /// A record with a version; lines of `plan.jsonl` have that of the run's header.
 pub(crate) trait Line {
-    /// Version of the writer, or none where the line has no version of its own.
+    /// Returns the version of the writer, or none if the line has no version of its own.
     fn record_version(&self) -> Option<u32>;
 }
 
@@ -92,12 +92,12 @@ impl<T> Lines<T> {
         })
     }
 
-    /// The torn last line, once it has been met.
+    /// Returns the torn last line, once it has been read.
     pub(crate) fn torn(&self) -> Option<&TornLine> {
         self.torn.as_ref()
     }
 
-    /// Number of the line that was read last, from 1.
+    /// Returns the number of the line that was read last, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
@@ -143,7 +143,7 @@ impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
     }
 }
 
-/// The torn last line of a file, without reading the file where it has none.
+/// Returns the torn last line of a file, without reading a file that has none.
 pub(crate) fn torn_line(path: PathBuf) -> Result<Option<TornLine>, StoreError> {
     let mut file = match File::open(&path) {
         Ok(file) => file,
@@ -178,7 +178,7 @@ pub(crate) fn torn_line(path: PathBuf) -> Result<Option<TornLine>, StoreError> {
     }
 }
 
-/// Replaces a file of lines by one without those that are not to be kept, and without a torn one.
+/// Replaces a file of lines by one without those that are not kept, and without a torn one.
 /// The lines that stay are not changed. A file that does not exist stays so.
 pub(crate) fn retain<T: DeserializeOwned>(
     path: &Path,
@@ -211,7 +211,7 @@ pub(crate) fn retain<T: DeserializeOwned>(
     settle(path)
 }
 
-/// Parses one record, and tells a newer version from damage.
+/// Parses one record, and distinguishes a newer version from damage.
 pub(crate) fn parse<T: DeserializeOwned + Line>(
     path: &Path,
     line: u64,
@@ -229,7 +229,7 @@ pub(crate) fn parse<T: DeserializeOwned + Line>(
     }
 }
 
-/// The version that a record gives itself, even if the rest of it cannot be understood.
+/// Returns the version in a record, even if the rest of it cannot be parsed.
 pub(crate) fn declared_version(text: &[u8]) -> Option<u32> {
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
@@ -272,7 +272,7 @@ impl Appender {
         Ok(Self { file, path, length: complete_bytes, buffer: Vec::new() })
     }
 
-    /// Appends one line. Where that fails, what was written of it is cut off again, so that a full
+    /// Appends one line. If that fails, the part that was written is cut off again, so that a full
     /// disk leaves no torn line in the middle of the file.
     pub(crate) fn append(&mut self, record: &impl Serialize) -> Result<(), StoreError> {
         self.buffer.clear();

@@ -30,7 +30,7 @@ pub(super) fn lock(layout: &Layout) -> Result<File, StoreError> {
     }
 }
 
-/// Whether a host is writing the run now.
+/// Returns whether a host is writing the run now.
 pub(crate) fn is_locked(layout: &Layout) -> Result<bool, StoreError> {
     let path = layout.lock();
     let lock = match File::open(&path) {

@@ -8,18 +8,18 @@ use host_record::{CaseKey, Doubt, FileLoss, Warning, column};
 
 use super::layout::Layout;
 
-/// A file that the journal promises of a finished case, and that is not there as it was written.
+/// A file that the journal lists for a finished case, and that is missing or has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostFile {
     /// The case's id.
     pub case_id: String,
     /// The case's coordinates.
     pub key: CaseKey,
-    /// What the file holds.
+    /// Contents of the file.
     pub file: CaseFile,
-    /// Where it should be.
+    /// Expected place of the file.
     pub path: PathBuf,
-    /// What became of it.
+    /// Kind of loss.
     pub loss: Loss,
 }
 
@@ -28,17 +28,17 @@ pub struct LostFile {
 pub enum CaseFile {
     /// The timed queries.
     Samples,
-    /// What the model answered.
+    /// The model's outputs.
     Outputs,
     /// The data set's labels.
     Labels,
     /// The operators of one run.
     Profile,
-    /// What the device did, look by look.
+    /// States of the device.
     DeviceStates,
 }
 
-/// What became of a lost file.
+/// Kinds of losses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
     /// It is not there.
@@ -50,14 +50,14 @@ pub enum Loss {
         /// The length in bytes that the journal says.
         recorded: u64,
     },
-    /// It is there, and is no Parquet file of its kind.
+    /// It exists but is not a Parquet file of its kind.
     Unreadable {
-        /// What the reader said.
+        /// The reader's error.
         detail: String,
     },
-    /// The operating system does not let it be read, so that nothing is known of what is in it.
+    /// The operating system refuses to read it, so its contents are unknown.
     Refused {
-        /// What the operating system said.
+        /// The operating system's error.
         detail: String,
     },
 }
@@ -66,7 +66,7 @@ impl CaseFile {
     pub(super) const ALL: [Self; 5] =
         [Self::Samples, Self::Outputs, Self::Labels, Self::Profile, Self::DeviceStates];
 
-    /// The word for it, which is also its folder's name.
+    /// Returns its name, which is also its folder's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl CaseFile {
         }
     }
 
-    /// The file that a column is read from; `None` for one that is in the journal itself.
+    /// Returns the file that a column is read from; `None` for one that is in the journal itself.
     #[must_use]
     pub fn of_column(name: &str) -> Option<Self> {
         match name {
@@ -112,7 +112,7 @@ impl CaseFile {
 }
 
 impl Loss {
-    /// The word for it, for machines.
+    /// Returns its name, for machines.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -123,7 +123,7 @@ impl Loss {
         }
     }
 
-    /// What became of the file that should be at `path`.
+    /// Describes the loss of the file that should be at `path`.
     pub(super) fn explain(&self, path: &Path, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = path.display();
         match self {
@@ -164,7 +164,7 @@ impl fmt::Display for LostFile {
     }
 }
 
-/// The cases that have lost their samples.
+/// Returns the cases that have lost their samples.
 pub(crate) fn without_samples(lost: &[LostFile]) -> HashSet<&str> {
     let samples = lost.iter().filter(|lost| lost.file == CaseFile::Samples);
     samples.map(|lost| lost.case_id.as_str()).collect()

@@ -1,8 +1,8 @@
 /*!
-Outputs of references, which lie in the run folder until the run is finished.
+Outputs of references, which are kept in the run folder until the run is finished.
 
-Workers write them and read them. A run that is resumed goes on with those that are there, so that they
-are looked at first: with a damaged one, right outputs would be called wrong, or wrong ones right.
+Workers write and read them. A resumed run uses those that exist, so they
+are checked first: with a damaged one, right outputs would be called wrong, or wrong ones right.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +20,14 @@ use super::lost::Loss;
 use super::writer::RunWriter;
 use crate::error::StoreError;
 
-/// A reference whose outputs are no longer there as they were written.
+/// A reference whose outputs are missing or have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostReference {
-    /// The reference in words, or its id where no case has been compared with it yet.
+    /// The reference in words, or its id if no case has been compared with it yet.
     pub reference: String,
-    /// Where its outputs should be.
+    /// Expected place of its outputs.
     pub path: PathBuf,
-    /// What became of them.
+    /// Kind of loss.
     pub loss: Loss,
 }
 
@@ -41,12 +41,12 @@ impl fmt::Display for LostReference {
 
 impl RunWriter {
     /// Forgets references whose outputs are damaged, so that they are made again, and returns them with
-    /// those that are gone although a case has been compared with them. For a run that is being resumed,
+    /// missing ones that a case has been compared with. For a run that is being resumed,
     /// before its first case.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be read or removed.
+    /// If a file cannot be read or removed.
     pub fn forget_lost_references(&mut self) -> Result<Vec<LostReference>, StoreError> {
         let folder = self.references_folder();
         let used = self.used_references()?;
@@ -70,7 +70,7 @@ impl RunWriter {
         Ok(lost)
     }
 
-    /// The references that recorded cases were compared with: by their ids, in words.
+    /// Returns the references that recorded cases were compared with: by their ids, in words.
     fn used_references(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let mut used = BTreeMap::new();
         for record in JournalRecords::open(&self.folder().layout)? {
@@ -88,7 +88,7 @@ impl RunWriter {
     }
 }
 
-/// The ids of the references that are kept, without those that were being written.
+/// Returns the ids of the references that are kept, without unfinished ones.
 fn kept(folder: &Path) -> io::Result<BTreeSet<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -99,7 +99,7 @@ fn kept(folder: &Path) -> io::Result<BTreeSet<String>> {
     names.filter(is_kept).collect()
 }
 
-/// Whether a file ends with the SHA-256 of all that comes before.
+/// Returns whether a file ends with the SHA-256 of all preceding bytes.
 fn is_whole(path: &Path) -> io::Result<bool> {
     const SEAL: usize = 32;
     let mut file = File::open(path)?;

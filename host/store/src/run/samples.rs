@@ -63,7 +63,7 @@ const WITHIN: &str = "within_ns";
 
 pub(super) type FileWriter = ArrowWriter<BufWriter<File>>;
 
-/// What every Parquet file of a run folder has in common.
+/// Returns the properties that all Parquet files of a run folder share.
 pub(super) fn properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_created_by(concat!("tare ", env!("CARGO_PKG_VERSION")).into())
@@ -72,7 +72,7 @@ pub(super) fn properties() -> WriterPropertiesBuilder {
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
 }
 
-/// Opens a file to be written beside its place.
+/// Opens a file under a temporary name.
 pub(super) fn create(
     path: &Path,
     schema: SchemaRef,
@@ -376,7 +376,7 @@ pub(crate) struct SampleReader {
 }
 
 impl SampleReader {
-    /// Opens the file and finds the measured row groups; `None` where there is no file.
+    /// Opens the file and finds the measured row groups; `None` if there is no file.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -386,7 +386,7 @@ impl SampleReader {
         Self::of(path, file).map(Some)
     }
 
-    /// The same, of a file that is open.
+    /// Does the same for an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
         let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
         let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
@@ -407,17 +407,17 @@ impl SampleReader {
         Ok(Self { path: path.to_owned(), file, measured, warm_up, rows })
     }
 
-    /// Number of measured queries.
+    /// Returns the number of measured queries.
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
 
-    /// A column of the measured queries, in order.
+    /// Returns a column of the measured queries, in order.
     pub(crate) fn read(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
         self.read_groups(column, &self.measured).map_err(StoreError::parquet(&self.path))
     }
 
-    /// Whether every measured query has this column.
+    /// Returns whether every measured query has this column.
     pub(crate) fn has(&self, column: SampleColumn) -> bool {
         self.measured.iter().all(|group| {
             let columns = self.file.metadata().row_group(*group).columns();
@@ -451,7 +451,7 @@ impl SampleReader {
         read().map(Some).map_err(StoreError::parquet(&self.path))
     }
 
-    /// A column of the warm-up's queries, in order.
+    /// Returns a column of the warm-up's queries, in order.
     pub(crate) fn read_warm_up(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
         self.read_groups(column, &self.warm_up).map_err(StoreError::parquet(&self.path))
     }
@@ -498,7 +498,7 @@ impl SampleReader {
     }
 }
 
-/// The one phase that a row group holds.
+/// Returns the one phase of a row group.
 fn group_phase(group: &RowGroupMetaData) -> Option<SamplePhase> {
     let phase = group.columns().iter().find(|column| column.column_path().string() == PHASE)?;
     let Statistics::ByteArray(statistics) = phase.statistics()? else { return None };

@@ -27,11 +27,11 @@ use super::profile::write_profile;
 use super::samples::SampleWriter;
 use crate::error::StoreError;
 
-/// A run folder, open for writing; the one writer, since it holds the folder's lock.
+/// A run folder, open for writing; the only writer, because it holds the folder's lock.
 ///
-/// It is the real [`Recorder`]. Of a case that ends, its files reach stable storage first and its
-/// journal line last, which says how long they are: a case in the journal has all its files, unless
-/// someone takes them away, which [`RunFolder::lost_files`] finds out.
+/// It is the real [`Recorder`]. When a case ends, its files reach stable storage first and its
+/// journal line last, with their lengths: a case in the journal has all its files, unless
+/// someone removes them, which [`RunFolder::lost_files`] detects.
 #[derive(Debug)]
 pub struct RunWriter {
     folder: RunFolder,
@@ -45,7 +45,7 @@ pub struct RunWriter {
     _lock: File,
 }
 
-/// What is in the journal.
+/// Contents of the journal.
 #[derive(Debug, Default)]
 struct Recorded {
     /// Processes of cases.
@@ -93,37 +93,38 @@ impl RunWriter {
         })
     }
 
-    /// The folder, for reading what has been written so far.
+    /// Returns the folder, for reading what has been written so far.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
         &self.folder
     }
 
-    /// Whether a process of a case is in the journal, or the case is over without it.
+    /// Returns whether a process of a case is in the journal, or the case has ended without it.
     #[must_use]
     pub fn is_recorded(&self, case_id: &str, process: u32) -> bool {
         self.recorded.has(case_id, process)
     }
 
-    /// How the cases that are over ended.
+    /// Returns the outcomes of the cases that have ended.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.recorded.counts
     }
 
-    /// Number of lines of the journal: processes of cases, and gaps.
+    /// Returns the number of lines of the journal: processes of cases, and gaps.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.recorded.parts.len() as u64
     }
 
-    /// The line of the journal that a crash had cut short, and that was cut off on resuming.
+    /// Returns the line of the journal that a crash had truncated, and that was cut off on
+    /// resuming.
     #[must_use]
     pub fn torn(&self) -> Option<&TornLine> {
         self.torn.as_ref()
     }
 
-    /// Where outputs of references are kept until the run is finished; it need not exist.
+    /// Returns the folder of references' outputs until the run is finished; it need not exist.
     #[must_use]
     pub fn references_folder(&self) -> PathBuf {
         self.folder.layout.references()
@@ -133,7 +134,7 @@ impl RunWriter {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be made.
+    /// If the file cannot be created.
     pub fn plan_writer(&self) -> Result<PlanWriter, StoreError> {
         let path = self.folder.layout.plan();
         let beside = partial(&path);
@@ -141,12 +142,12 @@ impl RunWriter {
         Ok(PlanWriter { writer: BufWriter::with_capacity(1 << 16, file), path })
     }
 
-    /// Keeps what a metric said of a case. It is on stable storage after [`RunWriter::finish`];
-    /// until then a crash can lose it, since it can be computed again.
+    /// Records a metric's results for a case. They are on stable storage after
+    /// [`RunWriter::finish`]; until then a crash can lose them, but they can be recomputed.
     ///
     /// # Errors
     ///
-    /// Where a value is not a finite number, or the file cannot be written.
+    /// If a value is not a finite number, or the file cannot be written.
     pub fn record_result(&mut self, result: &ResultRecord) -> Result<(), StoreError> {
         for value in &result.values {
             let bounds = value.interval.map_or([0.0; 2], |(low, high)| [low, high]);
@@ -163,20 +164,20 @@ impl RunWriter {
         opened::<ResultRecord>(&mut self.results, path)?.append(result)
     }
 
-    /// Puts the results so far on stable storage, where the run itself ended long ago.
+    /// Puts the results so far on stable storage, for a run that ended long ago.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn sync_results(&self) -> Result<(), StoreError> {
         self.results.as_ref().map_or(Ok(()), Appender::sync)
     }
 
-    /// Keeps what a recommender said, in the same way.
+    /// Records a recommender's advice, in the same way.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn record_recommendations(
         &mut self,
         record: &RecommendationRecord,
@@ -185,12 +186,12 @@ impl RunWriter {
         opened::<RecommendationRecord>(&mut self.recommendations, path)?.append(record)
     }
 
-    /// Says that nothing of the run is left to do: puts results and recommendations on stable
+    /// Completes the run: puts results and recommendations on stable
     /// storage and writes `finished.json`.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be written.
+    /// If a file cannot be written.
     pub fn finish(&mut self) -> Result<RunFinished, StoreError> {
         self.abandon()?;
         for appender in [&self.results, &self.recommendations].into_iter().flatten() {
@@ -212,15 +213,14 @@ impl RunWriter {
         Ok(finished)
     }
 
-    /// Forgets finished cases that have lost a file, so that they are measured again: takes their
-    /// results, then their lines of the journal, then the rest of their files away. Returns what
-    /// was lost. For a run that is being resumed, before its first case.
+    /// Forgets finished cases that have lost a file, so that they are measured again: removes their
+    /// results, then their lines of the journal, then the rest of their files. Returns the
+    /// lost files. For a run that is being resumed, before its first case.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be read or written; also a lost one of which nothing is known but that
-    /// the operating system refuses it, since it may be whole. A case that is not yet forgotten is still lost, so
-    /// this can be tried again.
+    /// If a file cannot be read or written; also if the operating system refuses to read a file, because it may
+    /// be complete. A case that is not yet forgotten is still lost, so this can be tried again.
     pub fn forget_lost(&mut self) -> Result<Vec<LostFile>, StoreError> {
         let lost = self.folder.lost_files()?;
         if lost.is_empty() {
@@ -244,11 +244,11 @@ impl RunWriter {
         Ok(lost)
     }
 
-    /// Removes the folder of a run that could not be begun.
+    /// Removes the folder of a run that could not be started.
     ///
     /// # Errors
     ///
-    /// Where the file system refuses.
+    /// If the file system refuses.
     pub fn discard(self) -> Result<(), StoreError> {
         let root = self.folder.path();
         fs::remove_dir_all(root).map_err(StoreError::io("remove", root))
@@ -377,7 +377,7 @@ impl Recorder for RunWriter {
     }
 }
 
-/// Takes the lines of some cases out of a file, which is replaced as a whole.
+/// Removes the lines of some cases from a file, which is replaced as a whole.
 fn forget(path: &Path, is_forgotten: impl Fn(&str) -> bool) -> Result<(), StoreError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
@@ -427,7 +427,7 @@ impl PlanWriter {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&mut self, line: &PlanLine) -> Result<(), StoreError> {
         serde_json::to_writer(&mut self.writer, line)
             .map_err(std::io::Error::from)
@@ -439,7 +439,7 @@ impl PlanWriter {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn finish(mut self) -> Result<(), StoreError> {
         self.writer.flush().map_err(StoreError::io("write", &self.path))?;
         settle(&self.path)

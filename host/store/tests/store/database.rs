@@ -392,7 +392,7 @@ fn a_case_that_was_measured_again_is_imported_again() {
 const CHILD: &str = "TARE_TEST_STORE_CHILD";
 
 /// Another process holds the database: nothing waits for ever, nothing is lost, and a later sync
-/// brings the run in.
+/// imports the run.
 #[test]
 fn busy() {
     if let Ok(results) = std::env::var(CHILD) {

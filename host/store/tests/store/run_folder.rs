@@ -495,8 +495,8 @@ fn a_newer_or_damaged_folder_is_refused_and_hides_no_other() {
 
 const CHILD: &str = "TARE_TEST_STORE_CHILD";
 
-/// A process that records cases is killed at an arbitrary moment. Every case that it had said was
-/// recorded must be there, whole.
+/// A process that records cases is killed at an arbitrary moment. Every case that it had reported
+/// as recorded must be there, complete.
 #[test]
 fn killed_while_writing() {
     if let Ok(results) = std::env::var(CHILD) {
@@ -551,7 +551,7 @@ fn killed_while_writing() {
     }
 }
 
-/// What the folder lacks: case by number, file, and word for the loss.
+/// Returns the missing files of the folder: case by number, file, and word for the loss.
 fn lost(folder: &RunFolder) -> Vec<(u64, CaseFile, &'static str)> {
     let number = |id: &str| u64::from_str_radix(id, 16).expect("an id of these tests");
     let lost = folder.lost_files().expect("a journal");
@@ -676,7 +676,7 @@ fn a_resumed_run_forgets_cases_that_have_lost_files() {
     assert_eq!(lost(writer.folder()), []);
 }
 
-/// What the operating system refuses to read may be whole, and must not be thrown away.
+/// A file that the operating system refuses to read may be complete, and must not be thrown away.
 #[cfg(unix)]
 #[test]
 fn a_file_that_may_be_whole_is_not_measured_again() {

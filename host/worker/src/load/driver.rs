@@ -23,7 +23,7 @@ use crate::percentile::quantile;
 use crate::stalls::FirstClient;
 use crate::thinned::Thinned;
 
-/// What runs the loop, and where its samples go.
+/// Runs the loop, and takes its samples.
 pub(crate) struct Bench<'a, L> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) runner: L,
@@ -32,14 +32,14 @@ pub(crate) struct Bench<'a, L> {
     pub(crate) marks: &'a [MarkLog],
 }
 
-/// What is watched while measuring.
+/// Observations while measuring.
 pub(crate) struct Watched<'a> {
     pub(crate) clock: &'a SystemClock,
     pub(crate) backend: &'a Backend,
     pub(crate) scheduling: &'a Scheduling,
 }
 
-/// What runs the loop.
+/// Runs the loop.
 pub(crate) trait Runner {
     /// Runs it, as [`Meter::run`] and [`Crew::run`] do.
     fn run<O: Observer>(
@@ -79,7 +79,7 @@ impl Runner for &mut Crew<'_, SystemClock, Error> {
     }
 }
 
-/// When there are enough queries, beyond what the rule counts.
+/// Stopping rules beyond those that the loop itself counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Judge {
     None,
@@ -104,7 +104,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Memory for latencies where something is computed from all of them: 8 MiB.
+    /// Memory for latencies that are all used in a computation: 8 MiB.
     pub(super) const MANY: usize = 1 << 20;
 
     /// Takes what a load issues in a phase, and keeps at most `capacity` latencies.

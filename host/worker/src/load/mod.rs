@@ -1,5 +1,4 @@
-//! The load of a case: what one query is, when queries are issued, when there are enough, and
-//! whether the result is valid.
+//! The load of a case: the work of a query, the times of queries, stopping rules, and the verdict.
 
 mod breaches;
 mod driver;
@@ -28,11 +27,11 @@ pub(crate) use query::Load;
 use driver::{Judge, Sink};
 use query::{open, seed};
 
-/// A warm-up whose end is looked for takes at least this long: clocks of processors and caches
-/// settle in tens of milliseconds, and a shorter look would not see it.
+/// Minimum duration of a warm-up that ends at a steady state: clocks of processors and caches
+/// settle in tens of milliseconds, and a shorter one would not show it.
 const SHORTEST_WARM_UP_NS: u64 = 500_000_000;
 
-/// What measuring came to.
+/// Result of measuring.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) summary: Summary,
@@ -44,9 +43,9 @@ pub(crate) struct Measured {
     pub(crate) search: Option<RateSearch>,
     pub(crate) before: Activity,
     pub(crate) after: Activity,
-    /// What it was measured under, and what is doubtful about that.
+    /// Conditions of the measurement, and warnings about them.
     pub(crate) surroundings: (Conditions, Vec<Warning>),
-    /// What the device did, where that was asked for.
+    /// State of the device, if requested.
     pub(crate) device: Option<Result<device_state::Seen, Gap>>,
 }
 

@@ -8,21 +8,21 @@ use host_record::{CaseSpec, Failure, Rate, Scenario};
 use crate::examples::Examples;
 use crate::failure;
 
-/// What is asked of the target, and how much work one query is.
+/// The load on the target, and the work of one query.
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     pub(super) case: &'a CaseSpec,
-    /// `None` where the rate is searched.
+    /// `None` if the rate is searched.
     pub(super) pattern: Option<Pattern>,
     pub(super) items_per_query: u64,
 }
 
 impl<'a> Load<'a> {
-    /// The load of a case.
+    /// Creates the load of a case.
     ///
     /// # Errors
     ///
-    /// Where the case does not say how much it is.
+    /// If the case does not define its load.
     pub(crate) fn new(case: &'a CaseSpec, examples: &Examples) -> Result<Self, Failure> {
         let batch = u64::from(case.key.batch);
         let batches = |samples: u64| samples.div_ceil(batch).max(1);
@@ -55,18 +55,18 @@ impl<'a> Load<'a> {
         Ok(Self { case, pattern, items_per_query })
     }
 
-    /// How many threads ask at once.
+    /// Returns the number of threads that issue queries.
     pub(crate) fn lanes(&self) -> NonZeroU32 {
         self.case.key.clients.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
     }
 }
 
-/// Seed of a process's arrivals: each has its own.
+/// Returns the seed of a process's arrivals: each has its own.
 pub(super) fn seed(case: &CaseSpec) -> u64 {
     case.seed ^ (u64::from(case.process) << 32)
 }
 
-/// The open loop of a case at a rate.
+/// Returns the open loop of a case at a rate.
 pub(super) fn open(case: &CaseSpec, rate: Rate, seed: u64) -> Pattern {
     match case.key.scenario {
         Scenario::ConstantRate => Pattern::ConstantRate { rate },

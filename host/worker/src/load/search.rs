@@ -10,30 +10,29 @@ use super::verdict::{grows, stops_early_enough};
 use crate::failure::Stop;
 use crate::thinned::Thinned;
 
-/// Part of the offered rate that has to be achieved for a measurement of a search to count. They are short,
-/// so that the latencies of the first and the last query alone can make a few per cent; a queue that grows
-/// more slowly than this shows in the latencies, and in the measurement of what is found, which asks for what
-/// the verdict does.
+/// Minimum part of the offered rate that a measurement of a search must achieve. These are short,
+/// so the latencies of the first and the last query alone can be a few per cent; a queue that grows
+/// more slowly shows in the latencies, and in the measurement at the result, which must pass the
+/// verdict.
 const PROBE_KEEPS_UP: f64 = 0.9;
 
-/// Where a search begins, the lowest rate that it tries, and the highest, as shares of the rate
-/// that one query after the other would have. Below the first a queue is rare, below the second it
-/// hardly happens. The last only bounds the search: one query may be slow by chance where that rate is taken from,
-/// such as a cold first run.
+/// Start of a search, lowest and highest rate, as multiples of the rate of one query after the other. Below the
+/// first a queue is rare, below the second it hardly happens. The last only bounds the search: the query that
+/// the multiple is taken from may be slow by chance, such as a cold first run.
 const SEARCHED: [f64; 3] = [0.125, 0.008, 256.0];
 
-/// How long a measurement of the search is, and what it asks for.
+/// Length of a measurement of the search, and its requirements.
 #[derive(Debug, Clone, Copy)]
 enum Length {
-    /// As short as can tell of a rate.
+    /// As short as is enough to judge a rate.
     Short,
     /// As long as the case is measured, with what the verdict on it asks for.
     Whole,
 }
 
 impl Load<'_> {
-    /// Searches the rate, where that is asked for, and goes on with what was found. `typical_ns` is
-    /// what one query takes.
+    /// Searches the rate, if requested, and continues at the result. `typical_ns` is
+    /// the latency of one query.
     pub(super) fn find(
         &mut self,
         bench: &mut Bench<'_, impl Runner>,

@@ -13,12 +13,12 @@ use super::query::Load;
 use crate::percentile::{USUAL_PERCENTILE, limited_percentile, quantile};
 
 impl Load<'_> {
-    /// The rules, where they know the scenario.
+    /// Returns the rules, if they cover the scenario.
     pub(super) fn rules(&self) -> Option<Rules> {
         Rules::of(self.case.measure.rules?, self.case.key.scenario)
     }
 
-    /// The percentile that a limit on the latency is about.
+    /// Returns the percentile that a limit on the latency applies to.
     pub(super) fn percentile(&self) -> Quantile {
         let ruled = self.rules().and_then(|rules| match rules.requirement {
             Requirement::Percentile { percentile, .. } => Some(percentile),
@@ -27,7 +27,7 @@ impl Load<'_> {
         limited_percentile(&self.case.measure, ruled)
     }
 
-    /// What of the case is not as the rules have it.
+    /// Returns the settings of the case that differ from the rules.
     fn against_rules(&self, rules: &Rules) -> Vec<RuleDifference> {
         let (key, settings) = (&self.case.key, &self.case.measure);
         let mut against = Vec::new();
@@ -120,9 +120,9 @@ impl Load<'_> {
     }
 }
 
-/// Whether a requirement by which fewer queries are enough would take so many, of which so many were over the
-/// limit. Where not even queries none of which is over it would do, no lower rate would either, and it is no
-/// matter of the rate.
+/// Returns whether a requirement that accepts fewer queries would accept `queries`, of which `over_limit`
+/// were over the limit. If even queries without one over the limit would not be accepted, a lower rate would
+/// not help, and the rate is not the reason.
 pub(super) fn stops_early_enough(requirement: Requirement, queries: u64, over_limit: u64) -> bool {
     let Requirement::Percentile { percentile, confidence, queries: enough } = requirement else {
         return true;
@@ -131,16 +131,16 @@ pub(super) fn stops_early_enough(requirement: Requirement, queries: u64, over_li
     queries >= needed(over_limit) || queries < needed(0)
 }
 
-/// Whether latencies grow as those of a queue do that gets longer all the time: in proportion to the time
-/// that has passed, so that those of the last third are five times those of the first. Without that, rates
-/// that differ are those of a short measurement, whose first and last latency differ.
+/// Returns whether latencies grow like those of a queue that keeps getting longer: in proportion to the
+/// elapsed time, so that those of the last third are five times those of the first. Otherwise, different
+/// rates come from a short measurement, whose first and last latency differ.
 pub(super) fn grows(latencies: &[u64]) -> bool {
     let third = latencies.len() / 3;
     let (first, last) = (&latencies[..third], &latencies[latencies.len() - third..]);
     median(first).zip(median(last)).is_none_or(|(first, last)| last > 2.0 * first)
 }
 
-/// What early stopping says. Where all latencies were kept, the estimate is exact.
+/// Returns the result of early stopping. If all latencies were kept, the estimate is exact.
 fn early(
     summary: &Summary,
     sink: &Sink,
@@ -174,7 +174,7 @@ mod tests {
         assert!(grows(&[5, 6]), "too few to say otherwise");
     }
 
-    /// MLPerf's numbers: 662 queries are enough for the 99th percentile where one is over the limit.
+    /// MLPerf's numbers: 662 queries are enough for the 99th percentile if one is over the limit.
     #[test]
     fn a_rate_holds_where_so_few_queries_are_enough_for_the_rules() {
         let requirement = RuleSet::MlPerf.requirement(Scenario::Server).expect("rules");

@@ -13,7 +13,7 @@ use crate::library::{Library, known};
 use crate::oversubscription::Beforehand;
 use crate::{cancel, model, pinning};
 
-/// Samples leave the worker at least this often, so that a crash costs no more of them.
+/// Samples leave the worker at least this often, so that a crash loses few of them.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 
 /// An open plugin, and the machine that it was opened on.

@@ -396,7 +396,7 @@ impl<'a> ViewMut<'a> {
 /// A tensor in the host's memory, for backends whose device that is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostTensor<T> {
-    /// Size of each axis.
+    /// Returns the size of each axis.
     pub shape: Vec<i64>,
     /// The elements in C order.
     pub values: Vec<T>,

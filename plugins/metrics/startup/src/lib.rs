@@ -51,10 +51,10 @@ impl Metric for Startup {
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let stages: Vec<_> = Quantity::stated_by("startup")
+        let steps: Vec<_> = Quantity::stated_by("startup")
             .map(|(metric, quantity)| (metric, one(columns, quantity.id)))
             .collect();
-        let total = stages.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
+        let total = steps.iter().try_fold(0.0, |sum, (_, time)| Ok(sum + time.clone()?));
         let ratio = one(columns, FIRST).and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
             steps.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();

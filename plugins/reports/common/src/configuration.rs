@@ -4,14 +4,14 @@ use host_record::{Axis, AxisRole, Direction, MetricValue, Scenario};
 
 use crate::{Case, Labels, Run};
 
-/// Cases that differ in nothing but the scenario.
+/// Cases that differ only in the scenario.
 #[derive(Debug, Clone)]
 pub struct Configuration<'a> {
     /// Its finished cases, one for each scenario, in the order of the plan. Never empty.
     pub cases: Vec<&'a Case>,
 }
 
-/// The configurations of a run that have a finished case, in the order of the plan.
+/// Returns the configurations of a run that have a finished case, in the order of the plan.
 #[must_use]
 pub fn configurations(run: &Run) -> Vec<Configuration<'_>> {
     let mut configurations: Vec<Configuration<'_>> = Vec::new();
@@ -29,20 +29,20 @@ pub fn configurations(run: &Run) -> Vec<Configuration<'_>> {
 }
 
 impl<'a> Configuration<'a> {
-    /// Any of its cases, for the coordinates that they share.
+    /// Returns one of its cases, for the shared coordinates.
     #[must_use]
     pub fn first(&self) -> &'a Case {
         self.cases[0]
     }
 
-    /// The case that speaks for the configuration about a metric, with the entry.
+    /// Returns the case that represents the configuration for a metric, with the entry.
     ///
-    /// - A latency is that of the single-stream scenario and of no other: an offline query is
-    ///   many batches at once, and its latency answers another question.
-    /// - A throughput is that of the offline scenario, or where that was not measured, of
+    /// - A latency is that of the single-stream scenario and of no other: an offline query is many
+    ///   batches at once, and its latency answers another question.
+    /// - A throughput is that of the offline scenario, or if that was not measured, of
     ///   single-stream.
-    /// - Anything else is whichever scenario shows the worse value, since it must hold in both; a
-    ///   metric without a direction is the first's.
+    /// - Any other metric is that of the scenario with the worse value, because it must hold in
+    ///   both; a metric without a direction is the first's.
     #[must_use]
     pub fn result(&self, metric: &str) -> Option<(&'a Case, &'a MetricValue)> {
         let of = |scenario| self.result_in(scenario, metric);
@@ -69,9 +69,9 @@ impl<'a> Configuration<'a> {
         })
     }
 
-    /// A metric in one scenario, with its case. Where a latency has to hold at the same time, that is
-    /// single-stream for a throughput too: the throughput of an offline case was had without anyone
-    /// waiting.
+    /// Returns a metric in one scenario, with its case. If a latency has to hold at the same time,
+    /// that is single-stream for a throughput too: the throughput of an offline case was achieved
+    /// without anyone waiting.
     #[must_use]
     pub fn result_in(
         &self,

@@ -1,4 +1,4 @@
-//! What cases are called: by the coordinates that tell them apart.
+//! Names of cases: by the coordinates that distinguish them.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use host_record::Axis;
 
 use crate::Case;
 
-/// A case's full name: `digits · cpu · cpu:0 · fp32 · batch 8 · offline`.
+/// Returns a case's full name: `digits · cpu · cpu:0 · fp32 · batch 8 · offline`.
 #[must_use]
 pub fn case_label(case: &Case) -> String {
     join(Axis::shown().filter(|axis| !axis.goes_without_saying(&case.key)), case)

@@ -1,11 +1,11 @@
 /*!
-What reports and recommenders share: a run as typed values, what cases are called, and how numbers
-are written.
+Shared code of reports and recommenders: a run as typed values, names of cases, and
+formatting of numbers.
 
-The host's views are tables of text and numbers. [`Run::read`] turns them into cases with their
-results, warnings and distributions once, so that every plugin reads them the same way, and a view
-that lacks something fails here, by name, and not in the middle of a page. This is an ordinary
-library and no plugin.
+The host's views are tables of text and numbers. [`Run::read`] converts them into cases with their
+results, warnings and distributions once, so that every plugin reads them the same way, and an
+incomplete view fails here, by name, and not in the middle of a page. This is an ordinary library
+and not a plugin.
 */
 
 mod configuration;

@@ -20,7 +20,7 @@ use plugin_guest::{Cell, Recommendation, Table};
 /// Tables by name of their view.
 pub type Tables = BTreeMap<String, Table>;
 
-/// What the made-up run consists of.
+/// Contents of the made-up run.
 #[derive(Debug, Clone)]
 pub struct Shape<'a> {
     /// Model names.
@@ -33,7 +33,7 @@ pub struct Shape<'a> {
     pub batches: &'a [u32],
     /// Scenarios.
     pub scenarios: &'a [Scenario],
-    /// Whether some cases fail, are gaps or carry warnings.
+    /// Whether some cases fail, are gaps or have warnings.
     pub troubled: bool,
 }
 
@@ -73,6 +73,18 @@ pub fn change_report(
             change(report);
         }
     });
+}
+
+/// Adds a warning to a case, given by its place in the plan.
+pub fn warn(tables: &mut Tables, case_index: u64, doubt: Doubt) {
+    let rows = &mut tables.get_mut("warnings").expect("the view of warnings").rows;
+    rows.push(warning_row(&case_id(case_index), doubt));
+}
+
+fn warning_row(id: &str, doubt: Doubt) -> Vec<Cell> {
+    let (kind, warning) = (doubt.kind(), Warning::from(doubt));
+    let data = serde_json::to_string(&warning).expect("a warning is JSON");
+    vec![text(id), Cell::Integer(0), text(kind.name()), text(&data)]
 }
 
 /// Makes a case, given by its place in the plan, fail by a signal.
@@ -153,7 +165,7 @@ fn text(value: &str) -> Cell {
     value.into()
 }
 
-/// The tables of a made-up run.
+/// Returns the tables of a made-up run.
 #[must_use]
 pub fn tables(shape: &Shape<'_>) -> Tables {
     let mut maker = Maker::new(shape);
@@ -298,9 +310,7 @@ impl<'a> Maker<'a> {
     }
 
     fn warn(&mut self, id: &str, doubt: Doubt) {
-        let (kind, warning) = (doubt.kind(), Warning::from(doubt));
-        let data = serde_json::to_string(&warning).expect("a warning is JSON");
-        self.warnings.push(vec![text(id), Cell::Integer(0), text(kind.name()), text(&data)]);
+        self.warnings.push(warning_row(id, doubt));
     }
 
     fn quantiles(&mut self, id: &str, median: f64, queries: f64) -> Vec<(f64, f64)> {
@@ -680,8 +690,8 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
     });
 }
 
-/// Gives cases of a run what only some machines can tell: to those on a device of its own, its memory and
-/// energy, and to the others the energy of the processor. Where there is none, there is a gap.
+/// Adds values that only some machines have: memory and energy for cases on a separate device, and the
+/// energy of the processor for the others. A missing value is a gap.
 pub fn count_devices(tables: &mut Tables) {
     let mut finished = Vec::new();
     change(tables, |record| {
@@ -716,7 +726,8 @@ pub fn count_devices(tables: &mut Tables) {
     }
 }
 
-/// Makes the outputs of a case, given by its place in the plan, compared with those of a reference.
+/// Adds a comparison of a case's outputs with a reference's; the case is given by its place in the
+/// plan.
 pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
     let parity = Parity {
         reference: "cpu 0.1.0 on cpu:0 in fp32".to_owned(),
@@ -782,7 +793,7 @@ pub fn set_value(
     }
 }
 
-/// The id of a made-up case, given by its place in the plan.
+/// Returns the id of a made-up case, given by its place in the plan.
 #[must_use]
 pub fn case_id(case_index: u64) -> String {
     format!("{:016x}", 0x5eed_0000_0000_0000_u64 + case_index)

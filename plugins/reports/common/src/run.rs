@@ -1,4 +1,4 @@
-//! The run at hand, from the host's views.
+//! The current run, from the host's views.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use host_record::{
 };
 use plugin_guest::{Error, Row, View, Views};
 
-/// A run, with all that the views say of it.
+/// A run, with all data of the views.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Its id.
@@ -19,7 +19,7 @@ pub struct Run {
     pub description: String,
     /// When it started, RFC 3339 in UTC.
     pub started_at: String,
-    /// When it finished; `None` while it goes on, or where it was interrupted.
+    /// When it finished; `None` while it goes on, or if it was interrupted.
     pub finished_at: Option<String>,
     /// Version of the host.
     pub host_version: String,
@@ -27,9 +27,9 @@ pub struct Run {
     pub git_commit: Option<String>,
     /// Its cases, in the order of the plan.
     pub cases: Vec<Case>,
-    /// What is known of the machine.
+    /// Facts about the machine.
     pub hardware: Vec<HardwareFact>,
-    /// What recommenders said.
+    /// The recommenders' advice.
     pub advice: Vec<Advice>,
     /// Plugins that took part.
     pub plugins: Vec<PluginUse>,
@@ -48,7 +48,7 @@ pub struct Case {
     pub queries: Option<i64>,
     /// Values of metrics, in the host's order.
     pub results: Vec<MetricValue>,
-    /// What is doubtful about it.
+    /// Warnings about it.
     pub warnings: Vec<Warning>,
     /// Quantiles (0 to 1, rising) and their latencies in nanoseconds.
     pub quantiles: Vec<(f64, i64)>,
@@ -134,13 +134,13 @@ impl Case {
         quantity.of(&self.record)?.ok()
     }
 
-    /// A metric's entry.
+    /// Returns a metric's entry.
     #[must_use]
     pub fn result(&self, metric: &str) -> Option<&MetricValue> {
         self.results.iter().find(|result| result.metric == metric)
     }
 
-    /// A metric's value, if it has one.
+    /// Returns a metric's value, if it has one.
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
         self.result(metric)?.value.as_ref().ok().copied()
@@ -169,7 +169,7 @@ pub struct Bin {
 pub struct HardwareFact {
     /// Dotted name, such as `processor.name`.
     pub name: String,
-    /// The value; `None` where the machine does not say.
+    /// The value; `None` if the machine does not report it.
     pub value: Option<String>,
 }
 
@@ -200,7 +200,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Where a view or a column is missing, or holds something else than the reference says.
+    /// If a view or a column is missing, or holds something else than the reference says.
     pub fn read(views: &dyn Views) -> Result<Self, Error> {
         let view = View::read(views, "run")?;
         let row =
@@ -220,7 +220,7 @@ impl Run {
         })
     }
 
-    /// A case by its id.
+    /// Returns a case by its id.
     #[must_use]
     pub fn case(&self, id: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == id)
@@ -234,7 +234,7 @@ impl Run {
         results.map(|result| result.metric.as_str()).filter(|name| seen.insert(*name)).collect()
     }
 
-    /// The confidence of all intervals, as `95 %`; `None` where they differ or none is stated.
+    /// Returns the confidence of all intervals, as `95 %`; `None` if they differ or none is stated.
     #[must_use]
     pub fn confidence(&self) -> Option<String> {
         let results = self.cases.iter().flat_map(|case| &case.results);
@@ -261,19 +261,19 @@ impl Run {
         (shared, differing)
     }
 
-    /// When the run started, for people: `2026-07-28 10:15:00 UTC`.
+    /// Returns the start of the run, for people: `2026-07-28 10:15:00 UTC`.
     #[must_use]
     pub fn started(&self) -> String {
         time_of_day(&self.started_at)
     }
 
-    /// A fact about the machine, if it is known.
+    /// Returns a fact about the machine, if it is known.
     #[must_use]
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.hardware.iter().find(|fact| fact.name == name)?.value.as_deref()
     }
 
-    /// The machine in one line, from what is known of it.
+    /// Returns the machine in one line, from its known facts.
     #[must_use]
     pub fn machine(&self) -> String {
         let count = |name, one, many| {
@@ -293,7 +293,7 @@ impl Run {
     }
 }
 
-/// RFC 3339 for people; text of another form is left as it is.
+/// Formats RFC 3339 for people; text of another form is left unchanged.
 fn time_of_day(text: &str) -> String {
     let (date, time) = match text.strip_suffix('Z').and_then(|text| text.split_once('T')) {
         Some(parts) if parts.0.len() == 10 => parts,
@@ -359,7 +359,7 @@ fn unit(name: &str) -> Option<(&str, &'static str)> {
     name.strip_suffix("-ns").map(|name| (name, "ns")).or_else(bytes)
 }
 
-/// A share in per cent, without the digits that binary fractions leave behind.
+/// Returns a share in per cent, without the digits of binary fractions.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }

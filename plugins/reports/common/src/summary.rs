@@ -8,7 +8,7 @@ use crate::{Case, Run, class, humanise_interval, humanise_metric};
 /// A column of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryColumn {
-    /// What stands above it.
+    /// Heading of the column.
     pub heading: &'static str,
     /// The metric that it shows.
     pub metric: String,
@@ -17,16 +17,16 @@ pub struct SummaryColumn {
 /// A cell of the summary.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SummaryCell {
-    /// A value, and the interval around it where there is one.
+    /// A value, and the interval around it if there is one.
     Value {
         /// The value with its unit.
         value: String,
         /// The interval in words.
         interval: Option<String>,
     },
-    /// Why there is no value.
+    /// Reason why there is no value.
     Gap(String),
-    /// The metric says nothing about this case, which did not finish or was not asked about.
+    /// The metric has no entry for this case, which did not finish or was not computed.
     Nothing,
 }
 
@@ -48,7 +48,7 @@ pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
 }
 
 impl SummaryColumn {
-    /// The cell for a case.
+    /// Returns the cell for a case.
     #[must_use]
     pub fn cell(&self, case: &Case) -> SummaryCell {
         let Some(result) = case.result(&self.metric).filter(|_| case.is_finished()) else {

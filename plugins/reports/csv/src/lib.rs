@@ -1,11 +1,11 @@
 /*!
-Every value of the run as CSV, a row each: `results.csv`, as RFC 4180 has it, in UTF-8.
+Every value of the run as CSV, a row each: `results.csv`, after RFC 4180, in UTF-8.
 
-The long form: a row holds the coordinates of a case, the name of one metric and its value, or why
-there is none. A case that failed or was a gap has one row without a metric, so that it cannot go
-missing unseen. Behind the value stand, for an open loop, the rates and how late its generator was, the
-same in every row of the case. Numbers are written in full, in the metric's own unit; an empty field is a missing
-value and never a zero.
+The long form: a row holds the coordinates of a case, the name of one metric and its value, or the reason
+why there is none. A case that failed or was a gap has one row without a metric, so that it cannot go
+missing unnoticed. After the value follow, for an open loop, the rates and the lateness of its generator,
+the same in every row of the case. Numbers are written in full, in the metric's own unit; an empty field is
+a missing value and never a zero.
 */
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
@@ -82,7 +82,7 @@ fn table(run: &Run) -> Result<Vec<u8>, csv::Error> {
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
-/// A cell of text, which no spreadsheet takes for a formula.
+/// Returns a cell of text that no spreadsheet takes for a formula.
 fn text(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     format!("{guard}{}", visible(text))
@@ -99,7 +99,7 @@ fn coordinates(run: &Run, case: &Case) -> Vec<String> {
     cells
 }
 
-/// How the load of an open loop was kept up, and what the search for its rate came to; empty for others.
+/// Returns the pace of an open loop, and the result of the search for its rate; empty for others.
 fn load(case: &Case) -> Vec<String> {
     let number = |number: Option<f64>| number.map(|it| it.to_string()).unwrap_or_default();
     let value = |quantity: &Quantity| quantity.of(&case.record).and_then(Result::ok);

@@ -1,4 +1,4 @@
-//! The page: what is said, and in which order.
+//! The page: its contents, and their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use crate::chart::{self, MAXIMUM_SERIES};
 /// Models for which charts are drawn.
 const MAXIMUM_MODELS: usize = 6;
 
-/// Lines of an explanation after the first, shown without being asked.
+/// Lines of an explanation after the first that are shown initially.
 const MAXIMUM_LINES: usize = 5;
 
-/// Characters of a reason in a table's row; below the table more of it is shown.
+/// Characters of a reason in a table's row; more of it is shown below the table.
 const IN_ROW: usize = 300;
 
-/// Cases that advice rests on, shown without being asked.
+/// Cases behind advice that are shown initially.
 const MAXIMUM_LINKS: usize = 12;
 
-/// What the page may load and do: its own style, and nothing else.
+/// Policy of the page: its own style, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub(crate) fn page(run: &Run) -> Markup {
@@ -110,7 +110,7 @@ fn header(run: &Run) -> Markup {
     }
 }
 
-/// The anchor of a case: an identifier whatever the id holds.
+/// Returns the anchor of a case: an identifier whatever the id holds.
 fn anchor(case: &Case) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
     format!("case-{}", case.id.chars().map(plain).collect::<String>())
@@ -211,7 +211,7 @@ fn coordinates(cases: &[Case]) -> (Vec<Axis>, Vec<(&'static str, String)>) {
     (columns, same.into_iter().map(|(axis, value)| (axis.heading(), value)).collect())
 }
 
-/// What intervals of the run are called: by their confidence, where all have the same.
+/// Returns the name of the run's intervals: by their confidence, if all have the same.
 fn intervals(run: &Run, several: bool) -> String {
     let word = if several { "intervals" } else { "interval" };
     run.confidence().map_or(word.to_owned(), |level| format!("{level} {word}"))
@@ -302,8 +302,8 @@ fn name_class(name: &str) -> &'static str {
     if name.chars().count() > 28 { "name long" } else { "name" }
 }
 
-/// Why values of the table above are missing: first whole cases, then single values. Cases with the
-/// same reason share a line.
+/// Lists why values of the table above are missing: first whole cases, then single values. Cases
+/// with the same reason share a line.
 fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     let columns = summary_columns(run);
     let (mut cases, mut values) = (Vec::new(), Vec::new());
@@ -359,8 +359,8 @@ fn add<'a>(reasons: &mut Vec<(String, Vec<&'a Case>)>, reason: String, case: &'a
     }
 }
 
-/// The models of a run, in the order of the plan, as far as charts are drawn for them, and how
-/// many there are.
+/// Returns the models of a run that have charts, in the order of the plan, and the number of all
+/// models.
 fn models(run: &Run) -> (Vec<&str>, usize) {
     let mut models: Vec<&str> = Vec::new();
     for case in &run.cases {
@@ -430,7 +430,7 @@ fn distributions(run: &Run) -> Option<Markup> {
     })
 }
 
-/// The cases that one chart shows, in the order of the plan.
+/// Returns the cases that one chart shows, in the order of the plan.
 fn select<'a>(cases: &[&'a Case], chosen: &BTreeSet<&str>) -> Vec<&'a Case> {
     let mut order: Vec<usize> = (0..cases.len()).collect();
     let median = |case: &Case| {
@@ -452,7 +452,7 @@ fn is_same_series(one: &Case, other: &Case) -> bool {
     axes.filter(|axis| **axis != Axis::Batch).all(|axis| axis.of(&one.key) == axis.of(&other.key))
 }
 
-/// A model's finished cases in series, as far as one chart can show them, and how many there are.
+/// Returns a model's finished cases in series, as many as one chart can show, and their number.
 fn series<'a>(run: &'a Run, model: &str) -> (Vec<chart::Series<'a>>, usize) {
     let finished = run.cases.iter().filter(|case| case.key.model == model && case.is_finished());
     let mut groups: Vec<Vec<&Case>> = Vec::new();
@@ -607,7 +607,7 @@ fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
     })
 }
 
-/// What the outputs of each case were compared with, and how far they are from it.
+/// Shows the reference of each case's outputs, and their difference.
 fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
     let compared: Vec<_> = run
         .cases
@@ -667,8 +667,8 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
     })
 }
 
-/// How the metrics define what they state, where they say so. What differs among cases is told with them
-/// all, so that each metric is there once.
+/// Shows the metrics' definitions, if they have one. Differences among cases are listed together, so
+/// that each metric appears once.
 fn definitions(run: &Run) -> Markup {
     let mut metrics: BTreeMap<&str, [Vec<&str>; 3]> = BTreeMap::new();
     for result in run.cases.iter().flat_map(|case| &case.results) {
@@ -804,7 +804,7 @@ fn method_table(finished: &[&Case], labels: &Labels, differing: &BTreeSet<String
     }
 }
 
-/// The harness's cost as a share of the median query.
+/// Returns the harness's overhead as a share of the median query.
 fn share(case: &Case) -> String {
     match (case.report().map(|report| report.clock.loop_ns), case.value("latency.p50")) {
         (Some(cost), Some(median)) if median > 0.0 => {
@@ -895,7 +895,7 @@ fn plugins(run: &Run) -> Option<Markup> {
     let models: BTreeSet<_> = run
         .cases
         .iter()
-        .filter_map(|case| Some((&case.key.model, case.spec()?.model_sha256.as_str())))
+        .filter_map(|case| Some((&case.key.model, case.spec()?.model.sha256.as_str())))
         .collect();
     if run.plugins.is_empty() && models.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What the page must say, and what it must never do.
+//! Required and forbidden contents of the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     page.split(&start).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// What holds for every page.
+/// Checks rules for every page.
 fn check(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>"));
     assert!(!page.contains("http:") && !page.contains("https:"), "nothing is fetched");

@@ -1,10 +1,10 @@
 /*!
-Everything that is known of the run as one JSON document: `results.json`.
+Everything known about the run as one JSON document: `results.json`.
 
-The document is an object; [`Document`] and the types that it is made of are its reference. `schema` is 1.
-Fields may be added without a new number; a field that goes or changes its meaning raises it. A
-value that is missing is `null`, with its reason beside it, and never a zero. Numbers are in the
-unit that stands beside them or that their name ends in.
+The document is an object; [`Document`] and its types are its reference. `schema` is 1.
+Fields may be added without a new number; removing a field or changing its meaning raises it. A
+missing value is `null`, with its reason beside it, and never a zero. Numbers are in the
+unit beside them or at the end of their name.
 */
 
 use std::collections::BTreeMap;
@@ -55,13 +55,13 @@ pub struct Document<'a> {
     pub schema: u32,
     /// The run.
     pub run: RunEntry<'a>,
-    /// What is known of the machine, by dotted name; `null` where it does not say.
+    /// Facts about the machine, by dotted name; `null` if it does not report one.
     pub machine: BTreeMap<&'a str, Option<&'a str>>,
     /// Plugins that took part.
     pub plugins: Vec<PluginEntry<'a>>,
     /// Cases in the order of the plan.
     pub cases: Vec<CaseEntry<'a>>,
-    /// What recommenders said.
+    /// The recommenders' advice.
     pub recommendations: Vec<RecommendationEntry<'a>>,
 }
 
@@ -81,7 +81,7 @@ pub struct RunEntry<'a> {
     pub finished_at: Option<&'a str>,
     /// Version of the host.
     pub host_version: &'a str,
-    /// Commit of the user's repository, with `-dirty` where it had changes.
+    /// Commit of the user's repository, with `-dirty` if it had changes.
     pub git_commit: Option<&'a str>,
 }
 
@@ -119,7 +119,7 @@ pub struct CaseEntry<'a> {
     pub settings: Option<&'a MeasureSettings>,
     /// `finished`, `failed` or `gap`.
     pub outcome: &'static str,
-    /// Why it did not finish.
+    /// Reason why it did not finish.
     pub reason: Option<Reason>,
     /// Whether the result is valid; `verdict` says why it is not.
     pub valid: Option<bool>,
@@ -127,7 +127,7 @@ pub struct CaseEntry<'a> {
     pub verdict: Option<&'a Verdict>,
     /// Measured queries.
     pub queries: Option<i64>,
-    /// How long the case took in all.
+    /// Total duration of the case.
     pub elapsed_ns: u64,
     /// Measured quantities by name, of which the case says something.
     pub quantities: BTreeMap<&'static str, QuantityValue>,
@@ -135,11 +135,11 @@ pub struct CaseEntry<'a> {
     pub search: Option<&'a RateSearch>,
     /// What it was measured under.
     pub conditions: Option<&'a Conditions>,
-    /// What the backend says that it used.
+    /// Settings that the backend used.
     pub used: Option<&'a BTreeMap<String, String>>,
     /// Values of metrics.
     pub results: Vec<ResultEntry<'a>>,
-    /// What is doubtful.
+    /// Kind of the warning.
     pub warnings: Vec<WarningEntry<'a>>,
     /// Pairs of a quantile, 0 to 1, and its latency in nanoseconds.
     pub latency_quantiles: &'a [(f64, i64)],
@@ -171,11 +171,11 @@ pub struct ResultEntry<'a> {
     pub direction: Direction,
     /// Bounds of an interval around the value.
     pub interval: Option<(f64, f64)>,
-    /// Why there is no value.
+    /// Reason why there is no value.
     pub gap: Option<&'a Gap>,
     /// The same in words.
     pub gap_text: Option<String>,
-    /// How the value is defined, and whatever else the metric says.
+    /// Definition of the value, and other facts from the metric.
     pub attributes: &'a BTreeMap<String, String>,
 }
 
@@ -214,7 +214,7 @@ pub struct RecommendationEntry<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document of a run.
+    /// Creates the document of a run.
     #[must_use]
     pub fn new(run: &'a Run) -> Self {
         Self {

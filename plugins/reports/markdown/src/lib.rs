@@ -1,7 +1,7 @@
 /*!
 A summary in Markdown that fits into a pull request comment: `report.md`.
 
-GitHub's dialect: tables, and a details block for what only some readers want. Every name and
+GitHub's dialect: tables, and a details block for parts that only some readers want. Every name and
 reason comes from a manifest or a plugin, so all of it is escaped and none of it can add markup.
 */
 
@@ -21,8 +21,8 @@ const FILE: &str = "report.md";
 /// Rows of the table of results, and lines of a list. GitHub takes 65,536 characters in a comment.
 const MAXIMUM_ROWS: usize = 200;
 
-/// Cases that advice rests on, named beside it. There are more only for a Pareto front, which names
-/// its configurations itself.
+/// Number of cases behind advice that are named beside it. Only a Pareto front has more, and it
+/// names its configurations itself.
 const MAXIMUM_NAMED: usize = 8;
 
 /// Rows of the tables below the fold.
@@ -71,7 +71,7 @@ fn page(run: &Run) -> String {
 struct Page(String);
 
 impl Page {
-    /// A block of its own.
+    /// Adds a block of its own.
     fn line(&mut self, text: &str) {
         self.0.push_str(text);
         self.0.push_str("\n\n");
@@ -156,8 +156,8 @@ fn kinds(case: &Case) -> String {
     kinds.join(", ")
 }
 
-/// Why there is no value, for whole cases and for the cells of the table above. Cases that lack
-/// something for the same reason share a line.
+/// Lists why there is no value, for whole cases and for the cells of the table above. Cases with
+/// the same reason share a line.
 fn missing(page: &mut Page, run: &Run, labels: &Labels) {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     let mut add = |reason: String, case: &Case| {
@@ -225,7 +225,7 @@ fn list(page: &mut Page, heading: &str, items: &[(String, Vec<String>)]) {
     page.0.push('\n');
 }
 
-/// What the outputs of each case were compared with, and how far they are from it.
+/// Shows the reference of each case's outputs, and their difference.
 fn parity(page: &mut Page, run: &Run, labels: &Labels) {
     let mut headings = vec!["case", "output", "compared with"];
     headings.extend(PARITY_HEADINGS);
@@ -307,7 +307,7 @@ fn details(page: &mut Page, run: &Run) {
     page.line("</details>");
 }
 
-/// Text in which nothing is markup, on one line.
+/// Returns text without markup, on one line.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     for character in visible(text).chars() {

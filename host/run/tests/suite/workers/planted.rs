@@ -1,14 +1,14 @@
-//! Faults of a device's pace, planted, and what the host says of them.
+//! Planted faults of a device's pace, and the host's warnings about them.
 //!
-//! A machine that is busy with other work can hide a fault or add one. So each is looked at up to eight times,
-//! with a device that takes longer from one to the next, so that other work weighs less; and it must be told
-//! for what it is in one of them, whatever the machine does.
+//! Other work on a busy machine can hide a fault or add one. So each is measured up to eight times,
+//! with a slower device each time, so that other work matters less; and it must be detected
+//! in one of them, whatever the machine does.
 
 use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
 
 use super::*;
 
-/// What is said of the shape of latencies.
+/// Warnings about the shape of latencies.
 const SHAPES: [WarningKind; 6] = [
     WarningKind::Drift,
     WarningKind::WarmingUp,
@@ -43,7 +43,7 @@ fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<Warning
     (found.class, report.warnings.iter().map(|warning| warning.kind()).collect())
 }
 
-/// How long the device takes, in microseconds, from one look to the next.
+/// Time of the device in microseconds, for each attempt.
 const LOOKS: [&str; 8] = ["2000", "2000", "4000", "4000", "8000", "8000", "16000", "32000"];
 
 #[track_caller]

@@ -3,7 +3,7 @@ Latency and throughput against batch size, side by side.
 
 The batch axis is logarithmic to base 2, as batch sizes are. Latency is that of single-stream
 queries, p50 and p99 with their intervals; throughput that of offline and of single-stream. A series
-is whatever is the same but for batch and scenario.
+is everything that differs only in batch and scenario.
 */
 
 use maud::{Markup, html};
@@ -54,7 +54,7 @@ const THROUGHPUT: [Kind; 2] = [
     ("throughput.samples", Scenario::SingleStream, "single-stream", true),
 ];
 
-/// The two panels, or nothing where there is nothing to draw against batch size.
+/// Returns the two panels, or nothing if there is nothing to draw against batch size.
 pub(crate) fn batch(title: &str, series: &[Series<'_>]) -> Option<Markup> {
     let latency = panel(&format!("{title}: latency against batch size"), series, LATENCY, "ns");
     let throughput =
@@ -126,7 +126,7 @@ fn panel(title: &str, series: &[Series<'_>], kinds: [Kind; 2], unit: &str) -> Op
     Some(svg((WIDTH, HEIGHT), title, &description, &content))
 }
 
-/// Batch sizes whose numbers do not run into each other.
+/// Returns batch sizes whose numbers do not overlap.
 fn visible(batches: &[f64], axis: &Axis) -> Vec<f64> {
     let mut last = f64::NEG_INFINITY;
     let mut kept = Vec::new();
@@ -185,7 +185,7 @@ fn tooltip(curve: &Curve<'_>, point: &Point, unit: &str) -> String {
     text
 }
 
-/// Which line is which, in the upper right corner.
+/// Returns the key of the lines, in the upper right corner.
 fn key(kinds: &[Kind]) -> Markup {
     let mut right = PLOT.right;
     let entries: Vec<_> = kinds
