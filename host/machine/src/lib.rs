@@ -20,45 +20,14 @@ mod darwin;
 mod environment;
 pub mod fake;
 mod linux;
+mod machine;
 pub mod process;
 mod system;
 
-use std::ops::Deref;
-use std::path::PathBuf;
-use std::sync::Arc;
-
 pub use commit::git_commit;
 pub use environment::{environment, name, with_commit};
+pub use machine::Machine;
 pub use system::{
     Activity, EnergyCounter, MachineActivity, Memory, NoEnergy, Place, Power, ProcessMemory,
     ProcessorActivity, QuotaThrottling, System, ThermalPressure, Turbo,
 };
-
-/// A machine, which answers with what it says about itself.
-#[derive(Debug, Clone)]
-pub struct Machine(Arc<dyn System>);
-
-impl Machine {
-    /// The machine that this process runs on.
-    #[must_use]
-    pub fn this() -> Self {
-        #[cfg(target_os = "macos")]
-        return Self(Arc::new(darwin::Mac));
-        #[cfg(not(target_os = "macos"))]
-        Self::at("/")
-    }
-
-    /// A Linux machine whose `/proc`, `/sys` and `/etc` lie below `root`.
-    #[must_use]
-    pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self(Arc::new(linux::Files::at(root)))
-    }
-}
-
-impl Deref for Machine {
-    type Target = dyn System;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}

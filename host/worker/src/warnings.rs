@@ -247,7 +247,7 @@ mod tests {
 
     /// A second of steady work, without warnings.
     fn warnings<'a>(change: impl FnOnce(&mut Evidence<'a>)) -> Vec<String> {
-        let machine = MachineActivity { processors: 4, ..MachineActivity::default() };
+        let machine = MachineActivity { processors: 4, busy_ns: 0, stolen_ns: Some(0) };
         let before = Activity { machine: Some(machine), ..Activity::default() };
         let busy = MachineActivity { busy_ns: 1_100_000_000, ..machine };
         let after = Activity { own_ns: 1_000_000_000, machine: Some(busy), ..Activity::default() };

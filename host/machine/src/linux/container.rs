@@ -2,7 +2,7 @@
 
 use host_record::Container;
 
-use super::{Files, field};
+use super::files::{Files, field};
 
 /// Engines leave a file behind or name themselves to the first process; if neither is so, and the
 /// first process is the machine's own, there is no container.

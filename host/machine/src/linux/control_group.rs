@@ -4,7 +4,7 @@ use std::path::Path;
 
 use host_record::{ControlGroup, Limit, list_of_processors, processors_of_list};
 
-use super::Files;
+use super::files::Files;
 use crate::system::QuotaThrottling;
 
 /// The folders of our control group and of those around it, innermost first: those that version 1

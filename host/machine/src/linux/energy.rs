@@ -1,6 +1,6 @@
 //! Batteries, and the counters of energy that Linux shows for Intel and AMD alike (RAPL).
 
-use super::Files;
+use super::files::Files;
 use crate::system::{EnergyCounter, NoEnergy, Power};
 
 const FOLDER: &str = "sys/class/powercap";

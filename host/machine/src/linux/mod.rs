@@ -8,77 +8,21 @@ files of any machine.
 mod container;
 mod control_group;
 mod energy;
+mod files;
 mod processor;
 mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::{fs, io};
 
 use host_record::{Container, ControlGroup, Limit, Processor, processors_of_list};
 
+pub(crate) use self::files::Files;
+use self::files::field;
 use crate::process;
 use crate::system::{
     Activity, EnergyCounter, Memory, NoEnergy, Place, Power, ProcessMemory, ProcessorActivity,
     QuotaThrottling, System, Turbo,
 };
-
-/// The files of a system.
-#[derive(Debug)]
-pub(crate) struct Files {
-    root: PathBuf,
-}
-
-impl Files {
-    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
-    }
-
-    fn read(&self, path: &str) -> io::Result<String> {
-        let mut text = fs::read_to_string(self.root.join(path))?;
-        // Firmware ends its strings with a zero.
-        let end = |character: char| character.is_whitespace() || character == '\0';
-        text.truncate(text.trim_end_matches(end).len());
-        text.drain(..text.len() - text.trim_start_matches(end).len());
-        Ok(text)
-    }
-
-    fn text(&self, path: &str) -> Option<String> {
-        self.read(path).ok().filter(|text| !text.is_empty())
-    }
-
-    fn number(&self, path: &str) -> Option<u64> {
-        self.text(path)?.parse().ok()
-    }
-
-    fn flag(&self, path: &str) -> Option<bool> {
-        Some(self.number(path)? != 0)
-    }
-
-    fn exists(&self, path: &str) -> bool {
-        self.root.join(path).exists()
-    }
-
-    /// Names in a folder that begin with `prefix`, sorted.
-    fn names(&self, folder: &str, prefix: &str) -> BTreeSet<String> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.starts_with(prefix))
-            .collect()
-    }
-
-    /// The numbers behind `prefix` in names such as `cpu0`, sorted.
-    fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
-        let names = self.names(folder, prefix);
-        names.iter().filter_map(|name| name[prefix.len()..].parse().ok()).collect()
-    }
-
-    /// The value behind `name` in this process's status.
-    fn own_status(&self, name: &str) -> Option<String> {
-        field(&self.text("proc/self/status")?, name).map(str::to_owned)
-    }
-}
 
 impl System for Files {
     fn processor(&self) -> Processor {
@@ -286,14 +230,6 @@ impl System for Files {
     }
 }
 
-/// Returns the value behind `name` in lines such as `model name : Something`.
-fn field<'text>(text: &'text str, name: &str) -> Option<&'text str> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim()).filter(|value| !value.is_empty())
-    })
-}
-
 /// Returns the value in bytes behind `name` in lines such as `MemTotal:  16 kB`.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let value: u64 = field(text, name)?.strip_suffix("kB")?.trim().parse().ok()?;
@@ -366,7 +302,7 @@ mod tests {
     #[test]
     fn the_least_nice_value_follows_from_capabilities_and_limits() {
         let least = |capabilities: &str, limit: &str| {
-            let own_is_5 = "7 (a) b) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 0 25 5 1 0 100 1 1\n";
+            let own_is_5 = "7 (a) b) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 25 5 1 0 100 1 1\n";
             let files = fake::Files::new(&[
                 ("proc/self/status", &format!("Name:\thost\nCapEff:\t{capabilities}\n")),
                 ("proc/self/stat", own_is_5),

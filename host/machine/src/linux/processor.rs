@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{Processor, processors_of_list};
 
-use super::{Files, field};
+use super::files::{Files, field};
 use crate::system::{Place, System as _, Turbo};
 
 const FOLDER: &str = "sys/devices/system/cpu";

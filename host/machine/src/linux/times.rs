@@ -1,6 +1,6 @@
 //! Processor time, which the kernel counts in ticks.
 
-use super::Files;
+use super::files::Files;
 use crate::system::{MachineActivity, ProcessorActivity};
 
 /// User, nice, system, idle, waiting for a disk, interrupts, soft interrupts, stolen. Guests, which
