@@ -233,7 +233,7 @@ fn lacking(
         Some(Gap::DeviceMissing {
             backend: backend.to_owned(),
             device: None,
-            seen: Vec::new(),
+            found: Vec::new(),
             backend_message: Some(nothing?),
         })
     })
@@ -362,14 +362,14 @@ mod tests {
             reason: "is not installed".into(),
         };
         assert_eq!(lacking(&nowhere), Some(runtime));
-        let failed = said(ErrorCode::Internal, "`host runtimes install demo` installs it");
+        let failed = said(ErrorCode::Internal, "install it with `host runtimes install demo`");
         assert_eq!(lacking(&failed), None, "it failed");
         // One that looked for its device first has no use for the runtime either.
         let nothing = said(ErrorCode::NotFound, "there is no NPU");
         let device = Gap::DeviceMissing {
             backend: "demo".into(),
             device: None,
-            seen: Vec::new(),
+            found: Vec::new(),
             backend_message: Some("there is no NPU".into()),
         };
         assert_eq!(lacking(&nothing), Some(device));

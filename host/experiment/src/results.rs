@@ -238,8 +238,8 @@ mod tests {
             let rate = Rate::per_second(rate).expect("a rate");
             let search = RateSearch {
                 end: SearchEnd::Found,
-                fine: Some(rate),
-                too_much: None,
+                accepted: Some(rate),
+                rejected: None,
                 probes: Vec::new(),
                 rates: vec![rate],
             };

@@ -15,7 +15,7 @@ pub fn install_command(id: &str) -> String {
 
 /// How a runtime is named that is on this machine already.
 pub(crate) fn naming(id: &str) -> String {
-    format!("one that is on this machine already is named with --runtime {id}=PATH")
+    format!("if this machine has one already, name it with --runtime {id}=PATH")
 }
 
 /// The gap of a plugin's runtime that cannot be used; `None` if it can, or if the plugin takes none.
@@ -99,7 +99,7 @@ mod tests {
             library: "/plugins/demo/libbackend_demo.so".into(),
             origin: host_registry::Origin::User,
         };
-        let nowhere = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+        let nowhere = "libdemo.so is nowhere; install it with `host runtimes install demo`";
         let device = "there is no NPU";
         let named = || {
             Err(RuntimeError::NamedMissing {
@@ -125,11 +125,11 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r"
         the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: /nonexistent
         there is no NPU (the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: /nonexistent)
-        runtime `demo` 1.0 is damaged; `host runtimes install demo` puts it right
-        runtime `demo` 1.0 is not for this; one that is on this machine already is named with --runtime demo=PATH
+        runtime `demo` 1.0 is damaged; repair it with `host runtimes install demo`
+        runtime `demo` 1.0 is not for this; if this machine has one already, name it with --runtime demo=PATH
         there is no NPU
-        killed (runtime `demo` 1.0 is not for this; one that is on this machine already is named with --runtime demo=PATH)
-        libdemo.so is nowhere; `host runtimes install demo` installs it
+        killed (runtime `demo` 1.0 is not for this; if this machine has one already, name it with --runtime demo=PATH)
+        libdemo.so is nowhere; install it with `host runtimes install demo`
         ");
     }
 }

@@ -330,7 +330,7 @@ pub(crate) fn find(
                     DeviceChoice::Auto => None,
                     DeviceChoice::Id(device) => Some(device.clone()),
                 },
-                seen: devices.iter().map(|device| device.id.clone()).collect(),
+                found: devices.iter().map(|device| device.id.clone()).collect(),
                 backend_message: None,
             };
             (text(), Err(gap))

@@ -153,8 +153,8 @@ mod tests {
                 }),
                 search: Some(RateSearch {
                     end: SearchEnd::Found,
-                    fine: Some(rate),
-                    too_much: None,
+                    accepted: Some(rate),
+                    rejected: None,
                     probes: Vec::new(),
                     rates: vec![rate],
                 }),
@@ -171,7 +171,7 @@ mod tests {
         let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
         let search = report.search.expect("a search");
         assert_eq!(search.rates.into_iter().map(Rate::get).collect::<Vec<_>>(), rates);
-        assert_eq!(search.fine.map(Rate::get), Some(450.0));
+        assert_eq!(search.accepted.map(Rate::get), Some(450.0));
         // What was measured at a given rate was not searched.
         assert_eq!(finished(0, 5).searched_rates(), []);
     }

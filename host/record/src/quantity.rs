@@ -692,7 +692,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "queries never begun",
         group: Group::Load,
-        definition: "queries that were due and never begun, all processes together",
+        definition: "queries that were due but never started, all processes together",
         source: Whole(|record| plain(Some(record.pace()?.unserved))),
         metric: None,
     },

@@ -220,8 +220,8 @@ mod tests {
         });
         assert_eq!(
             gap.to_string(),
-            "/sys/class/x/energy_uj may be read by root only: sudo chmod a+r /sys/class/x/energy_uj, \
-             until the machine starts again"
+            "only root may read /sys/class/x/energy_uj; to allow it until the next boot: \
+             sudo chmod a+r /sys/class/x/energy_uj"
         );
         let files = Files::new(MACHINE);
         let rapl = Rapl::start(&files.machine(), 0).expect("counters");

@@ -481,11 +481,11 @@ mod tests {
         let explain = |answer: &str| loader_failure(Path::new("lib.so"), answer).to_string();
         insta::assert_snapshot!(
             explain("libcudart.so.12: cannot open shared object file: No such file or directory"),
-            @"a library is missing: libcudart.so.12: cannot open shared object file: No such file or directory"
+            @"a required library is missing: libcudart.so.12: cannot open shared object file: No such file or directory"
         );
         insta::assert_snapshot!(
             explain("/lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"),
-            @"a library is missing: /lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"
+            @"a required library is missing: /lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"
         );
         insta::assert_snapshot!(
             explain("lib.so: undefined symbol: cudaMalloc, version libcudart.so.12"),
@@ -501,7 +501,7 @@ mod tests {
         );
         insta::assert_snapshot!(
             explain("dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"),
-            @"a library is missing: dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"
+            @"a required library is missing: dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"
         );
         insta::assert_snapshot!(
             explain("lib.so: cannot dynamically load position-independent executable"),
@@ -514,7 +514,7 @@ mod tests {
         let failure = open(Path::new("/nowhere/lib.so")).expect_err("there is no such file");
         insta::assert_snapshot!(
             failure,
-            @"a library is missing: /nowhere/lib.so: No such file or directory (os error 2)"
+            @"a required library is missing: /nowhere/lib.so: No such file or directory (os error 2)"
         );
     }
 

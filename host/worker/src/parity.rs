@@ -350,7 +350,7 @@ mod tests {
         found[1] = output(&[4, 1], &SECOND);
         let failure = compare(&check(Precision::Fp32), Precision::Fp32, &reference, &found);
         let failure = failure.expect_err("another shape").to_string();
-        insta::assert_snapshot!(failure, @"the outputs are not the reference's (shape): output `logits` has the shape [4, 1], and the reference's [2, 2] (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+        insta::assert_snapshot!(failure, @"the outputs differ from the reference's (shape): output `logits` has the shape [4, 1], and the reference's [2, 2] (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         let mut found = reference.clone();
         found[0][0].0 = "other".into();
         compare(&check(Precision::Fp32), Precision::Fp32, &reference, &found).expect_err("a name");

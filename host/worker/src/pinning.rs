@@ -205,7 +205,7 @@ mod tests {
         let failure = automatic(&without_cores.machine(), Some(1)).expect_err("no topology");
         assert_eq!(
             failure.to_string(),
-            "cannot pin: `measure.pin` is `auto`, and the system does not tell their cores"
+            "cannot pin the worker: `measure.pin` is `auto`, and the system does not tell their cores"
         );
     }
 
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(allowed(&machine, &[0, 4]), Ok(()));
         assert_eq!(
             allowed(&machine, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
-            "cannot pin: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
+            "cannot pin the worker: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
         );
     }
 

@@ -228,14 +228,14 @@ mod tests {
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index % 20 == 3, 10.0))), @r#"
     [
-        "stalls: 1 query in 20 took 10.1 ms instead of 1.02 ms, 31 % of all the time",
+        "stalls: 1 query in 20 took 10.1 ms instead of 1.02 ms (31 % of the total time)",
     ]
     "#);
         let mut unit = units(2);
         let slow: Vec<bool> = (0..1000).map(|_| unit() < 0.3).collect();
         insta::assert_debug_snapshot!(said(&series(|index| when(slow[index], 2.0))), @r#"
     [
-        "bimodal: 71 % of the queries took 1.02 ms, 29 % took 2.03 ms, and few a time between",
+        "bimodal: 71 % of the queries took about 1.02 ms, 29 % about 2.03 ms, and few took a time between",
     ]
     "#);
     }

@@ -342,7 +342,7 @@ mod tests {
         let mut client = FirstClient::new();
         client.extend(Times::Scheduled(&queries));
         let doubt = stalls(client.row(4)).expect("one query in 50");
-        insta::assert_snapshot!(doubt, @"1 query in 50 of the first of 4 clients took 10.0 ms instead of 1.03 ms once begun, 15 % of all the time");
+        insta::assert_snapshot!(doubt, @"1 query in 50 of the first of 4 clients took 10.0 ms instead of 1.03 ms after it started (15 % of the total time)");
     }
 
     /// Stalls that come by the clock are moved by queries that take more or less time.
@@ -382,7 +382,7 @@ mod tests {
             latencies.iter().map(|latency| (latency * (1.0 + 0.05 * unit())) as u64).collect()
         };
         let found = stalls(Row::of(&series(100, 10.0))).expect("a tenth of the time");
-        insta::assert_snapshot!(found, @"1 query in 100 took 10.2 ms instead of 1.03 ms, 8.1 % of all the time");
+        insta::assert_snapshot!(found, @"1 query in 100 took 10.2 ms instead of 1.03 ms (8.1 % of the total time)");
         // Less than 1 % of the time, and less than twice what a query takes.
         assert_eq!(stalls(Row::of(&series(500, 3.0))), None);
         assert_eq!(stalls(Row::of(&series(20, 1.9))), None);

@@ -308,7 +308,9 @@ mod tests {
         static NOTHING: BTreeMap<String, String> = BTreeMap::new();
         assert_eq!(
             warnings(|evidence| evidence.used = &NOTHING),
-            ["not-as-asked: asked for precision fp32; the backend does not report what it used"]
+            [
+                "not-as-asked: precision fp32 was requested; the backend does not report what it used"
+            ]
         );
     }
 
@@ -325,13 +327,13 @@ mod tests {
             evidence.latencies = &[];
         }), @r#"
         [
-            "few-samples: 12 queries in 1 s; asked for at least 100 in at least 1 s, but `maximum-duration` is 5 s",
+            "few-samples: 12 queries in 1 s, instead of at least 100 in at least 1 s; raise `maximum-duration` (5 s)",
         ]
         "#);
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &[150; 100]), @r#"
         [
-            "overhead-visible: the measuring loop takes 33 ns of a query's 150 ns (22 %)",
-            "clock-too-coarse: a query takes 150 ns, and the clock's resolution is 20 ns",
+            "overhead-visible: the measuring loop adds 33 ns to a query of 150 ns (22 %)",
+            "clock-too-coarse: a query takes 150 ns, but the clock's resolution is only 20 ns",
         ]
         "#);
         insta::assert_debug_snapshot!(warnings(|evidence| {
@@ -354,22 +356,22 @@ mod tests {
         let used = used.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &used), @r#"
         [
-            "not-as-asked: asked for precision fp32, used fp16",
-            "not-as-asked: asked for threads 2, used 1",
-            "not-as-asked: asked for plugin-version 0.1.0, used 0.2.0",
+            "not-as-asked: precision fp32 was requested, but fp16 was used",
+            "not-as-asked: threads 2 was requested, but 1 was used",
+            "not-as-asked: plugin-version 0.1.0 was requested, but 0.2.0 was used",
         ]
         "#);
         let simulated = [("precision", "fp32"), ("simulated", "it is made of software")];
         let simulated = simulated.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &simulated), @r#"
         [
-            "simulated: the times say nothing about hardware: it is made of software",
+            "simulated: the times are not those of real hardware: it is made of software",
         ]
         "#);
         let drifting: Vec<u64> = (0..999).map(|index| 1_000_000 + index * 300).collect();
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &drifting), @r#"
         [
-            "drift: p50 rose 19 % (1.05 → 1.25 ms) from the first to the last third of the queries, which scatter by 24.9 µs",
+            "drift: p50 rose 19 % (1.05 → 1.25 ms) from the first to the last third of the queries; scatter within a third: 24.9 µs",
         ]
         "#);
     }
@@ -396,7 +398,7 @@ mod tests {
                 None,
                 None,
                 Some(
-                    "limit-undecided: 300 queries cannot tell whether p99 is within the limit; that takes 368",
+                    "limit-undecided: 300 queries are too few to decide whether p99 is within the limit; it takes 368",
                 ),
             ),
             (Some(0.9), None, None),

@@ -242,7 +242,8 @@ fn a_plugin_whose_runtime_is_missing_names_the_command_that_installs_it() {
     let folder = folder.to_str().expect("UTF-8");
     let ended = place.run(&["plugins", "test", folder]).expect(4);
     assert_eq!(ended.stdout, "", "nothing was checked");
-    let message = "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it";
+    let message =
+        "runtime `demo` 1.0 is not installed; install it with `host runtimes install demo`";
     let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(message), "{shown}");
     // With one that is named, it is checked.

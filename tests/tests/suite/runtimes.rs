@@ -82,7 +82,7 @@ fn place_with(id: &str, more: &str) -> Place {
 }
 
 /// Options with which the backend `fault` needs its runtime, and reports that it has none.
-const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "runtime-missing", fault-message = "libdemo.so is nowhere; `host runtimes install fault` installs it" }"#;
+const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "runtime-missing", fault-message = "libdemo.so is nowhere; install it with `host runtimes install fault`" }"#;
 
 /// A place whose backend `fault` takes a runtime that only those options need.
 fn optional() -> Place {
@@ -132,10 +132,10 @@ fn a_case_whose_options_need_a_missing_runtime_is_a_gap_and_the_others_are_measu
     assert_eq!(gap["kind"], "runtime-missing", "{}", journal[1]);
     assert_eq!(
         gap["reason"],
-        "runtime `demo` 1.0 is not installed; `host runtimes install fault` installs it"
+        "runtime `demo` 1.0 is not installed; install it with `host runtimes install fault`"
     );
     let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains("`host runtimes install fault` installs it"), "{shown}");
+    assert!(shown.contains("install it with `host runtimes install fault`"), "{shown}");
     // Only gaps: nothing could be measured.
     let _ = place.run(&["run", "needs.toml"]).expect(5);
     let info = place.run(&["--format", "json", "plugins", "info", "fault"]).expect(0).json();

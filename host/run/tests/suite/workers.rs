@@ -412,7 +412,7 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     check.options.insert("fault".into(), "exit".into());
     let (failure, record, _) = failure(&keeping(&folder), broken.clone());
     let Failure::NoReference { detail } = failure else { panic!("{failure}") };
-    assert!(detail.contains("exited with code 3 while in phase check"), "{detail}");
+    assert!(detail.contains("exited with code 3 in phase check"), "{detail}");
     assert_eq!(record.elapsed_ns, 0, "the case was not started");
     let again = CaseSpec { id: "1".into(), ..broken.clone() };
     let (summary, _) = run(&keeping(&folder), vec![broken.clone(), again]);
@@ -438,7 +438,7 @@ fn a_damaged_reference_is_not_compared_with() {
 
 #[test]
 fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
-    let message = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+    let message = "libdemo.so is nowhere; install it with `host runtimes install demo`";
     let options = |code: &'static str| {
         let of = [("fault", "error"), ("fault-phase", "load"), ("fault-message", message)];
         fault(&[&of[..], &[("fault-code", code)]].concat())
@@ -546,7 +546,9 @@ fn a_worker_runs_where_it_is_pinned() {
     let (failure, ..) = failure(&runner(), automatic);
     let text = failure.to_string();
     assert!(
-        text.starts_with("cannot pin: `measure.pin` names the processors 60000, and this process"),
+        text.starts_with(
+            "cannot pin the worker: `measure.pin` names the processors 60000, and this process"
+        ),
         "{text}"
     );
 }
@@ -910,7 +912,10 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
 
     let none = refuse(&folder.path().join("libnone.so"));
     assert!(matches!(none.0, Failure::MissingLibrary { .. }));
-    assert_eq!(none.1, "a library is missing: /libnone.so: No such file or directory (os error 2)");
+    assert_eq!(
+        none.1,
+        "a required library is missing: /libnone.so: No such file or directory (os error 2)"
+    );
 
     let empty = compile(&folder, "empty", "int nothing;", &[]);
     let (failure, _) = refuse(&empty);
@@ -942,7 +947,7 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
         compile(&folder, "newer", "void *tare_backend_v2(void *host) { return host; }", &[]);
     assert_eq!(
         refuse(&newer).1,
-        "refused version: the plugin speaks ABI 2, this host speaks 1.1; update the host"
+        "incompatible version: the plugin speaks ABI 2, this host speaks 1.1; update the host"
     );
 
     let refusing = r#"
@@ -1163,14 +1168,14 @@ fn the_highest_rate_is_searched_and_measured() {
         return;
     }
     assert!(search.probes.len() > 3, "{search:?}");
-    let fine = search.fine.expect("a rate that was fine").get();
-    for probe in search.probes.iter().filter(|probe| Some(probe.rate) == search.too_much) {
-        assert!(probe.rate.get() > fine, "{search:?}");
+    let accepted = search.accepted.expect("an accepted rate").get();
+    for probe in search.probes.iter().filter(|probe| Some(probe.rate) == search.rejected) {
+        assert!(probe.rate.get() > accepted, "{search:?}");
     }
     // No machine makes the 2 ms shorter.
-    assert!(fine < 700.0, "{search:?}");
+    assert!(accepted < 700.0, "{search:?}");
     let asked = report.pace.expect("an open loop").asked.get();
-    assert_eq!(asked, fine, "the case is measured at what was found");
+    assert_eq!(asked, accepted, "the case is measured at the rate that was found");
 }
 
 /// A hundred queries of 20 ms have no room in a tenth of a second at any rate that they could come at.
@@ -1181,8 +1186,8 @@ fn a_search_that_the_maximum_has_no_room_for_says_so() {
     case.measure.maximum_duration_ns = 200_000_000;
     let (report, _) = finish(case);
     let search = report.search.clone().expect("a search");
-    assert_eq!((search.end, search.fine), (SearchEnd::CutShort, None), "{search:?}");
-    assert_eq!(search.too_much.map(Rate::get), Some(1000.0));
+    assert_eq!((search.end, search.accepted), (SearchEnd::LimitedByDuration, None), "{search:?}");
+    assert_eq!(search.rejected.map(Rate::get), Some(1000.0));
     // 20 ms each, and none begins once the maximum is over.
     assert!(search.probes.iter().all(|probe| probe.queries <= 10), "{search:?}");
     assert_eq!(search.probes.len(), 2);
@@ -1190,9 +1195,9 @@ fn a_search_that_the_maximum_has_no_room_for_says_so() {
     let found = reasons.iter().find(|reason| reason.kind() == InvalidKind::NotFound);
     let breach = found.map(|found| &found.breach);
     let expected = Breach::NotFound {
-        end: SearchEnd::CutShort,
+        end: SearchEnd::LimitedByDuration,
         rate: Rate::per_second(1000.0).ok(),
-        measurements: 2,
+        probes: 2,
         maximum_ns: 200_000_000,
     };
     assert_eq!(breach, Some(&expected));

@@ -576,7 +576,7 @@ fn views_show_the_run() {
     assert_eq!(at(&cases, 3, "conditions"), Cell::Null);
     assert_eq!(at(&cases, 2, "queries"), Cell::Null);
     assert_eq!(at(&cases, 2, "reason_kind"), Cell::Text("exit-code".into()));
-    let reason = "the worker exited with code 3 while in phase load";
+    let reason = "the worker exited with code 3 in phase load";
     assert_eq!(at(&cases, 2, "reason"), Cell::Text(reason.into()));
     assert_eq!(at(&cases, 3, "outcome"), Cell::Text("gap".into()));
     assert_eq!(at(&cases, 3, "plugin_id"), Cell::Null);

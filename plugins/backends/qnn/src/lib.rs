@@ -145,7 +145,7 @@ fn find(name: &str) -> Result<PathBuf> {
     let path = runtime_folder().map(|folder| folder.join(&file));
     path.filter(|path| path.is_file()).ok_or_else(|| {
         let message = format!(
-            "{file} was not found beside ONNX Runtime; `host runtimes install qnn` installs it"
+            "{file} was not found beside ONNX Runtime; install it with `host runtimes install qnn`"
         );
         Error::new(ErrorCode::RuntimeMissing, message)
     })

@@ -270,7 +270,10 @@ mod tests {
         assert_eq!(error.code, ErrorCode::RuntimeMissing);
         let path = folder.path().display().to_string();
         assert!(error.message.contains(&path), "{error}");
-        assert!(error.message.ends_with("; `host runtimes install cuda` installs it"), "{error}");
+        assert!(
+            error.message.ends_with("; install it with `host runtimes install cuda`"),
+            "{error}"
+        );
     }
 
     #[test]

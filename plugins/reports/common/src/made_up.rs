@@ -627,7 +627,7 @@ fn metric_gap(reason: &str) -> String {
 
 /// Makes an open loop of a case, given by its place in the plan, whose rate two processes searched.
 pub fn open_loop(tables: &mut Tables, case_index: u64) {
-    let (Ok(fine), Ok(least), Ok(too_much), Ok(far)) = (
+    let (Ok(accepted), Ok(least), Ok(rejected), Ok(far)) = (
         Rate::per_second(400.0),
         Rate::per_second(395.0),
         Rate::per_second(410.0),
@@ -637,7 +637,7 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
     };
     let lateness = |median_ns, p99_ns, maximum_ns| Some(Lateness { median_ns, p99_ns, maximum_ns });
     let probe = Probe {
-        rate: too_much,
+        rate: rejected,
         queries: 500,
         latency_ns: Some(9_000_000),
         achieved_per_second: Some(409.5),
@@ -652,10 +652,10 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
     };
     let search = RateSearch {
         end: SearchEnd::Found,
-        fine: Some(fine),
-        too_much: Some(too_much),
+        accepted: Some(accepted),
+        rejected: Some(rejected),
         probes: vec![probe, failed],
-        rates: vec![fine, least],
+        rates: vec![accepted, least],
     };
     let pace = |asked, offered, achieved| {
         Some(Pace {
@@ -670,7 +670,7 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
         record.key.scenario = Scenario::Server;
         if let Outcome::Finished(report) = &mut record.outcome {
             report.search = Some(search.clone());
-            report.pace = pace(fine, 402.5, 400.5);
+            report.pace = pace(accepted, 402.5, 400.5);
             record.further = vec![WorkerReport {
                 pace: pace(least, 400.5, 398.0),
                 search: Some(search.clone()),

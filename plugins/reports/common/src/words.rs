@@ -22,14 +22,13 @@ pub fn quantity(quantity: &Quantity, value: f64) -> String {
     }
 }
 
-/// The result of a search: `found: 412/s is fine, 430/s is too much; 9 measurements`.
+/// Returns the result of a search: `found: 412/s accepted, 430/s rejected; 9 probes`.
 pub(crate) fn search(search: &RateSearch) -> String {
-    let fine = search.fine.map(|rate| format!("{} is fine", humanise(rate.get(), "1/s")));
-    let too_much =
-        search.too_much.map(|rate| format!("{} is too much", humanise(rate.get(), "1/s")));
-    let rates: Vec<_> = fine.into_iter().chain(too_much).collect();
+    let accepted = search.accepted.map(|rate| format!("{} accepted", humanise(rate.get(), "1/s")));
+    let rejected = search.rejected.map(|rate| format!("{} rejected", humanise(rate.get(), "1/s")));
+    let rates: Vec<_> = accepted.into_iter().chain(rejected).collect();
     let end = search.end.name().replace('-', " ");
-    let mut written = format!("{end}: {}; {} measurements", rates.join(", "), search.probes.len());
+    let mut written = format!("{end}: {}; {} probes", rates.join(", "), search.probes.len());
     if search.rates.len() > 1 {
         let rates: Vec<_> = search.rates.iter().map(|rate| humanise(rate.get(), "1/s")).collect();
         written.push_str(&format!("; the processes found {}", rates.join(", ")));

@@ -643,7 +643,7 @@ mod tests {
         assert_eq!(*value("lateness-p99"), 5300.0);
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
-    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
+    search: {"accepted":400.0,"end":"found","probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"rejected":410.0}
     "#);
     }
 

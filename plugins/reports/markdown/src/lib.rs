@@ -435,7 +435,7 @@ mod tests {
     fn what_is_missing_and_doubtful_is_said() {
         let text = rendered(&made_up::tables(&COMPARISON));
         assert!(text.contains("**failed**: out-of-memory"));
-        assert!(text.contains("- Gap: the backend \\`gpu\\` does not compute in int8 on \\`gpu:0\\`; it computes in fp32 and fp16 ("));
+        assert!(text.contains("- Gap: the backend \\`gpu\\` does not support int8 on \\`gpu:0\\`; it supports fp32 and fp16 ("));
         assert!(text.contains("- p99: needs 368 queries, has "));
         assert!(text.contains("- **drift**: p50 rose 6.1 %"));
     }
