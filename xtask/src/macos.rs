@@ -15,7 +15,7 @@ use crate::shell::{At, Failed, cargo, command, has, say};
 
 const TARGET: &str = "aarch64-apple-darwin";
 
-/// What people run: the command, the worker, the suite for backends, and the backends for a Mac.
+/// Packages that people run: the command, the worker, the suite for backends, and the backends for a Mac.
 const PACKAGES: &[&str] =
     &["host-cli", "host-worker", "plugin-testkit", "backend-cpu", "backend-mps"];
 
@@ -61,7 +61,7 @@ fn is_mach(path: &Path) -> Result<(), Failed> {
 
 const ZIG_VERSION: &str = "0.17.1";
 
-/// What pip reads to install Zig and `cargo-zigbuild`.
+/// Requirements file of pip that installs Zig and `cargo-zigbuild`.
 const REQUIREMENTS: &str = "ziglang==0.17.1 \\
     --hash=sha256:ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54 \\
     --hash=sha256:b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e

@@ -15,7 +15,7 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use crate::exit::Exit;
 use crate::visible;
 
-/// Why a command failed.
+/// Failure of a command, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The exit code.
@@ -34,14 +34,14 @@ struct Report {
     place: Option<Place>,
 }
 
-/// Why something is so, and why that is so, in words.
+/// Messages of an error and its sources.
 #[derive(Debug)]
 struct Cause {
     words: String,
     cause: Option<Box<Cause>>,
 }
 
-/// Where in a text.
+/// Position in a text.
 #[derive(Debug)]
 struct Place {
     source: Arc<NamedSource<String>>,
@@ -307,8 +307,8 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Results that are not there, busy, damaged or wrongly asked for have a code of their own; what
-/// the file system or DuckDB could not do, and errors of ours, do not.
+/// Missing, busy or damaged results and wrong queries have their own exit codes; all other errors are
+/// internal.
 fn exit(error: &StoreError) -> Exit {
     match error {
         StoreError::Malformed { .. }

@@ -24,7 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::style::Palette;
 use crate::{table, terminal, visible};
 
-/// Where the width of a terminal is not known, lines are made to fit this.
+/// Width of lines if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 100;
 
 /// Prints.
@@ -40,11 +40,11 @@ pub(crate) struct Printer {
     out_is_terminal: bool,
     err_is_terminal: bool,
     width: usize,
-    /// Why data did not reach standard output, the first time.
+    /// The first error of standard output.
     lost: Arc<OnceLock<io::Error>>,
 }
 
-/// Whether data was written, which it also counts as where its reader has gone away.
+/// Whether data was written. A reader that has closed the pipe does not count as a failure.
 pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
@@ -83,13 +83,13 @@ impl Printer {
         self.format
     }
 
-    /// Whether a person is likely to read along.
+    /// Returns whether standard error is a terminal.
     pub(crate) fn shows_progress(&self) -> bool {
         // The log's lines and a bar would write over each other.
         self.err_is_terminal && !self.quiet && !self.verbose
     }
 
-    /// Whether more is to be said than is needed.
+    /// Returns whether verbose output was requested.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -138,11 +138,11 @@ impl Printer {
         }
     }
 
-    /// Whether all data reached standard output.
+    /// Checks that all data reached standard output.
     ///
     /// # Errors
     ///
-    /// Where some was lost, other than to a reader that has gone away.
+    /// If some was lost, unless the reader closed the pipe.
     pub(crate) fn check(&self) -> Result<()> {
         match self.lost.get() {
             Some(error) => written(Err(io::Error::new(error.kind(), error.to_string()))),
@@ -203,7 +203,7 @@ impl Printer {
         }
     }
 
-    /// Why a command failed: everything that is known of it at once.
+    /// Prints a failure with its causes and hints.
     pub(crate) fn failure(&self, failure: &Failure) {
         let theme = match (self.err_is_terminal, self.err.is_on()) {
             (_, true) => GraphicalTheme::unicode(),
@@ -243,7 +243,7 @@ fn below(text: impl Display) -> String {
     visible::lines(&visible::excerpt(&text)).replace('\n', &format!("\n{:>11} ", ""))
 }
 
-/// Where the rooms' events go: to standard error, through the same door.
+/// Writer of the libraries' log events to standard error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
     styles: bool,

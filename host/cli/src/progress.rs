@@ -21,7 +21,7 @@ const REASON: usize = 300;
 pub(crate) struct Bar<'printer> {
     printer: &'printer Printer,
     bar: ProgressBar,
-    /// What goes without saying.
+    /// Parts of a label that all cases share.
     common: Common,
     total: u64,
     done: u64,

@@ -22,7 +22,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
 ///
 /// # Errors
 ///
-/// Where the system does not let the process listen.
+/// If the operating system refuses the handler.
 pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
     let mut signals = Signals::new(heard)?;

@@ -107,7 +107,7 @@ impl Place {
             .env("PIP_FIND_LINKS", self.path("index"))
     }
 
-    /// What the command says of its failure, without the place.
+    /// Returns the command's error message without its paths.
     #[track_caller]
     fn failure(&self, arguments: &[&str], code: i32) -> String {
         let output = self.host(arguments).output().expect("starting host");

@@ -35,7 +35,7 @@ pub(crate) struct ChosenBackend {
     pub(crate) id: String,
     /// The plugin, or why there is none.
     pub(crate) plugin: Result<BackendPlugin, RegistryError>,
-    /// How things stand with the plugin's runtime; `None` where it takes none.
+    /// State of the plugin's runtime; `None` if it needs none.
     pub(crate) runtime: Option<Standing>,
     /// Whether its options need that runtime.
     needs_runtime: bool,
@@ -58,7 +58,7 @@ impl ChosenBackend {
         }
     }
 
-    /// Where its plugin and its runtime are on this machine.
+    /// Returns the paths of its plugin and runtime on this machine.
     pub(crate) fn local(&self) -> Option<LocalPlugin> {
         let plugin = &self.plugin.as_ref().ok()?.plugin;
         let mut local = LocalPlugin { library: plugin.library.clone(), ..LocalPlugin::default() };
@@ -156,7 +156,7 @@ pub(crate) fn choose_backends(
     }
 }
 
-/// What the backends of an experiment say of themselves.
+/// Descriptions of an experiment's backends, and the gaps of those that have none.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     /// For the plan, by the id in the manifest.
@@ -217,8 +217,8 @@ pub(crate) fn describe_backends(
     described
 }
 
-/// What a plugin lacks that cannot be described, and so has not failed: its runtime, or a device. One
-/// that looks for its device first has found no use for the runtime either.
+/// Returns the gap of a plugin that could not be described because its runtime or device is missing. A plugin
+/// that looks for its device first has not needed its runtime yet.
 fn lacking(
     backend: &str,
     plugin: &BackendPlugin,
@@ -267,7 +267,7 @@ pub(crate) fn describe(
     })
 }
 
-/// Whether a plugin could not list devices for want of its runtime.
+/// Returns whether a plugin could not list devices because its runtime is missing.
 pub(crate) fn wants_runtime(error: &DescribeError) -> bool {
     matches!(&error.failure, Failure::Backend { code: ErrorCode::RuntimeMissing, .. })
 }

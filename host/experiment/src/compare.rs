@@ -42,7 +42,7 @@ pub struct Comparison {
     pub second: String,
     /// The cases that both have measured, in the order of the second.
     pub cases: Vec<Compared>,
-    /// How many cases only one of them has measured.
+    /// Number of cases that only one of them has measured.
     pub alone: usize,
 }
 
@@ -126,10 +126,10 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
     Ok(all)
 }
 
-/// What came between in one run and perhaps not in the other.
+/// Disturbances that may affect one run and not the other.
 const DISTURBANCES: [WarningKind; 2] = [WarningKind::MachineBusy, WarningKind::Throttled];
 
-/// Those of all processes of a finished case.
+/// Iterates over the reports of all processes of a finished case.
 fn reports(record: &CaseRecord) -> impl Iterator<Item = &WorkerReport> {
     let first = match &record.outcome {
         Outcome::Finished(report) => Some(&**report),
@@ -142,7 +142,7 @@ fn is_valid(record: &CaseRecord) -> bool {
     reports(record).all(|report| report.verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
 }
 
-/// What two runs are compared by.
+/// Quantity that two runs are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// The median latency in nanoseconds. Less is better.
@@ -154,22 +154,22 @@ pub enum Quantity {
 /// The figure of a run: its median latency, or the rate that it found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     /// Its value.
     pub value: f64,
-    /// How far off it may be.
+    /// Its uncertainty.
     pub spread: Spread,
     /// Processes of the run.
     pub processes: usize,
 }
 
-/// What is known of how far off a median may be.
+/// Uncertainty of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spread {
-    /// The interval over several processes, or why there is none.
+    /// Interval over several processes, or the reason why there is none.
     Processes(Result<(f64, f64), Undefined>),
-    /// The interval within a single process, where its queries are worth one.
+    /// Interval within a single process, if it has enough queries.
     Within(Option<(f64, f64)>),
 }
 
@@ -197,7 +197,7 @@ impl Figure {
         Some(Self { quantity: Quantity::Latency, value, spread, processes: processes.len() })
     }
 
-    /// The mean of the rates that processes found.
+    /// Returns the mean of the rates that processes found.
     fn of_rates(rates: &[f64]) -> Option<Self> {
         let spread = match rates {
             [] => return None,
@@ -213,7 +213,7 @@ impl Figure {
         Some(Self { quantity: Quantity::Rate, value, spread, processes: rates.len() })
     }
 
-    /// The interval at [`CONFIDENCE`], if there is one.
+    /// Returns the interval at [`CONFIDENCE`], if there is one.
     #[must_use]
     pub fn interval(&self) -> Option<(f64, f64)> {
         match &self.spread {
@@ -222,7 +222,7 @@ impl Figure {
         }
     }
 
-    /// What the interval is over.
+    /// Returns the unit that the interval is over.
     #[must_use]
     pub fn unit(&self) -> Unit {
         match &self.spread {
@@ -232,7 +232,7 @@ impl Figure {
     }
 }
 
-/// What an interval or a test is over.
+/// Unit of an interval or a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// The medians, or the rates, of processes.
@@ -242,7 +242,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -252,18 +252,18 @@ impl Unit {
     }
 }
 
-/// What became of a case.
+/// Change of a case between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It got slower.
+    /// The second run is slower.
     Slower,
-    /// It got faster.
+    /// The second run is faster.
     Faster,
-    /// Nothing can be said, which does not mean that nothing changed.
+    /// Unknown, which does not mean unchanged.
     CannotTell(Doubt),
 }
 
-/// Why nothing can be said.
+/// Reason why the change is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
     /// A run has a single process.
@@ -298,7 +298,7 @@ impl Change {
         }
     }
 
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -309,15 +309,16 @@ impl Change {
     }
 }
 
-/// How often a value of the second run is the larger.
+/// Part of the values that are larger in the second run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Larger {
-    /// Of pairs of a value of the first run and one of the second, ties counted half.
+    /// Part of all pairs of a value from each run in which the second is larger. Ties count half.
     pub part: f64,
-    /// What the values are.
+    /// Unit of the values.
     pub of: Unit,
-    /// By the test of Mann and Whitney: how often chance alone would set the processes so far apart, and the
-    /// least that so few can say. Queries of a single process are not independent of what it is like.
+    /// Probability of so large a difference by chance, by the test of Mann and Whitney, and the smallest
+    /// probability possible with so few processes. `None` for queries of a single process, which are not
+    /// independent.
     pub probability: Option<(f64, f64)>,
 }
 
@@ -333,7 +334,7 @@ impl Larger {
         Some(Self { part: 1.0 - found.first_larger, of: Unit::Queries, probability: None })
     }
 
-    /// Of one value of each process; `None` where a run has a single one.
+    /// Compares one value of each process; `None` if a run has a single process.
     fn of_processes(before: &[f64], after: &[f64]) -> Option<Self> {
         if before.len() < 2 || after.len() < 2 {
             return None;
@@ -356,11 +357,11 @@ pub struct Compared {
     pub before: Option<Figure>,
     /// Its figure in the second run.
     pub after: Option<Figure>,
-    /// What became of it.
+    /// The change.
     pub change: Change,
-    /// How often a value of the second run is the larger.
+    /// Part of the values that are larger in the second run.
     pub larger: Option<Larger>,
-    /// Whether other work or heat disturbed it in the first run, and in the second.
+    /// Whether other work or heat disturbed the case, in the first and in the second run.
     pub disturbed: [bool; 2],
 }
 
@@ -395,7 +396,7 @@ impl Compared {
         }
     }
 
-    /// By how much of itself the figure has changed.
+    /// Returns the relative change of the figure.
     #[must_use]
     pub fn part(&self) -> Option<f64> {
         let (before, after) = (self.before.as_ref()?.value, self.after.as_ref()?.value);

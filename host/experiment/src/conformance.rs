@@ -24,7 +24,7 @@ use crate::settings::Settings;
 /// The file in a plugin's folder that the checks are made with where no other is named.
 const OWN_FIXTURE: &str = "fixture.toml";
 
-/// What a check came to, as `plugin-testkit --json` says it.
+/// Result of a check, as `plugin-testkit --json` writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckVerdict {
@@ -32,7 +32,7 @@ pub enum CheckVerdict {
     Holds,
     /// The plugin does not.
     Fails,
-    /// It does not apply.
+    /// The check does not apply.
     NotChecked,
 }
 
@@ -53,12 +53,12 @@ impl CheckVerdict {
 pub struct CheckedPlugin {
     /// Its name.
     pub check: String,
-    /// What it came to.
+    /// The result.
     pub verdict: CheckVerdict,
-    /// What was found instead, or why nothing was checked.
+    /// The finding of a failed check, or the reason why it does not apply.
     #[serde(default)]
     pub detail: Option<String>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -130,7 +130,7 @@ impl Suite {
     }
 }
 
-/// Whether a folder is meant, as opposed to a plugin's id.
+/// Returns whether an argument names a folder and not a plugin's id.
 fn is_folder(target: &str) -> bool {
     target.contains(path::is_separator) || matches!(target, "." | "..")
 }
@@ -214,7 +214,8 @@ fn see_that_it_has_a_device(
     }
 }
 
-/// Why none of these devices is one for the checks: the one that is wanted, or any where none is.
+/// Returns the reason why none of these devices can be checked: it is not the requested one, or there is
+/// none.
 fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
     match wanted {
         _ if ids.is_empty() => Some("it sees no device here".into()),

@@ -1,4 +1,4 @@
-//! What installed backends see.
+//! Devices that installed backends find.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::here::Here;
 use crate::runtimes;
 use crate::settings::Settings;
 
-/// What a backend sees, or why that cannot be told.
+/// Devices that a backend finds, or the reason why it cannot list them.
 #[derive(Debug)]
 pub struct Seen {
     /// The plugin's id.

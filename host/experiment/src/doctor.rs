@@ -17,7 +17,7 @@ use crate::runtimes::install_command;
 use crate::settings::Settings;
 use crate::{platform, units};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
@@ -50,13 +50,13 @@ impl Standing {
 pub struct Check {
     /// The group that it is shown in.
     pub topic: &'static str,
-    /// What was looked at.
+    /// Subject of the check.
     pub name: &'static str,
-    /// What was found.
+    /// The result.
     pub standing: Standing,
-    /// What was seen.
+    /// The evidence.
     pub evidence: String,
-    /// What to do.
+    /// The remedy.
     pub advice: Option<String>,
 }
 
@@ -199,7 +199,7 @@ fn throttling(machine: &Machine) -> Check {
     }
 }
 
-/// What systems without counters say about heat.
+/// Checks the thermal pressure, on systems without throttle counters.
 fn thermal_pressure(machine: &Machine) -> Option<Check> {
     let pressure = machine.thermal_pressure()?;
     let evidence = match pressure {
@@ -472,7 +472,7 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
     natives.filter_map(check).collect()
 }
 
-/// Whether results can be written, by writing to the nearest folder that exists.
+/// Checks that results can be written, in the nearest folder that exists.
 fn results(folder: &Path) -> Check {
     const NAME: &str = "results";
     let here = std::env::current_dir().unwrap_or_default().join(folder);
@@ -500,7 +500,7 @@ mod tests {
 
     use super::*;
 
-    /// What the checks say about a machine of these files.
+    /// Runs the checks on a machine made of these files.
     fn told(files: &Files) -> String {
         let line = |check: &Check| {
             let advice = check.advice.as_deref().unwrap_or("-");

@@ -38,7 +38,7 @@ pub struct Draft {
 /// A manifest that is right, as far as can be known before anything is measured.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Where it was read from, absolute; for one without a file, a name in the current folder.
+    /// Absolute path of the manifest; without a file, a name in the current folder.
     pub path: PathBuf,
     /// The name that errors use.
     name: PathBuf,
@@ -193,8 +193,7 @@ impl Draft {
 }
 
 impl Checked {
-    /// The plan of what a run would do. Every chosen plugin is asked for its devices, in a worker of
-    /// its own.
+    /// Plans a run. Starts a worker for each chosen plugin to list its devices.
     ///
     /// # Errors
     ///
@@ -231,8 +230,8 @@ impl Manifest {
     }
 }
 
-/// What is wrong with pinned processors on this machine. Where it does not list its processors, the
-/// worker finds out.
+/// Returns the error of pinned processors that this process may not use. If the system does not list them,
+/// the worker checks.
 fn pinned(pin: &Pin, mentions: &Mentions, allowed: Option<&[u32]>) -> Option<ManifestError> {
     let (Pin::Processors(wanted), Some(allowed)) = (pin, allowed) else { return None };
     let missing: Vec<u32> =
@@ -249,8 +248,8 @@ fn pinned(pin: &Pin, mentions: &Mentions, allowed: Option<&[u32]>) -> Option<Man
     })
 }
 
-/// What is wrong with a nice value for a process that may have none below `least`. Where the system does not
-/// tell, the worker finds out.
+/// Returns the error of a nice value below `least`, the lowest allowed. If the system does not report it, the
+/// worker checks.
 fn prioritised(
     nice: Option<i32>,
     mentions: &Mentions,
@@ -343,7 +342,7 @@ fn files(
     Ok(files)
 }
 
-/// Why there is no plan, where the manifest says so.
+/// Converts a planning error to one with a position in the manifest.
 fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
         PlanError::Empty => (&mentions.exclude, "leaves nothing"),
@@ -384,12 +383,12 @@ fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<GuestPro
 pub(crate) struct Files {
     models: BTreeMap<String, ModelFacts>,
     data: BTreeMap<PathBuf, String>,
-    /// Where they are.
+    /// Their paths on this machine.
     here: Here,
 }
 
 impl Files {
-    /// Where this machine keeps them, and these backends.
+    /// Returns the paths of models, data and these backends on this machine.
     pub(crate) fn here(&self, backends: &[ChosenBackend]) -> Here {
         let mut here = self.here.clone();
         for backend in backends {

@@ -1,4 +1,4 @@
-//! Why the application could not do what it was asked.
+//! Errors of the application.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use crate::problem::GuestProblem;
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the application could not do what it was asked.
+/// Errors of the application.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The manifest's file cannot be read.
@@ -43,7 +43,7 @@ pub enum Error {
         name: PathBuf,
         /// Its text, which the places refer to.
         text: String,
-        /// Whether the text is right, and only plugins that it names are missing or broken.
+        /// Whether the manifest is correct and only plugins that it names are missing or broken.
         is_of_plugins: bool,
     },
     /// The manifest's folder cannot be recorded.
@@ -108,7 +108,7 @@ pub enum Error {
     NotAPlugin {
         /// The path.
         target: String,
-        /// Whether it is a folder.
+        /// Whether the path is a folder.
         is_folder: bool,
     },
     /// A plugin's folder has something wrong with it.
@@ -222,7 +222,7 @@ fn list(items: &[impl fmt::Display]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What to do about an error. The caller says it in the words of its own commands.
+/// Remedy for an error. The caller writes it in terms of its own commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// Write a manifest to start from.
@@ -247,7 +247,7 @@ pub enum Hint {
 }
 
 impl Error {
-    /// What to do about it.
+    /// Returns the remedy, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let text = |text: &str| Some(Hint::Text(text.to_owned()));

@@ -20,7 +20,7 @@ use crate::problem::GuestProblem;
 pub struct Guest {
     /// The compiled plugin.
     pub plugin: Plugin,
-    /// What results say of it.
+    /// Its identity in results.
     pub identity: PluginIdentity,
     /// Its options.
     pub options: Value,
@@ -35,11 +35,11 @@ pub struct GuestWish {
     pub version: VersionReq,
     /// Its options, an object; `None` if they are wrong, which is an error elsewhere.
     pub options: Option<Value>,
-    /// Where a manifest says so.
+    /// Positions in the manifest.
     pub spans: WishSpans,
 }
 
-/// Where a manifest names a guest. All of it is empty for a caller without a manifest.
+/// Positions of a guest in the manifest. All are empty without a manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WishSpans {
     /// Its id.
@@ -186,7 +186,7 @@ impl Guests {
     }
 }
 
-/// What results say of a guest.
+/// Returns the identity of a guest in results.
 fn identity(plugin: &Plugin) -> PluginIdentity {
     let description = plugin.description();
     PluginIdentity {

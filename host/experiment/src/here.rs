@@ -1,4 +1,4 @@
-//! Where this machine keeps the plugins and files that cases name.
+//! Paths of plugins and files on this machine.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a caller is told while the application works.
+//! Notices and progress for callers.
 
 use host_plan::Plan;
 use host_record::{CaseKey, CaseRecord, CaseSpec, Phase};
@@ -27,7 +27,7 @@ pub enum Notice<'a> {
     RuntimeInstalled {
         /// The id of the plugin that uses it.
         plugin: &'a str,
-        /// What was done.
+        /// The outcome.
         outcome: &'a Outcome,
     },
     /// The plan of a new run.
@@ -55,7 +55,7 @@ pub enum Notice<'a> {
         case: Option<&'a CaseKey>,
         /// Why.
         error: &'a str,
-        /// Whether the values that it had before stay.
+        /// Whether its earlier values are kept.
         stays: bool,
     },
     /// A metric is not computed anew, and its values stay.
@@ -87,7 +87,7 @@ pub enum Notice<'a> {
     NotIndexed(&'a StoreError),
 }
 
-/// How the work goes on.
+/// Progress of the application.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// Cases are about to be measured.
@@ -128,7 +128,7 @@ pub trait Observer {
         let _ = progress;
     }
 
-    /// Whether pip may write its own progress to standard error.
+    /// Returns whether pip may write its own progress to standard error.
     fn shows_pip(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What depends on the operating system: folders and names of programs.
+//! Parts that depend on the operating system: folders and names of programs.
 
 use std::path::PathBuf;
 

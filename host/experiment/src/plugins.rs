@@ -38,13 +38,13 @@ pub struct PluginEntry {
     pub version: String,
     /// Which folder it was found in.
     pub origin: Origin,
-    /// Whether it may be used: a word, or why that cannot be told.
+    /// Trust in one word, or the reason why it is unknown.
     pub trust: String,
-    /// What it does, in a line.
+    /// Summary in one line.
     pub summary: String,
     /// Its library or component.
     pub path: String,
-    /// Whether another of the same id and kind is used instead.
+    /// Whether another plugin of the same id and kind takes precedence.
     pub shadowed: bool,
 }
 
@@ -146,7 +146,7 @@ pub struct PluginInfo {
     pub plugins: Vec<PluginFacts>,
     /// Files that are named like it and cannot be loaded, with the reason.
     pub broken: Vec<String>,
-    /// What the native ones see; empty if there is none.
+    /// Devices of native plugins; empty without native plugins.
     pub devices: Vec<Seen>,
 }
 
@@ -227,7 +227,7 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
     facts
 }
 
-/// What a plugin runs on, as results would keep it, or what installs it.
+/// Returns the facts of a plugin's runtime as in results, or the command that installs it.
 fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
     let Some(need) = &plugin.metadata.runtime else { return Vec::new() };
     let optional = if need.optional { ", optional" } else { "" };

@@ -19,7 +19,7 @@ use crate::observer::{Notice, Observer};
 use crate::results::{index, record_result, results_of};
 use crate::settings::Settings;
 
-/// What is to be recomputed.
+/// Selection of metrics, reports and advice to recompute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecomputeOptions {
     /// The metric plugins, which the run need not have had; all of the run's if empty.
@@ -38,9 +38,9 @@ pub struct Recomputed {
     pub lost: Vec<LostFile>,
     /// Whether a plugin failed.
     pub has_failed: bool,
-    /// Whether values stay that could not be computed anew, since files are lost.
+    /// Whether values were kept that could not be recomputed because files are lost.
     pub has_kept: bool,
-    /// Whether the run has reports or advice of what was computed before.
+    /// Whether the run has reports or advice from earlier values.
     pub has_older: bool,
 }
 

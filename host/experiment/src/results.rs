@@ -1,4 +1,4 @@
-//! What a run folder says, read back, and bringing it into the database.
+//! Reading a run folder, and importing it into the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::error::Result;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
 
-/// How long to wait for another process that has the database open.
+/// Time to wait for another process that has the database open.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A run as its folder says it.
 #[derive(Debug)]
 pub struct RunResults {
-    /// What was known when it began.
+    /// Header that was written at its start.
     pub header: RunHeader,
     /// Its cases, in the order in which they ended.
     pub cases: Vec<CaseResults>,
@@ -34,7 +34,7 @@ pub struct RunResults {
 /// A case with its metrics.
 #[derive(Debug)]
 pub struct CaseResults {
-    /// What the journal says.
+    /// The journal's record.
     pub record: CaseRecord,
     /// The metrics.
     pub metrics: Vec<MetricValue>,
@@ -97,7 +97,7 @@ impl RunResults {
         })
     }
 
-    /// How many cases finished, failed, and were gaps.
+    /// Returns the numbers of finished and failed cases and of gaps.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
         let mut counts = (0, 0, 0);
@@ -128,7 +128,7 @@ impl CaseResults {
         }
     }
 
-    /// How its outputs compare with the reference's.
+    /// Returns the comparison of its outputs with the reference.
     #[must_use]
     pub fn parity(&self) -> Option<&Parity> {
         match &self.record.outcome {
@@ -137,7 +137,7 @@ impl CaseResults {
         }
     }
 
-    /// Whether it keeps to the rules and limits that it is judged by.
+    /// Returns whether the result is valid; `None` if it was not judged.
     #[must_use]
     pub fn valid(&self) -> Option<bool> {
         match &self.record.outcome {
@@ -152,7 +152,7 @@ impl CaseResults {
         self.record.outcome.name()
     }
 
-    /// Why it was not measured to its end.
+    /// Returns the reason why it did not finish.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         self.record.reason().map(|(_, reason)| reason)

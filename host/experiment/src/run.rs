@@ -32,7 +32,7 @@ use crate::recompute::tell;
 use crate::results::{index, record_result, results_of};
 use crate::settings::Settings;
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// Install the runtimes that chosen backends need and that are missing. Without this nothing is
@@ -48,7 +48,7 @@ pub struct Ran {
     pub folder: RunFolder,
     /// The results folder that it lies in.
     pub results: ResultsFolder,
-    /// Whether it was asked to stop before its end. What was finished is kept.
+    /// Whether it was interrupted. Finished cases are kept.
     pub interrupted: bool,
     /// The reports that were written.
     pub reports: Vec<WrittenReport>,
@@ -78,9 +78,9 @@ pub enum GuestFailure {
 
 /// An interrupted run that was to be resumed.
 pub enum Resumed {
-    /// It had ended.
+    /// The run had ended already.
     Finished(Box<RunFolder>),
-    /// It went on.
+    /// The run was continued.
     Ran(Box<Ran>),
 }
 
@@ -233,7 +233,7 @@ fn total(plan: &Plan) -> u64 {
     count.cases * u64::from(plan.processes_of_each()) + count.gaps
 }
 
-/// What is known before the first case.
+/// State before the first case.
 struct Ready {
     plan: Plan,
     /// Every plugin that takes part.

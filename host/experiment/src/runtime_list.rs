@@ -20,25 +20,25 @@ pub struct RuntimeEntry {
     pub name: String,
     /// Its version, if it is known.
     pub version: Option<String>,
-    /// Whether it can be used: a word.
+    /// State in one word.
     pub standing: &'static str,
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     pub reason: Option<String>,
-    /// Whether the plugin can do without it.
+    /// Whether the plugin works without it.
     pub optional: bool,
     /// On this disk, where it is an installed one.
     pub bytes: Option<u64>,
     /// To be fetched, where it is not installed.
     pub download_bytes: Option<u64>,
-    /// Where it is.
+    /// Its path.
     pub path: Option<String>,
-    /// Who named or installed it.
+    /// Origin of the path.
     pub origin: Option<RuntimeOrigin>,
-    /// What it is, in a line.
+    /// Summary in one line.
     pub summary: Option<String>,
-    /// What installs it, or puts it right.
+    /// Command that installs or repairs it.
     pub command: Option<String>,
-    /// What people are told of it below the table.
+    /// Notice below the table.
     #[serde(skip)]
     pub notice: Option<RuntimeNotice>,
 }
@@ -48,7 +48,7 @@ pub struct RuntimeEntry {
 pub enum RuntimeNotice {
     /// One that can be done without, or that is for other machines.
     Remark {
-        /// Why nothing has to be done: a word.
+        /// The reason why nothing has to be done, in one word.
         verb: &'static str,
         /// The line.
         text: String,
@@ -57,7 +57,7 @@ pub enum RuntimeNotice {
     Warning {
         /// The line.
         text: String,
-        /// What to do.
+        /// The remedy.
         help: Option<String>,
     },
 }
@@ -110,8 +110,8 @@ fn takers(registry: &Registry) -> impl Iterator<Item = &NativePlugin> {
     })
 }
 
-/// What the runtime of a plugin is called where it is installed; `None` where nothing of it can be, so
-/// that one of this name is another plugin's.
+/// Returns the name of a plugin's runtime in the folder of runtimes; `None` if the plugin has none to
+/// install, so that a runtime of this name belongs to another plugin.
 fn installed_name(plugin: &NativePlugin) -> Option<String> {
     let need = plugin.metadata.runtime.as_ref()?;
     // What is wrong with a lock is said when it is used.
@@ -212,7 +212,7 @@ pub const NAMED_MISSING: &str = "named-missing";
 /// The standing of a runtime whose named path is of something else.
 pub const NAMED_OTHER: &str = "named-other";
 
-/// How much is fetched to install a plugin's runtime.
+/// Returns the size of the download that installs a plugin's runtime.
 fn download_bytes(plugin: &NativePlugin) -> Option<u64> {
     let lock = RuntimeLock::read(&plugin.folder).ok().flatten()?;
     let packages = lock.packages_for(&platform_name());
@@ -225,7 +225,7 @@ pub fn taker<'a>(id: &str, registry: &'a Registry) -> Option<&'a NativePlugin> {
     takers(registry).find(|plugin| plugin.metadata.id == id)
 }
 
-/// Why nothing can be installed for an id.
+/// Returns the error for an id that has no runtime to install.
 #[must_use]
 pub fn not_taken(id: &str, registry: &Registry) -> Error {
     if registry.natives().iter().any(|plugin| plugin.metadata.id == id) {

@@ -13,7 +13,7 @@ pub fn install_command(id: &str) -> String {
     format!("host runtimes install {id}")
 }
 
-/// How a runtime is named that is on this machine already.
+/// Returns the hint that names a runtime already on this machine.
 pub(crate) fn naming(id: &str) -> String {
     format!("if this machine has one already, name it with --runtime {id}=PATH")
 }

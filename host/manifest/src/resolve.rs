@@ -565,7 +565,7 @@ fn partial_cell(cell: &CellTable) -> PartialCell {
 /// More threads than this are a mistake, and would take the machine down.
 const MOST_CLIENTS: u32 = 1024;
 
-/// So many processes of each case take days, and are a mistake.
+/// Greatest number of processes per case. More would take days, and are surely a mistake.
 const MOST_PROCESSES: u32 = 1000;
 const SHORTEST_SAMPLING_NS: u64 = 1_000_000;
 const LONGEST_SAMPLING_NS: u64 = 60_000_000_000;

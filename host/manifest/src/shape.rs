@@ -171,7 +171,7 @@ pub(crate) enum Need {
     Required(&'static str),
     /// The key may be absent.
     Optional,
-    /// When absent it is this, in TOML.
+    /// Optional, with this default in TOML.
     Default(&'static str),
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether the goal wants more.
+    /// Returns whether the goal needs more.
     pub(crate) fn wants(&self, goal: &Goal) -> bool {
         self.queries < goal.minimum_queries || self.reached_ns < goal.minimum_ns
     }

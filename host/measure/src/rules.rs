@@ -162,13 +162,13 @@ pub struct Evidence {
     pub examples: u64,
     /// Number of queries with a latency over the limit; `None` without a limit.
     pub over_limit: Option<u64>,
-    /// Whether the maximum ended the loop, and not its rule.
+    /// Whether the maximum ended the loop before its rule was met.
     pub cut_short: bool,
     /// Pace of an open loop.
     pub pace: Option<Pace>,
 }
 
-/// What the rules say of a measurement.
+/// Judgement of a measurement by the rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// All that it breaks; empty if the result is valid.

@@ -40,7 +40,7 @@ pub(crate) fn run_server<C: Clock, E>(
 
 /// Reason for the end of a server's block.
 enum After<E> {
-    /// It was full, or its time was over; a ticket may have been taken that is not due yet.
+    /// The block was full, or its time was over. Holds a ticket that was taken before it was due, if any.
     Block(Option<Ticket>),
     /// The schedule's end.
     Schedule,

@@ -232,7 +232,7 @@ impl Target for Server<'_> {
 }
 
 thread_local! {
-    /// When this server was done for good.
+    /// Time at which this server ended.
     static LEFT_AT: Cell<Option<u64>> = const { Cell::new(None) };
     static OWN_TIME: Cell<u64> = const { Cell::new(0) };
 }

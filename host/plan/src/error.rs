@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! Errors of planning.
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;

@@ -7,7 +7,7 @@ use host_record::{MeasureSettings, WarmUp};
 /// Estimated time of a plan, as far as the settings determine it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
-    /// It takes at least this long, unless cases fail.
+    /// Least duration, unless cases fail.
     pub at_least: Duration,
     /// Basis of the estimate, and time that comes on top.
     pub basis: String,

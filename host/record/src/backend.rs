@@ -1,4 +1,4 @@
-//! Who computes: a plugin, and a device that it sees.
+//! Backends: a plugin, and a device that it finds.
 
 use std::collections::BTreeMap;
 

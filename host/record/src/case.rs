@@ -1,4 +1,4 @@
-//! What defines a case. It holds no path, so that it means the same on every machine.
+//! Definition of a case. It holds no path, so that it means the same on every machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::numbered::is_first;
 use crate::settings::MeasureSettings;
 
 names! {
-    /// Where operators may run.
+    /// Placement of operators.
     PlacementRule {
         /// Wherever the backend puts them; what fell back from the device is a warning.
         Any = "any",
@@ -100,7 +100,7 @@ pub struct CaseSpec {
     /// Options passed through to the backend.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// Where operators may run.
+    /// Placement of operators.
     #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
     pub placement: PlacementRule,
     /// Reference with which its outputs are compared before it is timed.

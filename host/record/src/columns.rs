@@ -63,8 +63,7 @@ pub mod column {
     ];
 }
 
-/// Whether somebody who asks for columns by this name wants this one. `phase.*` stands for all whose names
-/// begin with `phase.`.
+/// Returns whether a request for `name` includes this column. `phase.*` stands for all names that begin so.
 #[must_use]
 pub fn asks_for(asked: &str, name: &str) -> bool {
     match asked.strip_suffix('*') {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct DeviceSample {
-    /// When, in nanoseconds of the clock that samples are timed by.
+    /// Time in nanoseconds of the clock that times queries.
     pub time_ns: u64,
     /// Part of the latest time in which it computed, 0 to 1.
     pub utilisation: Option<f64>,
@@ -34,7 +34,7 @@ pub enum SlowedBy {
     Setting,
     /// A limit on power.
     Power,
-    /// It is too hot.
+    /// High temperature.
     Heat,
     /// Another reason.
     Other,
@@ -111,7 +111,7 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SlowedShare {
-    /// What.
+    /// The cause.
     pub by: SlowedBy,
     /// In how many looks.
     pub looks: u64,

@@ -93,7 +93,7 @@ pub struct ProfiledOperator {
     pub kind: String,
     /// Its provider.
     pub provider: String,
-    /// When it began, in nanoseconds since the run began.
+    /// Start in nanoseconds since the run began.
     pub start_ns: u64,
     /// Its own time, in nanoseconds.
     pub duration_ns: u64,

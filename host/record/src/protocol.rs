@@ -117,7 +117,7 @@ pub enum Message {
         /// [`PROTOCOL_VERSION`] of the worker.
         protocol_version: u32,
     },
-    /// It has entered a phase.
+    /// The worker has entered a phase.
     Entered(Phase),
     /// Sign of progress. Sent at most once in a tenth of the time-out, and never
     /// from the timed part.
@@ -126,7 +126,7 @@ pub enum Message {
     Working {
         /// Part of the call that is done, 0 to 1, if that is known.
         part: Option<f64>,
-        /// What is being done; may be empty.
+        /// Current activity; may be empty.
         doing: String,
     },
     /// Its backend can be asked to end what is under way: [`CANCEL`] on standard input does.
@@ -449,7 +449,7 @@ struct OutputHeader {
     values: ValueType,
 }
 
-/// How the values of a block are written.
+/// Encoding of a block's values.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ValueType {

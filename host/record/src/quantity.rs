@@ -38,7 +38,7 @@ names! {
         Device = "device",
         /// Interruptions during the measurement.
         Disturbance = "disturbance",
-        /// How an open loop kept to its schedule.
+        /// Pace of an open loop.
         Load = "load",
         /// The clock and the harness's own cost.
         Clock = "clock",
@@ -66,7 +66,7 @@ impl Group {
 /// record says neither, as of a case that did not finish.
 pub type Taken<T> = Option<Result<T, Gap>>;
 
-/// Where a record has a quantity.
+/// Source of a quantity in a record.
 #[derive(Clone, Copy)]
 pub enum Source {
     /// A whole number.
@@ -75,12 +75,12 @@ pub enum Source {
     Real(fn(&CaseRecord) -> Taken<f64>),
 }
 
-/// Where a metric is shown in the summary.
+/// Place of a metric in the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
     /// Its place: lower is further left.
     pub(crate) order: u8,
-    /// How soon its column gives way on a narrow terminal: higher is sooner; 0 stays.
+    /// Order in which columns are dropped on a narrow terminal: higher is sooner; 0 stays.
     pub gives_way: u8,
     /// Many machines cannot have it, such as the memory of a device where there is none beside the
     /// processor: it has no column if all cases have gaps.
@@ -116,7 +116,7 @@ pub struct Quantity {
     pub group: Group,
     /// Its definition, for reference pages and for the metric that states it.
     pub definition: &'static str,
-    /// Where a record has it.
+    /// Its source in a record.
     pub source: Source,
     /// The metric that states it as it is, and where that is shown in the summary.
     pub metric: Option<(&'static str, Option<Shown>)>,
@@ -179,7 +179,7 @@ pub struct QuantityValue {
     pub unit: &'static str,
     /// `lower` or `higher` (is better), or `neutral`.
     pub direction: Direction,
-    /// Why there is no value.
+    /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
 }

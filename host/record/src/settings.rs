@@ -1,4 +1,4 @@
-//! How a case is measured.
+//! Settings of a measurement.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::names::names;
 use crate::number::Share;
 use crate::pin::Pin;
 
-/// When warming up is over.
+/// Rules that end the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WarmUp {
@@ -45,7 +45,7 @@ pub struct LatencyLimit {
 names! {
     /// Public rules that a result can be judged by.
     RuleSet {
-        /// Those of MLPerf Inference: the least time, queries and examples that each scenario needs.
+        /// Rules of MLPerf Inference: the least time, queries and examples that each scenario needs.
         MlPerf = "mlperf",
     }
 }

@@ -15,7 +15,7 @@ pub struct SummaryMetric {
     pub or_first_of: Option<&'static str>,
     /// The heading of its column.
     pub heading: &'static str,
-    /// Where it is shown.
+    /// Its place.
     pub shown: Shown,
 }
 

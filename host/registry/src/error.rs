@@ -30,7 +30,7 @@ pub enum Problem {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Who named it.
+        /// Its origin.
         origin: Origin,
         /// The system's error.
         reason: String,
@@ -183,7 +183,7 @@ pub enum RegistryError {
         library: PathBuf,
         /// SHA-256 when it was trusted.
         recorded: String,
-        /// When that was.
+        /// Time of that.
         recorded_at: String,
         /// SHA-256 now.
         found: String,

@@ -1,4 +1,4 @@
-//! Why a run ended early.
+//! Errors that end a run early.
 
 /// Reasons why a run ended early.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What depends on the operating system: processes, pipes and signals.
+//! Parts that depend on the operating system: processes, pipes and signals.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

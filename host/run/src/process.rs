@@ -40,7 +40,7 @@ pub(crate) struct Worker {
     /// Its standard input, once the request has been written.
     stdin: Receiver<ChildStdin>,
     events: Receiver<Event>,
-    /// Whether a received frame is still being decoded.
+    /// Returns whether a received frame is still being decoded.
     decoding: Arc<AtomicBool>,
     standard_error: StandardError,
     reaped: bool,

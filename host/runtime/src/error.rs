@@ -34,7 +34,7 @@ pub enum Flaw {
 /// Reasons why pip did not fetch a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipFault {
-    /// It could not reach the index.
+    /// The package index could not be reached.
     Network,
     /// The index does not have the file.
     NotFound,
@@ -88,7 +88,7 @@ pub enum RuntimeError {
     NamedMissing {
         /// The plugin.
         id: String,
-        /// Who named it.
+        /// Its origin.
         origin: RuntimeOrigin,
         /// The folder or library.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum RuntimeError {
     NamedOther {
         /// The plugin.
         id: String,
-        /// Who named it.
+        /// Its origin.
         origin: RuntimeOrigin,
         /// The folder or file.
         path: PathBuf,

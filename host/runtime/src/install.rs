@@ -22,7 +22,7 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// The runtime's record.
     pub installed: Installed,
-    /// Whether it was installed before, complete and from the same packages.
+    /// Whether it was installed already, complete and from the same packages.
     pub was_there: bool,
 }
 

@@ -65,7 +65,7 @@ pub enum Standing {
         /// The reason, in a few words that follow the runtime's name.
         reason: String,
     },
-    /// It is installed, and not whole. Installing puts it right.
+    /// Installed, but incomplete or changed. Installing repairs it.
     Damaged {
         /// As of one that is missing.
         reason: String,

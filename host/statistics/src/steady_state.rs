@@ -43,7 +43,7 @@ pub enum SteadyClass {
     Flat,
     /// Ends in a steady state, and was never faster before.
     WarmUp,
-    /// It ends in a steady state, and has been faster.
+    /// A steady state at the end, after a faster level.
     SlowDown,
     /// Its last level has not lasted for the last quarter of the series, or it slopes throughout.
     NoSteadyState,

@@ -71,7 +71,7 @@ pub enum StoreError {
     NoSuchRun {
         /// The requested run.
         wanted: String,
-        /// Where.
+        /// The folder of runs.
         results: PathBuf,
         /// The newest runs that exist, newest first.
         newest: Vec<String>,

@@ -27,7 +27,7 @@ pub enum RunState {
     Finished,
     /// A host is writing it now.
     Running,
-    /// It was interrupted; `host run --resume` does the rest.
+    /// Interrupted; `host run --resume` continues it.
     Interrupted,
 }
 
@@ -52,7 +52,7 @@ pub struct RunEntry {
     pub header: RunHeader,
     /// Its progress.
     pub state: RunState,
-    /// When it ended.
+    /// End of the run.
     pub finished: Option<RunFinished>,
     /// Cases that it has to do, gaps among them.
     pub planned: u64,

@@ -48,7 +48,7 @@ pub enum GuestErrorKind {
     /// The file is not a WebAssembly component.
     #[error("not a WebAssembly component: {detail}")]
     NotAComponent {
-        /// What the file is instead.
+        /// The kind of file.
         detail: String,
     },
     /// The component has none of the exports that make a plugin, or more than one.

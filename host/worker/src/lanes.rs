@@ -65,7 +65,7 @@ impl<'a> Lanes<'a> {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that a session has no marks where another one has.
+    /// Returns the backend's error, or an error if only some sessions have marks.
     pub(crate) fn marked<'clock>(
         &self,
         lane: u32,

@@ -63,8 +63,8 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 
 /// Serves one request and ends the process.
 ///
-/// It ends without running destructors and exit handlers of the plugin's libraries: the case is
-/// over, and a crash or hang in them would only cost time.
+/// Ends without running destructors and exit handlers of the plugin's libraries: the case is over, and a
+/// crash or hang in them would only cost time.
 pub fn serve() -> ! {
     let protocol = platform::take_protocol();
     host_machine::process::end_with_parent();

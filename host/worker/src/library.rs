@@ -85,15 +85,15 @@ impl Library {
 
     /// Opens the library and its backend. `on_progress` hears what long calls say of their progress.
     ///
-    /// It is opened by its path, and not by the descriptor that was hashed: a library that looks for
-    /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Whether the path
-    /// still led to that file is looked at afterwards.
+    /// The library is opened by its path and not by the descriptor that was hashed: a library that looks for
+    /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Afterwards the path is
+    /// checked to lead to the same file.
     ///
     /// The library stays loaded until the process ends: many runtimes do not survive being unloaded.
     ///
     /// # Errors
     ///
-    /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+    /// Returns a [`Failure`] of its own kind for each step.
     pub(crate) fn open(self, on_progress: OnProgress) -> Result<Backend, Failure> {
         let path = self.path;
         // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
@@ -196,7 +196,7 @@ const START: u64 = 4096;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// What it is instead.
+    /// The kind of file.
     NotAPlugin(String),
     /// The platform that it is for.
     Elsewhere(String),

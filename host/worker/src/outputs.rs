@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 8 << 20;
 ///
 /// # Errors
 ///
-/// Why the output has no values per example.
+/// Returns the reason if the output has no values per example.
 pub(crate) fn blocks(
     name: &str,
     output: &Answer,
@@ -57,13 +57,13 @@ pub(crate) fn blocks(
     }
 }
 
-/// How an output is cut into blocks.
+/// Division of an output into blocks.
 struct Cut<'a> {
     name: &'a str,
     batch: u64,
     first_example: u64,
     examples: u64,
-    /// What a value takes at most.
+    /// Greatest size of a value in bytes.
     bytes: usize,
 }
 

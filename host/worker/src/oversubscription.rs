@@ -69,7 +69,7 @@ pub(crate) struct Demand {
     quota: Option<f64>,
     /// Processors that other work kept busy beforehand.
     others: Option<f64>,
-    /// Whether idle threads spin.
+    /// Returns whether idle threads spin.
     spins: bool,
 }
 

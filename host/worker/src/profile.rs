@@ -55,11 +55,11 @@ pub(crate) fn wanted(provider: Option<&String>) -> Vec<String> {
     names.map(|name| cut(name.trim().to_owned())).filter(|name| !name.is_empty()).collect()
 }
 
-/// What follows from where operators ran: a failure where placement is strict, else a doubt.
+/// Judges the placement of operators: a failure if placement is strict, otherwise a doubt.
 ///
 /// # Errors
 ///
-/// [`Failure::Misplaced`], where operators fell back, or where that cannot be told.
+/// Returns [`Failure::Misplaced`] if operators fell back, or if placement is unknown.
 pub(crate) fn judge(rule: PlacementRule, placement: &Placement) -> Result<Option<Doubt>, Failure> {
     match (rule, fallback(placement)) {
         (PlacementRule::Strict, Some(fallback)) => {

@@ -73,7 +73,7 @@ pub(crate) struct Row<'a> {
     durations: &'a [u64],
     /// Number of clients; these are the first one's queries.
     clients: u32,
-    /// Whether they were scheduled, so that their latencies count from another time.
+    /// Whether queries were scheduled, so that their latencies count from their scheduled time.
     is_open: bool,
 }
 

@@ -446,7 +446,7 @@ mod tests {
             prop_assert_eq!(found, Vec::<String>::new());
         }
 
-        /// Whatever levels, slopes and scatter it is made of: the word never stands without its figures.
+        /// For any levels, slopes and scatter: the class never appears without its figures.
         #[test]
         fn a_slow_down_is_always_told(
             seed: u64,

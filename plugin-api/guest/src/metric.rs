@@ -170,7 +170,7 @@ impl Columns {
 pub enum GapKind {
     /// The machine, the backend or the case offers no such measurement.
     NotMeasured,
-    /// It cannot be computed here.
+    /// The metric cannot be computed here.
     Unsupported,
 }
 

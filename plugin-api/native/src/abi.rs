@@ -57,7 +57,7 @@ pub mod slowed_by {
     pub const SETTING: u32 = 2;
     /// A limit on power.
     pub const POWER: u32 = 4;
-    /// It is too hot.
+    /// High temperature.
     pub const HEAT: u32 = 8;
     /// Another reason.
     pub const OTHER: u32 = 16;
@@ -141,7 +141,7 @@ pub struct Layout {
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// Where a list of fields ends, in bytes from the beginning of their struct.
+/// Returns the end of a list of fields, in bytes from the beginning of their struct.
 const fn end<const N: usize>(ends: [usize; N]) -> usize {
     ends[N - 1]
 }
@@ -408,7 +408,7 @@ structs! {
         tensor: *mut Tensor,
     }
 
-    /// How far a call has come.
+    /// Progress of a call.
     sized Progress as tare_progress = 32 {
         struct_size: usize,
         part: f64,
@@ -683,7 +683,7 @@ const LARGEST_STRUCT: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// What `body` returns, or what `wrong_size` makes of a size that cannot be right.
+/// Calls `body` with the struct, or `wrong_size` if its size is impossible.
 ///
 /// # Safety
 ///

@@ -74,7 +74,7 @@ impl DataType {
         Self { code, bits, lanes: 1 }
     }
 
-    /// Whether elements are texts, which lie elsewhere than the elements themselves.
+    /// Returns whether elements are texts, which are stored outside the tensor.
     #[must_use]
     pub const fn is_text(self) -> bool {
         self.code == abi::DTYPE_STRING
@@ -278,8 +278,8 @@ macro_rules! numbered {
                 match self { $(Self::$variant => $value,)+ }
             }
 
-            /// What has this number in the ABI. A number that is not known counts as the least that can
-            /// be relied on.
+            /// Returns the value with this number in the ABI. An unknown number becomes the most conservative
+            /// value.
             #[must_use]
             pub const fn from_abi(number: u32) -> Self {
                 match number { $($value => Self::$variant,)+ _ => Self::$default }
@@ -289,7 +289,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// What an input or output is. Only a tensor has an element type and a shape.
+    /// Kinds of inputs and outputs. Only a tensor has an element type and a shape.
     ValueKind else Other {
         /// A dense tensor.
         #[default]
@@ -325,7 +325,7 @@ pub struct TensorInfo {
     pub dtype: Option<DataType>,
     /// Its axes, if the model states them.
     pub dimensions: Option<Vec<Dimension>>,
-    /// What it is.
+    /// The kind of value.
     pub kind: ValueKind,
 }
 
@@ -379,7 +379,7 @@ pub struct ProfiledOperator {
     pub kind: String,
     /// Its provider, such as `CUDAExecutionProvider`.
     pub provider: String,
-    /// When it began, in nanoseconds since the run began.
+    /// Start in nanoseconds since the run began.
     pub start_ns: u64,
     /// Its own time, in nanoseconds.
     pub duration_ns: u64,

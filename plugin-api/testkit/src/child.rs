@@ -10,7 +10,7 @@ use plugin_testkit::{Fixture, Suite, Verdict};
 
 /// The first argument of a child.
 const FLAG: &str = "--child";
-/// So many of the last lines that a child wrote are shown when it died.
+/// Number of last lines that are shown of a child that died.
 const LINES: usize = 5;
 
 /// A check that runs in a process of its own.

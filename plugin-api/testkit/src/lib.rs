@@ -98,7 +98,7 @@ impl Suite {
     ///
     /// # Safety
     ///
-    /// It keeps the ABI as far as memory safety is concerned, and nobody else uses it meanwhile.
+    /// The entry keeps the ABI's rules of memory safety, and nobody else uses it meanwhile.
     #[must_use]
     pub unsafe fn from_entry(entry: abi::Entry) -> Self {
         Self { entry, _library: None, notes: None }
@@ -151,9 +151,9 @@ impl Suite {
 pub enum Verdict {
     /// The statement holds.
     Holds,
-    /// It does not: what was found instead.
+    /// The check fails, with the finding.
     Fails(String),
-    /// It does not apply to this backend, or this fixture: the reason.
+    /// The check does not apply to this backend or fixture, with the reason.
     NotChecked(String),
 }
 

@@ -84,7 +84,7 @@ fn expand(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Where a word stands by itself in front of `::`.
+/// Returns the text behind each `word::` that stands by itself.
 fn mentions<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let start = format!("{word}::");
     let alone = |index: &usize| {

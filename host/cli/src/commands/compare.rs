@@ -88,7 +88,7 @@ fn document_of_figure(figure: &Figure) -> Value {
     })
 }
 
-/// Why nothing can be said of a case.
+/// Returns the reason why the change of a case is unknown.
 fn reason(change: Change) -> Option<&'static str> {
     let Change::CannotTell(doubt) = change else { return None };
     Some(match doubt {
@@ -102,7 +102,7 @@ fn reason(change: Change) -> Option<&'static str> {
     })
 }
 
-/// What to do, so that it can be told.
+/// Returns the remedy for an unknown change.
 fn remedy(change: Change) -> Option<&'static str> {
     let Change::CannotTell(doubt) = change else { return None };
     match doubt {

@@ -86,7 +86,7 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
     Table { columns: columns.map(Into::into).into(), rows }
 }
 
-/// What it is, and whether hardware of that kind computes.
+/// Returns the kind of a device, and whether it is simulated.
 fn kind(device: &DeviceInfo) -> String {
     let says = |name: &str| device.attributes.get(name).is_some_and(|value| value == "true");
     match says("simulated") || says("software") {
@@ -95,7 +95,7 @@ fn kind(device: &DeviceInfo) -> String {
     }
 }
 
-/// What else it says of itself: driver, versions, capability and the like.
+/// Returns a device's attributes: driver, versions, capability and the like.
 fn attributes(device: &DeviceInfo) -> Cell {
     let attributes: Vec<String> =
         device.attributes.iter().map(|(name, value)| format!("{name} {value}")).collect();

@@ -54,7 +54,7 @@ pub(crate) fn recompute(
     })
 }
 
-/// How one value was and is.
+/// Value of a metric before and after.
 struct Difference<'a> {
     metric: &'a str,
     before: Option<&'a MetricValue>,

@@ -78,7 +78,7 @@ pub(super) fn available_memory() -> Option<u64> {
     (result == libc::KERN_SUCCESS).then(|| count * rustix::param::page_size() as u64)
 }
 
-/// What a processor has done since the machine started.
+/// Activity of a processor since the machine started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
     user: u32,
@@ -139,7 +139,7 @@ pub(super) fn processor_ticks() -> Option<Vec<Ticks>> {
     Some(ticks)
 }
 
-/// What a process has used: this one, or one of the same user's.
+/// Returns the usage of a process: this one, or another of the same user.
 pub(super) fn process_usage(process: i32) -> Option<libc::rusage_info_v4> {
     let mut usage = MaybeUninit::<libc::rusage_info_v4>::zeroed();
     // SAFETY: the buffer is what this version of the call fills. Its type is a pointer by an

@@ -1,4 +1,4 @@
-//! What the kernel's named values mean.
+//! Meaning of the kernel's named values.
 
 use host_record::Processor;
 

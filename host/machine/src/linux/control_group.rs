@@ -90,7 +90,7 @@ fn memory_limit(files: &Files, folder: &str) -> Option<Limit> {
     Some(if is_none { Limit::NONE } else { Limit::At(bytes as f64) })
 }
 
-/// What is left of the tightest limit of memory.
+/// Returns the memory that the tightest limit leaves.
 pub(super) fn memory_left(files: &Files) -> Option<u64> {
     let left = groups(files, "memory").into_iter().filter_map(|folder| {
         let read = |file: &str| files.number(&format!("{folder}/{file}"));

@@ -40,7 +40,7 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| match std::env::var_os("TARE_BU
     None => build(),
 });
 
-/// What `cargo xtask test` built.
+/// Lays out the plugins that `cargo xtask test` built.
 fn laid_out(folder: &Path) -> Built {
     let plugin = |id: &str| {
         let name = format!("libbackend_{id}{}", std::env::consts::DLL_SUFFIX);

@@ -31,7 +31,7 @@ pub(super) struct CaseRow<'a> {
 struct Own {
     name: &'static str,
     sql_type: &'static str,
-    /// Whether the view `cases` has it.
+    /// Whether the view `cases` has the column.
     is_shown: bool,
     of: fn(&CaseRow<'_>) -> Value,
 }
@@ -64,14 +64,14 @@ const fn hidden(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>)
     Own { name, sql_type, is_shown: false, of }
 }
 
-/// What identifies a case; the axes follow.
+/// Columns that identify a case; the axes follow.
 const FIRST: &[Own] = &[
     hidden("run_id", "VARCHAR", |row| text(Some(row.run_id))),
     own("case_id", "VARCHAR", |row| text(Some(&*row.record.case_id))),
     own("case_index", "BIGINT", |row| count(row.index)),
 ];
 
-/// What follows the axes; the quantities come last.
+/// Columns after the axes; the quantities come last.
 const SECOND: &[Own] = &[
     own("outcome", "VARCHAR", |row| text(Some(row.record.outcome.name()))),
     own("reason_kind", "VARCHAR", |row| text(row.record.reason().map(|(kind, _)| kind))),

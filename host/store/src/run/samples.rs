@@ -156,7 +156,7 @@ pub(super) struct SampleWriter {
     blocks: Vec<SampleBlock>,
     queries: usize,
     writer: Option<(FileWriter, SamplePhase)>,
-    /// Whether queries have marks: all of a case have, or none.
+    /// Whether queries have marks: either all of a case or none.
     marked: bool,
 }
 
@@ -289,7 +289,7 @@ pub(crate) struct MeasuredMarks {
     pub(crate) phases: Vec<String>,
     /// For each phase, how long it took in each query, in nanoseconds.
     pub(crate) durations_ns: Vec<Vec<u64>>,
-    /// How many times each query has within.
+    /// Number of times within each query.
     pub(crate) counts: Vec<u64>,
     /// These times, since their query began, in nanoseconds.
     pub(crate) within_ns: Vec<u64>,

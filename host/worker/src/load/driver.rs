@@ -28,7 +28,7 @@ pub(crate) struct Bench<'a, L> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) runner: L,
     pub(crate) watched: Watched<'a>,
-    /// Where each lane keeps the marks of its queries, in a case that has some.
+    /// Logs of each lane's marks, in a case that has some.
     pub(crate) marks: &'a [MarkLog],
 }
 

@@ -52,8 +52,8 @@ pub trait DeviceMemory: Backend {
 
 /// A backend whose devices report their current state: `tare/device-state/1`.
 ///
-/// It is called on a separate thread while queries are timed, so there is no instance, and
-/// it must not hold anything that a run waits for.
+/// Called on a separate thread while queries are timed, so there is no instance, and it must not hold
+/// anything that a run waits for.
 pub trait DeviceState: Backend {
     /// Returns the device's state.
     ///
@@ -128,14 +128,14 @@ pub trait Profile: Session {
 
 /// A backend whose calls can be ended before they are done: `tare/cancel/1`.
 ///
-/// It is asked on another thread than the one that is busy, so there is no instance to ask.
+/// Called on another thread than the busy one, so there is no instance.
 pub trait Cancel: Backend {
     /// Asks all calls that are under way to end soon, each with [`ErrorCode::Cancelled`](super::ErrorCode),
     /// and returns at once. Calls that begin afterwards are not concerned.
     ///
     /// # Errors
     ///
-    /// Why they cannot be ended.
+    /// Returns the reason why they cannot be cancelled.
     fn cancel() -> Result<()>;
 }
 

@@ -147,7 +147,7 @@ pub struct Host {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where long calls say how far they have come.
+    /// Reports the progress of long calls.
     pub progress: Progress,
 }
 
@@ -162,7 +162,7 @@ pub struct LoadRequest<'a> {
     pub threads: Option<u32>,
     /// Options from the manifest. See [`Options::only`].
     pub options: Options<'a>,
-    /// What the model is to be run for: one of the description's modes.
+    /// Mode to run the model in: one of the description's modes.
     pub mode: &'a str,
 }
 
@@ -196,7 +196,7 @@ pub trait Backend: Sized + 'static {
     ///
     /// # Errors
     ///
-    /// Why this host will not do, and which side must be updated, in one sentence.
+    /// Returns the reason why this host is not supported and which side must be updated, in one sentence.
     fn new(host: &Host) -> Result<Self, String>;
 
     /// Returns the backend's description.
@@ -271,7 +271,7 @@ pub trait Tensor: 'static {
         None
     }
 
-    /// What it is. Of what is not a tensor nothing else is asked.
+    /// Returns the kind of value. Nothing else is called for values that are not tensors.
     fn kind(&self) -> ValueKind {
         ValueKind::Tensor
     }

@@ -165,7 +165,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where it cannot be one.
+    /// If `raw` is not a valid view.
     ///
     /// # Safety
     ///
@@ -207,7 +207,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where they are not, or one is not UTF-8.
+    /// If elements are not texts, or one is not UTF-8.
     pub fn texts(&self) -> Result<Vec<&'a str>> {
         self.layout.expect(DataType::STRING)?;
         let mut texts = self.room(self.layout.count)?;
@@ -233,7 +233,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where there is no memory for so many, or elements are texts.
+    /// If memory runs out, or elements are texts.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         self.layout.expect_numbers()?;
         let length = self.layout.count * self.layout.dtype.size();
@@ -261,7 +261,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where they do not, and there is no memory for a copy, or elements are texts.
+    /// If they are not contiguous and memory for a copy runs out, or elements are texts.
     pub fn contiguous(&self) -> Result<Cow<'a, [u8]>> {
         self.layout.expect_numbers()?;
         if self.layout.count > 0 && self.layout.is_compact() {
@@ -298,7 +298,7 @@ impl<'a> ViewMut<'a> {
     ///
     /// # Errors
     ///
-    /// Where it cannot be one.
+    /// If `raw` is not a valid view.
     ///
     /// # Safety
     ///
@@ -374,7 +374,7 @@ impl<'a> ViewMut<'a> {
     ///
     /// # Errors
     ///
-    /// Where the number of bytes is not right, or elements are texts.
+    /// If the number of bytes does not match, or elements are texts.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.layout.expect_numbers()?;
         let size = self.layout.dtype.size();

@@ -16,7 +16,7 @@ struct Target {
 // with the lock held that the backend's end has to take.
 unsafe impl Send for Target {}
 
-/// What a backend and its cancellers share.
+/// State that a backend and its cancellers share.
 #[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Option<Target>>>);
 
@@ -37,7 +37,7 @@ impl Canceller {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// Returns the backend's error.
     pub fn cancel(&self) -> Result<()> {
         let target = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Target { cancel, handle }) = *target else { return Ok(()) };

@@ -199,7 +199,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table or a name breaks the rules.
+    /// Returns the backend's error, or an error if its table or a name breaks the rules.
     #[must_use]
     pub fn phases(&self) -> Option<Result<Vec<String>>> {
         let name = abi::MARKS;
@@ -219,11 +219,11 @@ impl Session {
         }))
     }
 
-    /// How calls of this session are made phase by phase.
+    /// Returns the function that runs calls of this session phase by phase.
     ///
     /// # Errors
     ///
-    /// That the backend's table breaks the rules.
+    /// If the backend's table breaks the rules.
     #[must_use]
     pub fn marked_run(&self) -> Option<Result<MarkedRun>> {
         let run = self.inner.model.backend.function(abi::MARKS, |table: &abi::Marks| table.run)?;

@@ -25,7 +25,7 @@ const MOST_DEVICES: usize = 1 << 10;
 const MOST_ATTRIBUTES: usize = 1 << 10;
 /// Longest accepted device id, in bytes.
 const LONGEST_DEVICE_ID: usize = 128;
-/// So much of a text that cannot be read is shown, in bytes.
+/// Limit in bytes for showing a text that is not valid UTF-8.
 const SHOWN: usize = 64;
 /// No run may have more phases.
 const MOST_PHASES: usize = 16;

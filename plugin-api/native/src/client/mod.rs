@@ -96,19 +96,19 @@ impl Functions {
     }
 }
 
-/// How far a call of a backend has come, as it says.
+/// Progress of a call, as the backend reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressReport {
     /// Part that is done, 0 to 1, if that is known.
     pub part: Option<f64>,
-    /// What is being done; may be empty. What goes beyond 200 bytes is left out.
+    /// Current activity; may be empty. Cut at 200 bytes.
     pub doing: String,
 }
 
-/// So much of what a call is doing is kept, in bytes.
+/// Limit in bytes of [`ProgressReport::doing`].
 const DOING_LIMIT: usize = 200;
 
-/// What listens to progress.
+/// Callback for progress.
 pub type OnProgress = Box<dyn FnMut(ProgressReport)>;
 
 /// The host's functions, at a stable address.
@@ -319,7 +319,7 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// Returns the backend's error, or an error if its answer breaks the rules.
     pub fn load(&self, request: &LoadRequest<'_>) -> Result<Model> {
         self.load_for("", request)
     }
@@ -517,9 +517,9 @@ struct SessionInner {
     info: Arc<ModelInfo>,
     handle: *mut abi::Session,
     shapes: Vec<Vec<i64>>,
-    /// Where calls may have other shapes than these.
+    /// Bounds of the shapes of calls, if they may differ.
     bounds: Option<ShapeBounds>,
-    /// Whether something may be running that has not been waited for.
+    /// Whether a run may still be in progress.
     queued: std::cell::Cell<bool>,
 }
 

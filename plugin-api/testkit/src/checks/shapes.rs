@@ -5,7 +5,7 @@ use plugin_api::client::{Error, ErrorCode, Model, Session, ShapeBounds, ShapesSe
 use super::{Outcome, compare, ensure, inputs, load, outputs, refused, says, shapes};
 use crate::{Fixture, Suite, Verdict};
 
-/// How many times the fixture's batch the least, the typical and the greatest shape have, and another one
+/// Multiples of the fixture's batch for the least, the typical and the greatest shape, and for another
 /// between them.
 const TIMES: [usize; 4] = [1, 2, 4, 3];
 

@@ -94,7 +94,7 @@ fn each_check_finds_what_it_is_there_to_find() {
     }
 }
 
-/// It holds more each time, and all of it is free.
+/// The process holds more memory each time, and all of it is free.
 #[test]
 fn what_the_c_library_keeps_free_is_not_lost() {
     let (word, detail) = verdict("churn", "loading and unloading does not grow");

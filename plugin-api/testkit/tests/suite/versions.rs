@@ -87,7 +87,7 @@ fn headers() -> Vec<(&'static str, tempfile::TempDir)> {
         .into()
 }
 
-/// Whoever initialises all fields of a struct does not know those of a newer version.
+/// Code that initialises all fields of a struct does not know those of a newer version.
 const LENIENT: &[&str] = &["-Wno-missing-field-initializers"];
 
 #[test]

@@ -112,7 +112,7 @@ impl Provider for CoreMl {
         PRECISIONS
     }
 
-    /// It compiles for the given shapes, and leaves dynamic ones to the processor.
+    /// CoreML compiles for the given shapes, and leaves dynamic ones to the processor.
     fn specialises(&self) -> bool {
         true
     }

@@ -16,7 +16,7 @@ const PRECISION: &str = "fp32";
 /// Tokens of an answer.
 const TOKENS: usize = 8;
 
-/// What it does nothing for.
+/// Modes, in each of which it does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Inference,

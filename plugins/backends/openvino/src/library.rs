@@ -1,6 +1,6 @@
 //! Finds OpenVINO's library and loads it.
 //!
-//! It is the file of the C interface, whose name contains the version: `libopenvino_c.so.2641` is
+//! The library is the file of the C interface, whose name contains the version: `libopenvino_c.so.2641` is
 //! 2026.4.1; the package has no `libopenvino_c.so`. The other libraries are found beside it.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};

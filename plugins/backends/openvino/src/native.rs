@@ -61,7 +61,7 @@ fn is_place(line: &str) -> bool {
 ///
 /// # Safety
 ///
-/// It is null, or ends with a zero and is freed with `ov_free`.
+/// The text is null, or ends with a zero and is freed with `ov_free`.
 unsafe fn take_text(text: *mut c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -147,7 +147,7 @@ pub(crate) fn version() -> Result<String> {
 
 /// # Safety
 ///
-/// It is null, or ends with a zero.
+/// The text is null, or ends with a zero.
 unsafe fn borrowed(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

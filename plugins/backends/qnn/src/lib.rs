@@ -26,7 +26,7 @@ use plugin_api::backend::{
 const PROVIDER: &str = "QNNExecutionProvider";
 const DEVICE: &str = "qnn:htp";
 
-/// Whether the HTP is simulated: Qualcomm makes no x86-64 processors.
+/// Whether the HTP is simulated: Qualcomm does not make x86-64 processors.
 const SIMULATED: bool = cfg!(target_arch = "x86_64");
 
 /// Default of the simulator: it cannot detect a machine, and computes in fp16 only for a numbered system
@@ -216,7 +216,7 @@ impl Provider for Qnn {
         (file, precision) == ("fp32", "fp16")
     }
 
-    /// It supports no dynamic shapes.
+    /// QNN does not support dynamic shapes.
     fn specialises(&self) -> bool {
         true
     }

@@ -17,9 +17,9 @@ pub struct Run {
     pub experiment: String,
     /// The experiment's description; may be empty.
     pub description: String,
-    /// When it started, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started_at: String,
-    /// When it finished; `None` while it goes on, or if it was interrupted.
+    /// End; `None` while it continues, or if it was interrupted.
     pub finished_at: Option<String>,
     /// Version of the host.
     pub host_version: String,
@@ -99,8 +99,8 @@ impl Case {
         self.record.reason()
     }
 
-    /// How it was measured, for people: the settings, the clock, where it ran, and what the backend says
-    /// it used.
+    /// Returns the method of measurement for people: the settings, the clock, the placement, and what the
+    /// backend reports it used.
     #[must_use]
     pub fn method(&self) -> BTreeMap<String, String> {
         let mut method = self.spec().map(|spec| settings(&spec.measure)).unwrap_or_default();
@@ -178,7 +178,7 @@ pub struct HardwareFact {
 pub struct Advice {
     /// The plugin that gives it.
     pub plugin: String,
-    /// What it says.
+    /// The recommendation.
     pub said: Recommendation,
 }
 
@@ -244,7 +244,7 @@ impl Run {
         levels.all(|level| level == first).then(|| format!("{} %", percent(level)))
     }
 
-    /// What all finished cases share of how they were measured, and names of what differs among them.
+    /// Returns the methods that all finished cases share, and the names of those that differ among them.
     #[must_use]
     pub fn method(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
         let finished = self.cases.iter().filter(|case| case.is_finished());

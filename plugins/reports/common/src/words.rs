@@ -1,4 +1,4 @@
-//! How the nouns of a record are written for people.
+//! Text for the nouns of a record.
 
 use host_record::{
     Conditions, DeviceStates, OutputParity, Placement, Quantity, RateSearch, Scheduling, Source,
@@ -75,7 +75,7 @@ fn operators(placement: &Placement) -> Option<Fact> {
     (!shares.is_empty()).then(|| ("where operators ran", shares.join(", ")))
 }
 
-/// What kept the device's clocks down, and how often.
+/// Returns the causes that lowered the device's clocks, and how often.
 fn slowed(states: &DeviceStates) -> Option<Fact> {
     let shares = states.slowed_by.as_ref()?.iter();
     let shares: Vec<String> = shares

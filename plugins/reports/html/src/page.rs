@@ -755,7 +755,7 @@ fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
     }
 }
 
-/// What a reader has to know of a group of quantities.
+/// Returns the note for readers of a group of quantities.
 fn note(group: Group) -> Option<&'static str> {
     match group {
         Group::Copies => Some(

@@ -75,9 +75,9 @@ pub struct RunEntry<'a> {
     pub experiment: &'a str,
     /// The experiment's description; may be empty.
     pub description: &'a str,
-    /// When it started, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started_at: &'a str,
-    /// When it finished.
+    /// End.
     pub finished_at: Option<&'a str>,
     /// Version of the host.
     pub host_version: &'a str,
@@ -115,7 +115,7 @@ pub struct CaseEntry<'a> {
     pub device_name: Option<&'a str>,
     /// Threads that the backend was allowed.
     pub threads: Option<u32>,
-    /// How it was to be measured, with every default resolved.
+    /// Settings of the measurement, with every default resolved.
     pub settings: Option<&'a MeasureSettings>,
     /// `finished`, `failed` or `gap`.
     pub outcome: &'static str,
@@ -133,7 +133,7 @@ pub struct CaseEntry<'a> {
     pub quantities: BTreeMap<&'static str, QuantityValue>,
     /// The search for the highest rate.
     pub search: Option<&'a RateSearch>,
-    /// What it was measured under.
+    /// Conditions of the measurement.
     pub conditions: Option<&'a Conditions>,
     /// Settings that the backend used.
     pub used: Option<&'a BTreeMap<String, String>>,
@@ -147,7 +147,7 @@ pub struct CaseEntry<'a> {
     pub latency_histogram: Vec<BinEntry>,
 }
 
-/// Why a case did not finish.
+/// Reason why a case did not finish.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Reason {

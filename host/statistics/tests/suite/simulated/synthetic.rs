@@ -221,7 +221,7 @@ pub(crate) fn plant(
     Planted { values, changes, ramp, class }
 }
 
-/// How often planted changes were found.
+/// Number of planted changes that were found.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Score {
     series: usize,
