@@ -44,7 +44,7 @@ pub(crate) struct Printer {
     lost: Arc<OnceLock<io::Error>>,
 }
 
-/// Whether data was written. A reader that has closed the pipe does not count as a failure.
+/// Checks that data was written. A reader that has closed the pipe is not a failure.
 pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
@@ -98,7 +98,7 @@ impl Printer {
         self.quiet
     }
 
-    /// Columns that fit on a line.
+    /// Returns the number of columns that fit on a line.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
@@ -113,14 +113,14 @@ impl Printer {
         self.err
     }
 
-    /// Data for machines, as it is, with a line break where it has none. A terminal is no machine:
-    /// it is shown what it would otherwise obey.
+    /// Prints data for machines unchanged, with a line break if it has none. On a terminal, control
+    /// characters are shown instead of obeyed.
     pub(crate) fn data(&self, text: impl Display) {
         let text = text.to_string();
         self.out(if self.out_is_terminal { visible::lines(&text).into_owned() } else { text });
     }
 
-    /// Data for people, styled.
+    /// Prints styled data for people.
     pub(crate) fn show(&self, text: impl Display) {
         self.out(visible::printed(&text.to_string(), self.out.is_on()).into_owned());
     }
@@ -150,7 +150,7 @@ impl Printer {
         }
     }
 
-    /// A table for people with its header set off.
+    /// Returns a table for people with its header styled.
     pub(crate) fn headed(&self, table: &str) -> String {
         match table.split_once('\n') {
             Some((header, rest)) => format!("{}\n{rest}", self.out.faint(header)),
@@ -158,8 +158,8 @@ impl Printer {
         }
     }
 
-    /// Data in one of the machine formats: `document` is the JSON form, `table` that of the
-    /// others. `false` where a person is to be shown something instead.
+    /// Prints data in one of the machine formats: `document` is the JSON form, `table` the source of the
+    /// others. Returns `false` if the format is for people.
     pub(crate) fn machine(
         &self,
         document: impl FnOnce() -> serde_json::Value,
@@ -175,7 +175,7 @@ impl Printer {
         true
     }
 
-    /// A line about what is being done, with its verb set off.
+    /// Prints a line about the current activity, with its verb styled.
     pub(crate) fn status(&self, verb: &str, text: impl Display) {
         if !self.quiet {
             self.line(format_args!(
@@ -186,14 +186,14 @@ impl Printer {
         }
     }
 
-    /// A line below a [`Printer::status`] line.
+    /// Prints a line below a [`Printer::status`] line.
     pub(crate) fn detail(&self, text: impl Display) {
         if !self.quiet {
             self.line(format_args!("{:>11} {}", "", below(text)));
         }
     }
 
-    /// Something doubtful, and what to do about it.
+    /// Prints a warning and its remedy.
     pub(crate) fn warning(&self, text: impl Display, help: Option<&str>) {
         let word = self.err.warning(format_args!("{:>11}", "warning"));
         self.line(format_args!("{word} {}", below(text)));
@@ -236,8 +236,8 @@ impl Printer {
     }
 }
 
-/// Text beside a verb. Its further lines stand below its first, so that none of them passes for a
-/// line of the tool's own.
+/// Returns text beside a verb. Further lines are indented below the first, so that none can pass for a line
+/// of the tool's own.
 fn below(text: impl Display) -> String {
     let text = text.to_string();
     visible::lines(&visible::excerpt(&text)).replace('\n', &format!("\n{:>11} ", ""))
@@ -256,7 +256,7 @@ impl Log {
 }
 
 impl io::Write for Log {
-    /// An event comes in one piece.
+    /// Writes an event, which comes in one piece.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         io::stderr().lock().write_all(visible::printed(&text, self.styles).as_bytes())?;

@@ -6,7 +6,7 @@ use host_machine::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Columns of the terminal that standard output or standard error is connected to.
+/// Returns the columns of the terminal that standard output or standard error is connected to.
 pub(crate) fn terminal_width() -> Option<usize> {
     let columns = |fd: std::os::fd::BorrowedFd<'_>| {
         let size = rustix::termios::tcgetwinsize(fd).ok()?;

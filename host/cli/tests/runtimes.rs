@@ -79,7 +79,7 @@ impl Place {
         self
     }
 
-    /// The runtime of a plugin, as `list` tells programs.
+    /// Returns the runtime of a plugin, as `list` tells programs.
     fn listed(&self, plugin: &str) -> serde_json::Value {
         let output = self.host(&["runtimes", "list", "--format", "json"]).output();
         let output = output.expect("starting host");
@@ -122,7 +122,7 @@ fn here() -> String {
     format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// Everything that the command writes.
+/// Returns everything that the command writes.
 fn said(command: Command) -> String {
     let output = command.output().expect("starting host");
     let said = [output.stdout, output.stderr].concat();

@@ -42,7 +42,7 @@ pub(crate) struct ChosenBackend {
 }
 
 impl ChosenBackend {
-    /// Which runtime the plugin is given, as results keep it.
+    /// Returns the identity of the plugin's runtime for results.
     pub(crate) fn runtime_identity(&self) -> Result<Option<RuntimeIdentity>> {
         match (&self.plugin, &self.runtime) {
             (Ok(plugin), Some(Standing::Ready(ready))) => Ok(Some(ready.identify(&plugin.plugin)?)),
@@ -50,7 +50,7 @@ impl ChosenBackend {
         }
     }
 
-    /// The plugin, where its runtime is missing.
+    /// Returns the plugin if its runtime is missing.
     fn without_runtime(&self) -> Option<&NativePlugin> {
         match (&self.plugin, &self.runtime) {
             (Ok(plugin), Some(standing)) if standing.reason().is_some() => Some(&plugin.plugin),
@@ -70,7 +70,7 @@ impl ChosenBackend {
         Some(local)
     }
 
-    /// The gap of what it cannot do for want of the runtime that its options need.
+    /// Returns the gap of a missing runtime that its options need.
     fn lacks(&self) -> Option<Gap> {
         let plugin = self.without_runtime().filter(|_| self.needs_runtime)?;
         runtimes::missing(plugin, self.runtime.as_ref())
@@ -272,8 +272,8 @@ pub(crate) fn wants_runtime(error: &DescribeError) -> bool {
     matches!(&error.failure, Failure::Backend { code: ErrorCode::RuntimeMissing, .. })
 }
 
-/// The message of a plugin that could not list devices because it did not find its runtime, a driver, or
-/// hardware. Such a plugin works; this machine does not serve it.
+/// Returns the message of a plugin that could not list devices because it did not find its runtime, a driver,
+/// or hardware. Such a plugin works, but cannot be used on this machine.
 pub(crate) fn nothing_found(error: &DescribeError) -> Option<String> {
     match &error.failure {
         Failure::Backend {
@@ -290,7 +290,7 @@ fn missing(plugin: &str, registry_message: String) -> BackendFacts {
     BackendFacts::Missing(Gap::PluginMissing { plugin: plugin.to_owned(), registry_message })
 }
 
-/// An executor of this machine that finds these plugins and files.
+/// Returns an executor of this machine that finds these plugins and files.
 ///
 /// # Errors
 ///

@@ -37,7 +37,7 @@ pub enum CheckVerdict {
 }
 
 impl CheckVerdict {
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -135,7 +135,7 @@ fn is_folder(target: &str) -> bool {
     target.contains(path::is_separator) || matches!(target, "." | "..")
 }
 
-/// The plugin that is meant, among those that were looked through for it.
+/// Returns the plugin that the target names, and the registry that has it.
 fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)> {
     if !is_folder(target) {
         let registry = settings.registry(&[]);
@@ -159,7 +159,7 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)>
     })
 }
 
-/// The runtime that the plugin would be measured with.
+/// Returns the runtime that the plugin would be measured with.
 fn runtime(
     plugin: &NativePlugin,
     registry: &Registry,
@@ -176,8 +176,8 @@ fn runtime(
     }
 }
 
-/// A library that cannot be opened, or that sees no device to make the checks on, fails every check with the
-/// same words, which the worker knows better. Whatever else goes wrong with it is for the checks to find.
+/// Opens the library and lists its devices first: if that fails, all checks would fail with the same message,
+/// and the worker's is better. All other problems are for the checks to find.
 fn see_that_it_has_a_device(
     plugin: &NativePlugin,
     runtime: Option<&Path>,
@@ -227,7 +227,7 @@ fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
     }
 }
 
-/// The device that a fixture names. What cannot be read is for the suite to say.
+/// Returns the device that a fixture names, if it can be read.
 fn device_of(fixture: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -237,7 +237,7 @@ fn device_of(fixture: &Path) -> Option<String> {
     toml::from_str::<Named>(&text).ok()?.device
 }
 
-/// The program that makes the checks.
+/// Returns the program that runs the checks.
 fn program(settings: &Settings) -> Result<PathBuf> {
     let name = testkit_file_name();
     let program = settings.executable_folder().map(|folder| folder.join(&name));

@@ -32,7 +32,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -427,7 +427,7 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     checks
 }
 
-/// The runtime of each plugin that takes one.
+/// Checks the runtime of each plugin that needs one.
 fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
     const NAME: &str = "runtime";
     let known = match settings.runtimes(registry) {

@@ -82,8 +82,8 @@ impl Draft {
         Self::of_bytes(path, path, bytes)
     }
 
-    /// A manifest of which the bytes are known. Its paths are relative to the folder of `path`, which
-    /// may itself be relative; errors call it `name`.
+    /// Parses a manifest from its bytes. Its paths are relative to the folder of `path`, which may itself be
+    /// relative; errors call it `name`.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl Draft {
         Ok(Self::parse(here.join(path), name, utf8(bytes, name)?))
     }
 
-    /// A manifest's text, as it stood at `path`, which is absolute; errors call it `name`. What is
-    /// wrong with it is said by [`Draft::check`].
+    /// Parses a manifest's text from the absolute `path`; errors call it `name`. [`Draft::check`] reports its
+    /// errors.
     #[must_use]
     pub fn parse(path: PathBuf, name: &Path, text: String) -> Self {
         let reading = host_manifest::read(&text);
@@ -208,13 +208,13 @@ impl Checked {
 }
 
 impl Manifest {
-    /// The results folder that the manifest names.
+    /// Returns the results folder that the manifest names.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
         self.experiment.results.as_ref().map(|folder| self.base.join(folder))
     }
 
-    /// The plan, from what is known of files and backends.
+    /// Plans the experiment from the facts about files and backends.
     pub(crate) fn plan(
         &self,
         files: Files,
@@ -267,7 +267,7 @@ fn prioritised(
     })
 }
 
-/// The text of a manifest. One that is not UTF-8 is refused where that begins.
+/// Decodes the text of a manifest. The error of invalid UTF-8 names its position.
 fn utf8(bytes: Vec<u8>, name: &Path) -> Result<String> {
     let utf16 = match bytes[..] {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
@@ -357,9 +357,9 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     }
 }
 
-/// Options that a backend's `plugin.toml` does not list, where it lists any: a name there that ends
-/// in `.*` stands for all that begin like it. What it does not tell, the backend itself does when it
-/// loads a model.
+/// Returns problems of options that a backend's `plugin.toml` does not list, if it lists any. A listed name
+/// that ends in `.*` stands for all that begin like it. The backend itself reports others when it loads a
+/// model.
 fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<GuestProblem> {
     let native = registry.native(&mention.id, &mention.version);
     let Some(known) = native.and_then(|native| native.metadata.options.as_ref()) else {
@@ -400,7 +400,7 @@ impl Files {
     }
 }
 
-/// The path with links resolved, or as it is where it cannot be resolved.
+/// Returns the path with links resolved, or unchanged if that fails.
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

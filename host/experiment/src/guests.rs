@@ -51,7 +51,7 @@ pub struct WishSpans {
 }
 
 impl GuestWish {
-    /// Any version of a plugin, with these options.
+    /// Creates a wish for any version of a plugin, with these options.
     #[must_use]
     pub fn new(id: impl Into<String>, options: Map<String, Value>) -> Self {
         Self {
@@ -109,7 +109,7 @@ pub struct Guests {
     pub recommenders: Vec<Guest>,
 }
 
-/// The sandbox, with its cache of compiled plugins in the user's cache folder.
+/// Creates the sandbox, with its cache of compiled plugins in the user's cache folder.
 ///
 /// # Errors
 ///
@@ -321,8 +321,8 @@ fn is_known(unit: &str) -> bool {
     is_time(unit) || is_size(unit) || matches!(unit, "1" | "%" | "J" | "W") || unit.contains('/')
 }
 
-/// The first guest of this kind, id and version: files that are called by the id come first, and
-/// only where there are none are others looked into.
+/// Returns the first guest of this kind, id and version. Files named after the id come first; others are
+/// opened only if there are none.
 fn find(
     sandbox: &Sandbox,
     registry: &Registry,

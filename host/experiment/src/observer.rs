@@ -118,12 +118,12 @@ pub enum Progress<'a> {
 
 /// Is told what happens. Every method does nothing unless it is defined.
 pub trait Observer {
-    /// Something that a person should know.
+    /// Called with a notice for people.
     fn notice(&mut self, notice: Notice<'_>) {
         let _ = notice;
     }
 
-    /// The work goes on.
+    /// Called with progress.
     fn progress(&mut self, progress: Progress<'_>) {
         let _ = progress;
     }

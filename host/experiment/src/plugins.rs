@@ -153,7 +153,7 @@ pub struct PluginInfo {
 /// Facts about a plugin, in order.
 pub type PluginFacts = Vec<(&'static str, Value)>;
 
-/// Everything about the plugins of an id.
+/// Returns all information about the plugins of an id.
 ///
 /// # Errors
 ///

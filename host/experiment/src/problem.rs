@@ -33,7 +33,7 @@ impl std::error::Error for GuestProblem {}
 impl TryFrom<GuestProblem> for ManifestError {
     type Error = GuestProblem;
 
-    /// An error in a manifest's text, if the problem has a place there.
+    /// Converts the problem to an error in a manifest's text, if it has a position there.
     fn try_from(problem: GuestProblem) -> Result<Self, GuestProblem> {
         let Some(span) = problem.span.clone() else { return Err(problem) };
         let GuestProblem { message, label, hint, .. } = problem;

@@ -114,7 +114,7 @@ pub(crate) fn tell(computed: &Computed, before: Option<&Computed>, observer: &mu
     }
 }
 
-/// The plugins with their options: all of the run's metrics, or those that are named.
+/// Returns the plugins with their options: all of the run's metrics, or those that are named.
 fn choose(
     folder: &RunFolder,
     named: &[String],

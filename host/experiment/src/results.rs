@@ -113,13 +113,13 @@ impl RunResults {
 }
 
 impl CaseResults {
-    /// A metric by its name.
+    /// Returns the metric of this name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricValue> {
         self.metrics.iter().find(|value| value.metric == name)
     }
 
-    /// The warnings of a finished case.
+    /// Returns the warnings of a finished case.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         match &self.record.outcome {
@@ -146,7 +146,7 @@ impl CaseResults {
         }
     }
 
-    /// The word for how it ended.
+    /// Returns the name of its outcome.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         self.record.outcome.name()
@@ -158,7 +158,7 @@ impl CaseResults {
         self.record.reason().map(|(_, reason)| reason)
     }
 
-    /// The kinds of its warnings, each once, and whether a metric failed.
+    /// Returns the kinds of its warnings, each once, and whether a metric failed.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
         let mut notes: Vec<_> =
@@ -193,7 +193,7 @@ pub fn index(
     }
 }
 
-/// The results folder in which a run's folder lies, wherever that was found: `runs/RUN` in it.
+/// Returns the results folder that contains a run's folder, as `runs/RUN`.
 #[must_use]
 pub fn results_of(path: &Path, settings: &Settings) -> ResultsFolder {
     let results = path.parent().and_then(Path::parent).map(Path::to_owned);

@@ -270,7 +270,7 @@ fn prepare(
     Ok((manifest, Ready { plan, plugins, guests, executor, failures }))
 }
 
-/// Every plugin that takes part, each once.
+/// Returns every plugin of the run, each once.
 fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>> {
     let mut plugins: Vec<RunPlugin> = Vec::new();
     let mut add = |plugin| {

@@ -103,7 +103,7 @@ pub fn list_runtimes(runtimes: &Runtimes, registry: &Registry) -> Result<Vec<Run
     Ok(entries)
 }
 
-/// The plugins that take a runtime, of each id the one that is used.
+/// Returns the plugins that need a runtime, one per id.
 fn takers(registry: &Registry) -> impl Iterator<Item = &NativePlugin> {
     registry.natives().iter().filter(|plugin| {
         plugin.metadata.runtime.is_some() && registry.shadowed_by(plugin).is_none()
@@ -119,7 +119,7 @@ fn installed_name(plugin: &NativePlugin) -> Option<String> {
     can_be.then(|| need.folder_name())
 }
 
-/// The plugins whose runtime this is where it is installed.
+/// Returns the plugins that own the installed runtime of this name.
 pub fn owners<'a>(name: &str, registry: &'a Registry) -> impl Iterator<Item = &'a NativePlugin> {
     takers(registry).filter(move |plugin| installed_name(plugin).as_deref() == Some(name))
 }
@@ -219,7 +219,7 @@ fn download_bytes(plugin: &NativePlugin) -> Option<u64> {
     Some(packages.iter().map(|package| package.bytes).sum())
 }
 
-/// The plugin of this id that takes a runtime.
+/// Returns the plugin of this id if it needs a runtime.
 #[must_use]
 pub fn taker<'a>(id: &str, registry: &'a Registry) -> Option<&'a NativePlugin> {
     takers(registry).find(|plugin| plugin.metadata.id == id)
@@ -234,8 +234,8 @@ pub fn not_taken(id: &str, registry: &Registry) -> Error {
     registry.missing("backend", id).into()
 }
 
-/// The installed runtime that is meant: that of a plugin, or the one that is called so. One of another
-/// plugin's that happens to have the same name is not meant.
+/// Returns the name of an installed runtime, by its plugin's id or its own name. A runtime of another plugin
+/// with the same name does not count.
 ///
 /// # Errors
 ///

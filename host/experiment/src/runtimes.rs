@@ -7,7 +7,7 @@ use host_runtime::{Outcome, RuntimeError, Runtimes, Standing};
 use crate::error::Result;
 use crate::observer::{Notice, Observer, OfInstallation, Progress};
 
-/// The command that installs a plugin's runtime.
+/// Returns the command that installs a plugin's runtime.
 #[must_use]
 pub fn install_command(id: &str) -> String {
     format!("host runtimes install {id}")
@@ -18,7 +18,7 @@ pub(crate) fn naming(id: &str) -> String {
     format!("if this machine has one already, name it with --runtime {id}=PATH")
 }
 
-/// The gap of a plugin's runtime that cannot be used; `None` if it can, or if the plugin takes none.
+/// Returns the gap of a runtime that cannot be used; `None` if it can, or if the plugin needs none.
 pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap> {
     let (need, standing) = (plugin.metadata.runtime.as_ref()?, standing?);
     let (state, reason) = match standing {
@@ -36,7 +36,7 @@ pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Opt
     })
 }
 
-/// The message of a plugin that could not list its devices, with what the host knows of its runtime.
+/// Returns the message of a plugin that could not list its devices, with what the host knows of its runtime.
 /// `looked` says whether that is an answer and not a failure: it looked for something and found nothing.
 /// `wants` says whether it reported that its runtime is missing.
 pub(crate) fn explained(

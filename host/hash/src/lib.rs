@@ -15,7 +15,7 @@ pub use sha2::{Digest, Sha256};
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 18;
 
-/// Returns bytes as lower-case hexadecimal digits, two for each.
+/// Returns the bytes as lower-case hexadecimal digits, two for each.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -39,7 +39,7 @@ pub use system::{
 pub struct Machine(Arc<dyn System>);
 
 impl Machine {
-    /// The machine that this process runs on.
+    /// Returns the machine that this process runs on.
     #[must_use]
     pub fn this() -> Self {
         #[cfg(target_os = "macos")]
@@ -48,7 +48,7 @@ impl Machine {
         Self::at("/")
     }
 
-    /// A Linux machine whose `/proc`, `/sys` and `/etc` lie below `root`.
+    /// Returns a Linux machine whose `/proc`, `/sys` and `/etc` lie below `root`.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self(Arc::new(linux::Files::at(root)))

@@ -10,17 +10,17 @@ use host_record::{Container, ControlGroup, Limit, Processor};
 ///
 /// Each answer is `None`, or empty, if the system does not say. That is also each method's default.
 pub trait System: Debug + Send + Sync {
-    /// The processor, as it is recorded.
+    /// Returns the processor's facts.
     fn processor(&self) -> Processor {
         Processor { architecture: std::env::consts::ARCH.into(), ..Processor::default() }
     }
 
-    /// Number of processors that the scheduler uses.
+    /// Returns the number of processors that the scheduler uses.
     fn processor_count(&self) -> Option<u32> {
         None
     }
 
-    /// The processors that this process may use.
+    /// Returns the processors that this process may use.
     fn allowed_processors(&self) -> Option<Vec<u32>> {
         None
     }
@@ -30,12 +30,12 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The different frequency governors in use.
+    /// Returns the different frequency governors in use.
     fn governors(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
-    /// State of frequencies above the nominal one.
+    /// Returns the state of frequencies above the nominal one.
     fn turbo(&self) -> Option<Turbo> {
         None
     }
@@ -56,7 +56,7 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The highest current frequency in hertz among these processors.
+    /// Returns the highest current frequency in hertz among these processors.
     fn highest_frequency(&self, _processors: &[u32]) -> Option<u64> {
         None
     }
@@ -66,17 +66,17 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Memory and swap of the machine.
+    /// Returns the memory and swap of the machine.
     fn memory(&self) -> Option<Memory> {
         None
     }
 
-    /// Bytes that a process could get now, within the limits of our control group.
+    /// Returns the memory in bytes that a process could get now, within the limits of this control group.
     fn available_memory(&self) -> Option<u64> {
         Some(self.memory()?.available)
     }
 
-    /// Processors of each memory node.
+    /// Returns the processors of each memory node.
     fn memory_nodes(&self) -> BTreeMap<u32, Vec<u32>> {
         BTreeMap::new()
     }
@@ -86,17 +86,17 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Memory nodes that this process's memory may come from, as the kernel lists them.
+    /// Returns the memory nodes that this process's memory may come from, as the kernel lists them.
     fn allowed_memory_nodes(&self) -> Option<String> {
         None
     }
 
-    /// The tightest limits of each kind among our control group and those around it.
+    /// Returns the tightest limits of each kind among this control group and its parents.
     fn control_group(&self) -> ControlGroup {
         ControlGroup::default()
     }
 
-    /// Processors' worth of time that control groups grant this process.
+    /// Returns the quota of this process's control groups, in processors.
     fn processor_quota(&self) -> Option<Limit> {
         None
     }
@@ -112,17 +112,17 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The container that holds us, or that there is none.
+    /// Returns the container around this process; `Some(None)` if there is none.
     fn container(&self) -> Option<Container> {
         None
     }
 
-    /// The operating system's name and version.
+    /// Returns the operating system's name and version.
     fn operating_system(&self) -> Option<String> {
         None
     }
 
-    /// The kernel's name and release.
+    /// Returns the kernel's name and release.
     fn kernel(&self) -> Option<String> {
         None
     }
@@ -138,17 +138,17 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The hypervisor's name; `Some(None)` if the system says that there is none.
+    /// Returns the hypervisor's name; `Some(None)` if the system says that there is none.
     fn virtualisation(&self) -> Option<Option<String>> {
         None
     }
 
-    /// The source that the kernel reads the time from.
+    /// Returns the kernel's clock source.
     fn clock_source(&self) -> Option<String> {
         None
     }
 
-    /// All sources that the kernel could read the time from.
+    /// Returns the kernel's available clock sources.
     fn clock_sources(&self) -> Vec<String> {
         Vec::new()
     }
@@ -185,7 +185,7 @@ pub trait System: Debug + Send + Sync {
         Err(NoEnergy::NotOffered)
     }
 
-    /// The least nice value that this process may give itself or others of its own.
+    /// Returns the lowest nice value that this process may set.
     fn least_nice(&self) -> Option<i32> {
         None
     }
@@ -216,12 +216,12 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The most resident memory in bytes that this process has ever had.
+    /// Returns the peak resident memory of this process in bytes.
     fn peak_memory(&self) -> Option<u64> {
         None
     }
 
-    /// Resident memory of this process in bytes, with shared pages divided among those who share
+    /// Returns the resident memory of this process in bytes, with shared pages divided among those who share
     /// them. The kernel walks the page tables for it, so it is not for the timed part.
     fn proportional_memory(&self) -> Option<u64> {
         None
@@ -239,7 +239,7 @@ pub struct Place {
     pub core: (u64, u64),
 }
 
-/// State of frequencies above the nominal one.
+/// Returns the state of frequencies above the nominal one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turbo {
     /// Whether they are allowed.

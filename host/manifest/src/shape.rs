@@ -32,7 +32,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A reader at the root of a document whose keys have these homes.
+    /// Creates a reader at the root of a document. `home` maps a misplaced key to its table.
     pub(crate) fn new(home: fn(&str) -> Option<&'static str>) -> Self {
         Self { errors: Vec::new(), path: Vec::new(), home }
     }

@@ -93,8 +93,8 @@ fn monotonic() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// There, `CLOCK_MONOTONIC` counts microseconds. This one counts ticks of 42 ns on Apple's processors,
-/// as `std::time::Instant` does.
+/// Returns the clock's identifier. `CLOCK_MONOTONIC` of macOS counts microseconds. This clock counts ticks of
+/// 42 ns on Apple's processors, as `std::time::Instant` does.
 #[cfg(target_os = "macos")]
 #[inline]
 fn monotonic() -> u64 {

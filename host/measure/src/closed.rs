@@ -71,8 +71,8 @@ pub(crate) fn at_most(queries: u64, limit: usize) -> usize {
     limit.min(usize::try_from(queries).unwrap_or(usize::MAX))
 }
 
-/// Times queries into `edges` until it is full or a query ends `budget_ns` or more after the
-/// start. Returns how many queries ended well.
+/// Times queries into `edges` until it is full or a query ends `budget_ns` or more after the start. Returns
+/// the number of successful queries.
 ///
 /// A clock that goes back behind the block's start ends the block as well, since the difference
 /// wraps around to a large number: one comparison serves both.

@@ -114,8 +114,8 @@ pub(crate) fn readings(queries: &[ScheduledQuery]) -> impl Iterator<Item = u64> 
     queries.iter().flat_map(|query| [query.begun_ns, query.ended_ns])
 }
 
-/// Times queries that are due at `start` plus `due`, until there are no more, or the time is over.
-/// Returns how many ended well, and the last reading.
+/// Times queries that are due at `start` plus `due`, until there are no more or the time is over. Returns the
+/// number of successful queries, and the last reading.
 ///
 /// If a query waits for another, the reading that ends the one begins the other. A clock that
 /// goes back behind `resumed` ends the block, as in a closed loop.

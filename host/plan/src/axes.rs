@@ -86,7 +86,7 @@ pub(crate) struct Coordinates<'a> {
 }
 
 impl Coordinates<'_> {
-    /// The key of a case of a model and a backend.
+    /// Returns the key of a case of a model and a backend.
     pub(crate) fn key(&self, model: &str, backend: &str) -> CaseKey {
         let Self { place, precision, batch, sequence_length, mode, load, .. } = *self;
         let Load { scenario, rate, clients } = load;

@@ -59,7 +59,7 @@ impl Estimate {
     }
 }
 
-/// `200ms`, `1.5s`.
+/// Formats a time such as `200ms` or `1.5s`.
 fn shown(nanoseconds: u64) -> String {
     format!("{:?}", Duration::from_nanos(nanoseconds))
 }

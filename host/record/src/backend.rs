@@ -40,7 +40,7 @@ pub struct DeviceInfo {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The one mode of a backend that names none.
+/// Returns the mode of a backend that lists none.
 fn inference() -> Vec<Mode> {
     vec![Mode::Inference]
 }

@@ -133,7 +133,7 @@ impl CaseSpec {
         part(&self.id, self.process)
     }
 
-    /// The case that makes the outputs of a check's reference: the same inputs in another backend.
+    /// Returns the case that computes a check's reference outputs: the same inputs on another backend.
     #[must_use]
     pub fn reference(&self, check: &Check) -> Self {
         let mut key = self.key.clone();

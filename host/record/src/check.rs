@@ -24,7 +24,7 @@ pub struct Tolerance {
 }
 
 impl fmt::Display for Tolerance {
-    /// `1e-4 + 1e-3 of the value, cosine 0.9999`
+    /// Writes `1e-4 + 1e-3 of the value, cosine 0.9999`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { absolute, relative, cosine } = self;
         write!(formatter, "{absolute:e} + {relative:e} of the value, cosine {cosine}")

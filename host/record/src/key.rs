@@ -91,7 +91,7 @@ pub struct CaseKey {
 }
 
 impl CaseKey {
-    /// A key of inference in fp32, a sample at a time, one query after the other.
+    /// Creates a key of inference in fp32 with batch 1 and one query after the other.
     #[must_use]
     pub fn new(
         model: impl Into<String>,

@@ -286,10 +286,10 @@ const SCHEDULED: u8 = 1;
 /// Added to the form of the times where marks follow them.
 const MARKED: u8 = 0x80;
 
-/// Phase, form of the times, lane (four bytes), samples in a query (eight bytes), then the times. In a block
-/// with marks, the number of words that the times take is in front of them, and behind them are the number
-/// of words that the names of the phases take, the names as JSON with spaces to fill up the last word, and
-/// counts, ends and times within.
+/// Encodes a block: phase, encoding of the times, lane (four bytes), samples in a query (eight bytes), then
+/// the times. In a block with marks, the number of words of the times comes before them. After them come the
+/// number of words of the phases' names, the names as JSON padded with spaces to a whole word, and counts,
+/// ends and times within.
 fn encode_samples(block: &SampleBlock) -> io::Result<Vec<u8>> {
     let marked = block.marks.as_ref().map_or(0, |marks| 64 + 2 * marks.bytes());
     let mut payload = Vec::with_capacity(22 + block.bytes() + marked);
@@ -364,7 +364,7 @@ fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
     Ok(SampleBlock { marks, ..block })
 }
 
-/// Times, none of which is beyond the end of the clock.
+/// Decodes times and rejects those beyond the end of the clock.
 fn numbers(words: &[[u8; 8]]) -> io::Result<Vec<u64>> {
     let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     if words.iter().any(|time| *time > LAST_NS) {
@@ -382,7 +382,7 @@ fn take_words(words: &[Word]) -> Option<(&[Word], &[Word])> {
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*count)).ok()?)
 }
 
-/// The marks of a block's queries.
+/// Decodes the marks of a block's queries.
 fn decode_marks(block: &SampleBlock, words: &[[u8; 8]]) -> io::Result<Marks> {
     let cut = || invalid("a sample block without its marks");
     let (names, words) = take_words(words).ok_or_else(cut)?;

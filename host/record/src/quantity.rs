@@ -46,7 +46,7 @@ names! {
 }
 
 impl Group {
-    /// The heading of the group in reports.
+    /// Returns the heading of the group in reports.
     #[must_use]
     pub fn heading(self) -> &'static str {
         match self {
@@ -88,13 +88,13 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// At this place, giving way so soon.
+    /// Creates a place in the summary.
     #[must_use]
     pub const fn at(order: u8, gives_way: u8) -> Self {
         Self { order, gives_way, only_if_measured: false }
     }
 
-    /// The same, only if some case has a value.
+    /// Returns this place, for metrics with a value only.
     #[must_use]
     pub const fn if_measured(self) -> Self {
         Self { only_if_measured: true, ..self }
@@ -123,13 +123,13 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// The quantity of a name.
+    /// Returns the quantity of this name.
     #[must_use]
     pub fn named(id: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.id == id)
     }
 
-    /// The quantities that a metric plugin states as they are, with the names of its metrics.
+    /// Returns the quantities that a metric plugin passes on unchanged, with the names of its metrics.
     pub fn stated_by(plugin: &str) -> impl Iterator<Item = (&'static str, &'static Self)> {
         QUANTITIES.iter().filter_map(move |quantity| {
             let (metric, _) = quantity.metric?;
@@ -137,7 +137,8 @@ impl Quantity {
         })
     }
 
-    /// The name of its columns in the database and in views: its own with underscores, and the unit.
+    /// Returns the name of its column in the database and in views: its own name with underscores, and the
+    /// unit.
     #[must_use]
     pub fn column(&self) -> String {
         let unit = match self.unit {
@@ -159,7 +160,7 @@ impl Quantity {
         self.group != Group::Load
     }
 
-    /// The quantity of a case.
+    /// Returns the value of this quantity in a case.
     #[must_use]
     pub fn of(&self, record: &CaseRecord) -> Taken<f64> {
         match self.source {
@@ -185,7 +186,7 @@ pub struct QuantityValue {
 }
 
 impl CaseRecord {
-    /// The quantities by name of which the record says a value or a gap.
+    /// Returns the quantities with a value or a gap in the record, by name.
     #[must_use]
     pub fn quantities(&self) -> BTreeMap<&'static str, QuantityValue> {
         let entry = |quantity: &Quantity| {
@@ -212,12 +213,12 @@ fn gap<T>(cause: NotMeasured) -> Taken<T> {
     Some(Err(cause.into()))
 }
 
-/// The gap of a quantity that the record is older than.
+/// Returns the gap of a quantity that is newer than the record.
 fn before<T>(quantity: &str) -> Taken<T> {
     gap(NotMeasured::BeforeRecorded { quantity: quantity.into() })
 }
 
-/// A number that a record has or lacks without a reason.
+/// Returns a number, which a record may lack without a reason.
 fn plain<T>(value: Option<T>) -> Taken<T> {
     value.map(Ok)
 }
@@ -266,7 +267,7 @@ fn rate(record: &CaseRecord, of: fn(&Pace) -> Option<f64>) -> Taken<f64> {
     plain(of(&record.pace()?))
 }
 
-/// The sum of what the processor counts of some of its parts.
+/// Returns the sum of the processor's energy counters for some of its domains.
 fn processor_energy(
     record: &CaseRecord,
     is_part: fn(&DomainEnergy) -> bool,

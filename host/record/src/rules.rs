@@ -38,7 +38,7 @@ impl Scenario {
 const MLPERF_EXAMPLES: u64 = 24_576;
 
 impl RuleSet {
-    /// The least time in nanoseconds that a measurement takes.
+    /// Returns the minimum duration of a measurement in nanoseconds.
     #[must_use]
     pub const fn minimum_duration_ns(self) -> u64 {
         match self {

@@ -46,7 +46,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Memory that they take, in bytes.
+    /// Returns the size of the marks in memory, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.ends_ns.as_slice())
@@ -54,7 +54,7 @@ impl Marks {
             + size_of_val(self.within_ns.as_slice())
     }
 
-    /// Of each query, when its phases ended and what was complete when.
+    /// Iterates over the phases' ends and the times within of each query.
     pub fn queries(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
         let mut within = self.within_ns.as_slice();
         self.counts.iter().enumerate().map(move |(index, count)| {
@@ -116,7 +116,7 @@ impl SampleBlock {
         self.len() == 0
     }
 
-    /// Memory that its times take, in bytes, without marks.
+    /// Returns the size of its times in memory, in bytes, without marks.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.times {
@@ -133,7 +133,7 @@ impl SampleBlock {
         })
     }
 
-    /// Times of each query.
+    /// Iterates over the times of each query.
     pub fn queries(&self) -> impl ExactSizeIterator<Item = QueryTimes> + '_ {
         (0..self.len()).map(|index| match &self.times {
             SampleTimes::Chain(edges) => QueryTimes {
@@ -180,7 +180,7 @@ names! {
 }
 
 impl TensorType {
-    /// Bytes per element.
+    /// Returns the bytes per element.
     #[must_use]
     pub fn size(self) -> usize {
         match self {

@@ -56,7 +56,7 @@ pub fn is_bundled(metric: &str) -> bool {
     metric.split('.').next().is_some_and(|plugin| BUNDLED.contains(&plugin))
 }
 
-/// The metrics of the summary, from left to right.
+/// Returns the metrics of the summary, from left to right.
 #[must_use]
 pub fn summary() -> Vec<SummaryMetric> {
     let stated = QUANTITIES.iter().filter_map(|quantity| {
@@ -69,7 +69,7 @@ pub fn summary() -> Vec<SummaryMetric> {
 }
 
 impl SummaryMetric {
-    /// The metric that is shown, among those that there are.
+    /// Returns the metric to show, among the available ones.
     pub fn find<'a>(&self, metrics: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
         let exact = metrics.clone().into_iter().find(|metric| *metric == self.metric);
         exact.or_else(|| {

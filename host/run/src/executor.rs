@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 /// no path, so that it means the same on every machine; a [`Resolver`](crate::Resolver) on the machine that executes
 /// it finds them there.
 pub trait Executor {
-    /// The name of the machine that cases are executed on.
+    /// Returns the name of the machine that cases are executed on.
     fn machine(&self) -> String;
 
     /// Executes one process of a case, and tells `events` what happens meanwhile. What goes wrong with
@@ -30,7 +30,7 @@ pub trait Executor {
 
 /// Events of an executor while it executes a case.
 pub trait Events {
-    /// The case starts.
+    /// Called when the case starts.
     ///
     /// # Errors
     ///
@@ -40,14 +40,14 @@ pub trait Events {
     /// Called when the case enters a phase.
     fn entered(&mut self, phase: Phase);
 
-    /// Samples, which come when the clock no longer runs.
+    /// Called with samples, after their timing.
     ///
     /// # Errors
     ///
     /// If they cannot be kept.
     fn samples(&mut self, block: SampleBlock) -> Result<(), RunError>;
 
-    /// Outputs.
+    /// Called with outputs.
     ///
     /// # Errors
     ///

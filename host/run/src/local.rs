@@ -46,8 +46,8 @@ impl LocalExecutor {
     /// Samples that are held back while the worker measures may take this many bytes.
     const HELD_LIMIT: usize = 64 << 20;
 
-    /// An executor with this `host-worker`, a time-out of half a minute for describing, no repository and no
-    /// folder for references.
+    /// Creates an executor with this `host-worker`, a time-out of half a minute for describing, no repository
+    /// and no folder for references.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>, resolver: Arc<dyn Resolver>) -> Self {
         Self {

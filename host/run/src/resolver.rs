@@ -7,14 +7,14 @@ use host_record::{CaseSpec, Failure, FileId, Gap, InputSource, PluginIdentity};
 
 /// Finds on one machine what a case names.
 pub trait Resolver: Send + Sync {
-    /// The path of a file with this content.
+    /// Returns the path of a file with this content.
     ///
     /// # Errors
     ///
     /// A sentence that says why there is none.
     fn file(&self, file: &FileId) -> Result<PathBuf, String>;
 
-    /// A plugin with this library.
+    /// Returns a plugin with this library.
     ///
     /// # Errors
     ///

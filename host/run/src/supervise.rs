@@ -302,7 +302,8 @@ impl Watch {
         }
     }
 
-    /// The worker has closed its pipe without a last message: its end says why, if it comes.
+    /// Handles a worker that closed its pipe without a last message. Its exit status gives the reason, if it
+    /// comes.
     fn closed(&self, worker: &Worker, detail: &str) -> Option<Conclusion> {
         if worker.wait_for_end(GRACE) {
             return None;

@@ -294,7 +294,7 @@ impl Ready {
         })
     }
 
-    /// Files of a named folder that are called as files that the lock would have had installed.
+    /// Returns the files of a named folder with the names of the files that the lock would install.
     fn libraries(&self, plugin: &NativePlugin) -> Result<Vec<PathBuf>, RuntimeError> {
         let inner = self.path.join("lib");
         let folder = if inner.is_dir() { &inner } else { &self.path };

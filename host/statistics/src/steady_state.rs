@@ -344,7 +344,7 @@ fn penalty(count: usize) -> f64 {
 /// and look like a drift.
 const GROSS: f64 = 1.5;
 
-/// Ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
+/// Returns ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
 fn scores<T: Value>(values: &[T]) -> Vec<f64> {
     standardised(centred_ranks(values))
 }
@@ -610,7 +610,7 @@ fn bounds<T: Value>(values: &[T]) -> [f64; 2] {
     [bounds[0].to_f64(), bounds[1].to_f64()]
 }
 
-/// Returns mean of the values from the 5th to the 95th percentile.
+/// Returns the mean of the values from the 5th to the 95th percentile.
 fn level<T: Value>(values: &[T]) -> f64 {
     mean_between(values, bounds(values))
 }

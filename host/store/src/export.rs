@@ -28,7 +28,7 @@ const OVER_FILES: [(&str, &str); 4] = [
     ("device_states", "device_states"),
 ];
 
-/// Names of all that [`export`] writes; `docs/reference/views.md` lists their columns.
+/// Returns the names of all views that [`export`] writes; `docs/reference/views.md` lists their columns.
 pub fn exported_views() -> impl Iterator<Item = &'static str> {
     OVER_FILES.map(|(name, _)| name).into_iter().chain(NAMES)
 }

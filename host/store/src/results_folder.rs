@@ -109,7 +109,7 @@ impl ResultsFolder {
         Ok(paths)
     }
 
-    /// Returns folders in `runs/` that are not runs: leftovers of a host that was ended while it
+    /// Returns the folders in `runs/` that are not runs: leftovers of a host that was ended while it
     /// created one. One that is being created now is not included.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl ResultsFolder {
         Ok(paths)
     }
 
-    /// Returns files that finished cases of any run no longer have. A run that cannot be read has
+    /// Returns the files that finished cases of any run no longer have. A run that cannot be read has
     /// none: the list of runs reports it.
     ///
     /// # Errors

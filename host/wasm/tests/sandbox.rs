@@ -18,7 +18,7 @@ use host_statistics::Random;
 use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
 use serde_json::{Value, json};
 
-/// The folder with the components, built once.
+/// Returns the folder with the components, built once.
 fn components() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -589,7 +589,7 @@ fn a_plugin_of_another_kind_is_refused() {
     );
 }
 
-/// A component from text.
+/// Returns a component from text.
 fn text_component(text: &str) -> Result<Plugin, GuestError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("plugin.wasm");

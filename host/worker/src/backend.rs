@@ -114,7 +114,7 @@ impl BackendTarget {
         self.calls[0].check_outputs()
     }
 
-    /// The session of the calls.
+    /// Returns the session of the calls.
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
@@ -158,7 +158,7 @@ impl BackendTarget {
         outputs.filter_map(read).collect()
     }
 
-    /// The call whose turn it is.
+    /// Returns the call whose turn it is.
     #[inline]
     pub(crate) fn next_call(&mut self) -> &mut Call {
         let index = self.next;

@@ -41,7 +41,7 @@ pub(crate) struct Rapl {
     lost: Option<Gap>,
 }
 
-/// The gap where there is no figure.
+/// Returns the gap for a missing energy figure.
 fn no_energy(why: NoEnergy) -> Gap {
     let cause = match why {
         NoEnergy::NotOffered => NotMeasured::NoEnergyInterface,

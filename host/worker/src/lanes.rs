@@ -61,7 +61,7 @@ impl<'a> Lanes<'a> {
         Ok(target)
     }
 
-    /// The same, of a case whose queries have marks.
+    /// Creates the lanes of a case whose queries have marks.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ use plugin_api::client::{Backend, OnProgress};
 use crate::platform::Stamp;
 use crate::{failure, platform};
 
-/// A hash, unless it is empty and so not known.
+/// Returns the hash, unless it is empty, which means unknown.
 pub(crate) fn known(sha256: &str) -> Option<&str> {
     Some(sha256).filter(|sha256| !sha256.is_empty())
 }
@@ -271,7 +271,7 @@ fn complete(end: u64, length: u64) -> Result<(), Verdict> {
     Ok(())
 }
 
-/// A file with the library for several processors.
+/// Judges a file with the library for several processors.
 fn judge_universal<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
     let damaged = || Verdict::NotAPlugin("a damaged Mach-O file".into());
     let file = MachOFatFile32::parse(data).map_err(|_| damaged())?;
@@ -285,7 +285,7 @@ fn judge_universal<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
     }
 }
 
-/// The Mach-O file that begins at `offset`.
+/// Judges the Mach-O file that begins at `offset`.
 fn judge_mach<'data>(data: impl ReadRef<'data>, offset: u64) -> Result<(), Verdict> {
     let damaged = || Verdict::NotAPlugin("a damaged Mach-O file".into());
     let header = MachHeader64::<Endianness>::parse(data, offset).map_err(|_| damaged())?;
@@ -319,7 +319,7 @@ fn judge_mach<'data>(data: impl ReadRef<'data>, offset: u64) -> Result<(), Verdi
     complete(end.ok_or_else(damaged)?, length)
 }
 
-/// The processor by the name that Rust has for it.
+/// Returns Rust's name of the processor.
 fn mach_processor(kind: u32) -> String {
     match kind {
         macho::CPU_TYPE_ARM64 => "aarch64".into(),
@@ -369,7 +369,7 @@ mod tests {
         super::judge(file, file, "linux")
     }
 
-    /// A Mach-O header with one segment of 200 bytes.
+    /// Returns a Mach-O header with one segment of 200 bytes.
     fn mach(kind: u32, processor: u32) -> Vec<u8> {
         let mut file = vec![0; 200];
         let mut put = |offset: usize, value: u32| {

@@ -47,7 +47,7 @@ impl Marking {
 pub(crate) struct MarkLog(Arc<Mutex<Marks>>);
 
 impl MarkLog {
-    /// A log for queries with these phases.
+    /// Creates a log for queries with these phases.
     pub(crate) fn new(phases: &[String]) -> Self {
         let block = host_measure::Meter::<SystemClock>::BLOCK;
         Self(Arc::new(Mutex::new(Marks {

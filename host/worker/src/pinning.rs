@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::tests::case;
 
-    /// Processors of cores of nodes: each entry is a node, with a list of cores.
+    /// Returns the processors of cores of nodes: each entry is a node, with a list of cores.
     fn places(nodes: &[&[&[u32]]]) -> Vec<Place> {
         let mut places = Vec::new();
         for (node, cores) in nodes.iter().enumerate() {

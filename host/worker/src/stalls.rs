@@ -85,8 +85,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Queries far out by Tukey's fences that take at least twice the median, if a comb meets them. They must
-/// take 1 % of all the time; what takes less is left to the percentiles.
+/// Warns about queries that are far out by Tukey's fences and take at least twice the median, if a comb fits
+/// them. They must take 1 % of the total time; shorter stalls are left to the percentiles.
 pub(crate) fn stalls(row: Row<'_>) -> Option<Doubt> {
     let latencies = row.durations;
     let fences = TukeyFences::of(latencies)?;

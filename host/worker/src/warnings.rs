@@ -65,7 +65,7 @@ impl Evidence<'_> {
         doubts.into_iter().map(Warning::from).collect()
     }
 
-    /// The session reports that no hardware computes, and why.
+    /// Warns if the session reports that no hardware computes.
     fn simulated(&self) -> Option<Doubt> {
         let backend_message = self.used.get("simulated")?.clone();
         Some(Doubt::Simulated { backend_message })
@@ -111,20 +111,21 @@ impl Evidence<'_> {
         })
     }
 
-    /// At 20 times the loop's own cost, that cost is 5 % of the reported latency.
+    /// Warns if a query takes less than 20 times the loop's own cost, which is then 5 % of the reported
+    /// latency.
     fn overhead_visible(&self, query_ns: f64) -> Option<Doubt> {
         let loop_ns = self.calibration.loop_ns;
         (query_ns < 20.0 * loop_ns).then_some(Doubt::OverheadVisible { query_ns, loop_ns })
     }
 
-    /// Below ten clock steps, a latency is known to a tenth of itself at best.
+    /// Warns if a query takes less than ten clock steps: its latency is then known to a tenth at best.
     fn clock_too_coarse(&self, query_ns: f64) -> Option<Doubt> {
         let resolution_ns = self.calibration.resolution_ns;
         (query_ns < 10.0 * resolution_ns as f64)
             .then_some(Doubt::ClockTooCoarse { query_ns, resolution_ns })
     }
 
-    /// A warm-up that was to end in a steady state did not.
+    /// Warns if the warm-up did not end in a steady state.
     fn no_steady_state(&self) -> Option<Doubt> {
         let WarmUpFacts { class, queries, elapsed_ns, steady } = self.warm_up?;
         (!steady).then_some(Doubt::NoSteadyState { class, queries, elapsed_ns })
@@ -164,11 +165,10 @@ impl Evidence<'_> {
         })
     }
 
-    /// Other work is the machine's activity beyond this process and the host, which takes and stores the
-    /// samples; one worker runs at a time. Preemptions of this process are not used,
-    /// although they seem to fit: the threads of a
-    /// backend take processors from each other, thousands of times a second and on a quiet
-    /// machine. Time is counted in hundredths of a second, so short measurements say nothing.
+    /// Warns about other work: the machine's activity beyond this process and the host, which takes and
+    /// stores the samples; one worker runs at a time. Preemptions of this process are not used, although they
+    /// seem to fit: the threads of a backend take processors from each other, thousands of times a second and
+    /// on a quiet machine. Time is counted in hundredths of a second, so short measurements say nothing.
     fn machine_busy(&self) -> Option<Doubt> {
         const LEAST_NS: u64 = 200_000_000;
         /// A tenth of the machine at work for others leaves its mark on caches, memory and clocks,
@@ -245,7 +245,7 @@ mod tests {
     static STEADY: LazyLock<Vec<u64>> =
         LazyLock::new(|| (0..1000).map(|index| 1_000_000 + index % 7 * 10_000).collect());
 
-    /// A second of steady work, without warnings.
+    /// Returns a second of steady work, without warnings.
     fn warnings<'a>(change: impl FnOnce(&mut Evidence<'a>)) -> Vec<String> {
         let machine = MachineActivity { processors: 4, ..MachineActivity::default() };
         let before = Activity { machine: Some(machine), ..Activity::default() };

@@ -80,7 +80,7 @@ impl DataType {
         self.code == abi::DTYPE_STRING
     }
 
-    /// Bytes per element.
+    /// Returns the bytes per element.
     #[must_use]
     pub const fn size(self) -> usize {
         self.bits as usize * self.lanes as usize / 8
@@ -112,7 +112,8 @@ impl DataType {
 }
 
 impl fmt::Display for DataType {
-    /// NumPy's name, such as `float32` or `bool`, with `x4` behind it for four lanes; `string` for text.
+    /// Writes NumPy's name, such as `float32` or `bool`, with `x4` behind it for four lanes; `string` for
+    /// text.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = CODES.iter().find(|(code, _)| *code == self.code).map_or("?", |(_, name)| name);
         let alone = *self == Self::BOOL || self.is_text();
@@ -266,13 +267,13 @@ macro_rules! numbered {
         pub enum $name { $($(#[$variant_meta])* $variant,)+ }
 
         impl $name {
-            /// Its name.
+            /// Returns its name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// Its number in the ABI.
+            /// Returns its number in the ABI.
             #[must_use]
             pub const fn to_abi(self) -> u32 {
                 match self { $(Self::$variant => $value,)+ }

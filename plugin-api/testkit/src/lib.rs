@@ -111,7 +111,7 @@ impl Suite {
         self
     }
 
-    /// Names of all checks.
+    /// Returns the names of all checks.
     pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
         checks::ALL.iter().map(|(name, _)| *name)
     }

@@ -67,7 +67,7 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
     Ok(Exit::Success)
 }
 
-/// A value of a figure's quantity, for people.
+/// Formats a value of a figure's quantity for people.
 fn shown(figure: &Figure, value: f64) -> String {
     match figure.quantity {
         Quantity::Latency => units::duration(value),
@@ -210,7 +210,7 @@ fn rows(cases: &[Compared]) -> Table {
     Table { columns: columns.map(str::to_owned).into(), rows: cases.iter().map(row).collect() }
 }
 
-/// The table for people.
+/// Returns the table for people.
 fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
     let written = |write: &dyn Fn(&Compared) -> String| cases.iter().map(write).collect();
     let none = || "—".to_owned();

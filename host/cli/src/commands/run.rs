@@ -42,7 +42,7 @@ pub(crate) fn run(
     end(&ran, printer)
 }
 
-/// Ctrl-C asks the run to stop; a second one ends the host.
+/// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
 fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
     let (interrupt, printer) = (interrupt.clone(), printer.clone());
     terminal::on_termination(move || {

@@ -51,7 +51,7 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
     Ok(Exit::Success)
 }
 
-/// A standing as people read it.
+/// Formats a runtime's state for people.
 fn standing(standing: &str) -> String {
     match standing {
         UNAVAILABLE => format!("not for {}", platform_name()),

@@ -59,7 +59,7 @@ impl Files {
         self.root.join(path).exists()
     }
 
-    /// Names in a folder that begin with `prefix`, sorted.
+    /// Returns the names in a folder that begin with `prefix`, sorted.
     fn names(&self, folder: &str, prefix: &str) -> BTreeSet<String> {
         let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
         entries
@@ -68,13 +68,13 @@ impl Files {
             .collect()
     }
 
-    /// The numbers behind `prefix` in names such as `cpu0`, sorted.
+    /// Returns the numbers after `prefix` in names such as `cpu0`, sorted.
     fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
         let names = self.names(folder, prefix);
         names.iter().filter_map(|name| name[prefix.len()..].parse().ok()).collect()
     }
 
-    /// The value behind `name` in this process's status.
+    /// Returns the value of `name` in this process's status.
     fn own_status(&self, name: &str) -> Option<String> {
         field(&self.text("proc/self/status")?, name).map(str::to_owned)
     }
@@ -286,7 +286,7 @@ impl System for Files {
     }
 }
 
-/// Returns the value behind `name` in lines such as `model name : Something`.
+/// Returns the value of `name` in this process's status.
 fn field<'text>(text: &'text str, name: &str) -> Option<&'text str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

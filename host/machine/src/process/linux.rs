@@ -55,7 +55,7 @@ pub(super) fn c_library() -> Option<String> {
     Some(format!("glibc {}", version.to_str().ok()?))
 }
 
-/// musl tells no version to a program.
+/// Returns `None`: musl does not report its version.
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn c_library() -> Option<String> {
     cfg!(target_env = "musl").then(|| "musl".to_owned())

@@ -1,12 +1,14 @@
 use std::convert::Infallible;
 
+use host_record::Pace;
+
 use super::*;
 use crate::block::Block;
 use crate::clock::Clock;
 use crate::testing::{NO_LIMIT, Steps, VirtualClock, rate, rule};
-use crate::{Evidence, Meter, Pattern, Rules};
+use crate::{Evidence, KeepUp, Meter, Pattern, Rules, StopRule};
 
-/// A target with latency 1/(1 − rate/1000) in microseconds, times noise.
+/// Returns a target with latency 1/(1 − rate/1000) in microseconds, times noise.
 fn curve(rate: Rate, noise: f64) -> ProbeResult {
     let utilisation = rate.get() / 1000.0;
     if utilisation >= 1.0 {
@@ -193,9 +195,8 @@ fn noise_at_the_border_leaves_the_rate_about_right() {
     }
 }
 
-/// The distribution of the wait in a queue with random arrivals, constant service of one unit
-/// and one server (Erlang 1909): P(W ≤ t) = (1 − ρ) Σ (ρ(j − t))ʲ e^(−ρ(j − t)) / j!, over
-/// j from 0 to ⌊t⌋.
+/// Returns the distribution of the wait in a queue with random arrivals, constant service of one unit and one
+/// server (Erlang 1909): P(W ≤ t) = (1 − ρ) Σ (ρ(j − t))ʲ e^(−ρ(j − t)) / j!, over j from 0 to ⌊t⌋.
 fn waits_at_most(time: f64, utilisation: f64) -> f64 {
     let mut factorial = 1.0;
     let mut sum = 0.0;
@@ -409,7 +410,8 @@ fn a_simulated_rate_that_is_confirmed_passes_the_verdict() {
         last = Some(pace);
         Ok::<_, Infallible>(result)
     });
-    let Ok(MaxRate::Found(Bracket { accepted: Some(accepted), rejected: Some(_) })) = held else {
+    let Ok(MaxRate::Found(Bracket { accepted: Some(accepted), rejected: Some(_) })) = confirmed
+    else {
         panic!("{confirmed:?}")
     };
     // 1.03 ms are 970.9 a second, and the verdict lets pass 1 % more.

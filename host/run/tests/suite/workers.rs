@@ -111,7 +111,7 @@ fn queries(samples: &[SampleBlock], phase: SamplePhase) -> usize {
     samples.iter().filter(|block| block.phase == phase).map(SampleBlock::len).sum()
 }
 
-/// A `.npy` file of version 1.0.
+/// Returns a `.npy` file of version 1.0.
 fn npy(folder: &TempDir, name: &str, dtype: &str, shape: &str, data: &[u8]) -> PathBuf {
     let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
     header.extend(std::iter::repeat_n(' ', 117 - header.len()));
@@ -345,7 +345,7 @@ fn checked(options: &[(&str, &str)]) -> CaseSpec {
     case
 }
 
-/// A runner that keeps references in a folder.
+/// Returns a runner that keeps references in a folder.
 fn keeping(folder: &TempDir) -> Runner {
     Runner { references: Some(folder.path().join("references")), ..runner() }
 }
@@ -709,7 +709,7 @@ fn a_hang_is_ended_wherever_it_is() {
     assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 5);
 }
 
-/// A load that takes a second and a half, with this time-out.
+/// Returns a load that takes a second and a half, with this time-out.
 fn long_load(options: &[(&str, &str)], timeout_ns: u64) -> CaseSpec {
     let long = [("fault", "long"), ("fault-phase", "load"), ("fault-milliseconds", "1500")];
     let mut case = fault(&[&long[..], options].concat());
@@ -1130,7 +1130,7 @@ fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     assert!(reasons(&finish(case).0).contains(&InvalidKind::NoRules));
 }
 
-/// A search of the highest rate of a device that takes so long, in milliseconds.
+/// Returns a search of the highest rate of a device that takes so long, in milliseconds.
 fn searched(milliseconds: &str, at_most_ns: u64, percentile: f64) -> CaseSpec {
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", milliseconds)]);
     case.key.scenario = Scenario::ConstantRate;

@@ -48,7 +48,7 @@ fn json(value: Option<&impl serde::Serialize>) -> Value {
     text(value.map(|value| serde_json::to_string(value).unwrap_or_else(|_| "null".into())))
 }
 
-/// An RFC 3339 time for a TIMESTAMP column, which is in UTC; nothing if the text is not a time.
+/// Converts an RFC 3339 time for a TIMESTAMP column, which is in UTC; NULL if the text is not a time.
 pub(super) fn timestamp(text: &str) -> Value {
     match text.parse::<jiff::Timestamp>() {
         Ok(time) => Value::Timestamp(TimeUnit::Microsecond, time.as_microsecond()),
@@ -158,7 +158,7 @@ fn quantity_value(quantity: &Quantity, row: &CaseRow<'_>) -> Value {
     }
 }
 
-/// The columns with their types and whether the view `cases` has them, in the order of the values.
+/// Returns the columns with their types and whether the view `cases` has them, in the order of the values.
 fn columns() -> Vec<(String, &'static str, bool)> {
     let own = |own: &Own| (own.name.to_owned(), own.sql_type, own.is_shown);
     let axes = Axis::ALL.iter().map(|axis| (axis.column().to_owned(), axis_type(*axis), true));
@@ -167,7 +167,7 @@ fn columns() -> Vec<(String, &'static str, bool)> {
     FIRST.iter().map(own).chain(axes).chain(SECOND.iter().map(own)).chain(quantities).collect()
 }
 
-/// Names of the columns, in the order in which [`append`] gives their values.
+/// Returns the names of the columns, in the order in which [`append`] gives their values.
 pub(super) fn names() -> Vec<String> {
     columns().into_iter().map(|(name, ..)| name).collect()
 }
@@ -182,7 +182,7 @@ pub(super) fn append(cases: &mut Appender<'_>, row: &CaseRow<'_>) -> duckdb::Res
     cases.append_row(&*values)
 }
 
-/// The columns that the table of a database lacks, with their types.
+/// Returns the columns that the table of a database lacks, with their types.
 pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'static str)>> {
     let mut statement = connection.prepare(&format!(
         "SELECT column_name FROM duckdb_columns() WHERE table_name = '{TABLE}' AND NOT internal"
@@ -208,7 +208,7 @@ pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {
     step.commit()
 }
 
-/// The statement that makes the view `cases`.
+/// Returns the statement that makes the view `cases`.
 pub(crate) fn view() -> String {
     let shown: Vec<String> =
         columns().into_iter().filter(|(.., is_shown)| *is_shown).map(|(name, ..)| name).collect();
@@ -219,7 +219,7 @@ pub(crate) fn view() -> String {
     )
 }
 
-/// The tables of axes and of quantities in the reference page of the views.
+/// Returns the tables of axes and of quantities in the reference page of the views.
 #[must_use]
 pub fn reference() -> String {
     let mut page = "| axis | column | meaning |\n|---|---|---|\n".to_owned();

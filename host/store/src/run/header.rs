@@ -206,7 +206,7 @@ pub struct ResultRecord {
 }
 
 impl ResultRecord {
-    /// Values that a plugin computed.
+    /// Creates the record of values that a plugin computed.
     #[must_use]
     pub fn new(
         case_id: impl Into<String>,

@@ -106,7 +106,7 @@ impl<T> Lines<T> {
         &self.path
     }
 
-    /// Bytes of the complete lines so far.
+    /// Returns the bytes of the complete lines so far.
     pub(crate) fn complete_bytes(&self) -> u64 {
         self.complete_bytes
     }

@@ -426,7 +426,7 @@ impl SampleReader {
         })
     }
 
-    /// The marks of the measured queries; `None` where they have none.
+    /// Returns the marks of the measured queries; `None` where they have none.
     pub(crate) fn read_marks(&self) -> Result<Option<MeasuredMarks>, StoreError> {
         let schema = self.file.metadata().file_metadata().schema_descr_ptr();
         if !schema.root_schema().get_fields().iter().any(|field| field.name() == WITHIN) {

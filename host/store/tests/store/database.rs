@@ -15,7 +15,7 @@ use host_store::{
 
 const NOW: Duration = Duration::ZERO;
 
-/// A run with four cases: two finished, one gap, and one whose metric plugin failed.
+/// Returns a run with four cases: two finished, one gap, and one whose metric plugin failed.
 fn write_run(results: &Path) -> RunWriter {
     let mut writer = RunFolder::create(results, new_run()).expect("a run");
     write_plan(&writer, 3, 1);

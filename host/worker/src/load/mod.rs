@@ -111,7 +111,7 @@ impl Load<'_> {
         Ok((sink.latencies, facts))
     }
 
-    /// Measures.
+    /// Measures the case.
     fn measure(
         &self,
         bench: &mut Bench<'_, impl Runner>,

@@ -130,7 +130,7 @@ pub(super) fn examine(
     })
 }
 
-/// The use of the session's memory on the device, as the engine's allocator tells it.
+/// Returns the session's device memory, as the engine's allocator reports it.
 fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
     let found = session.allocator_use().ok_or_else(|| not_offered(plugin_api::abi::ALLOCATOR))?;
     let found = found.map_err(|error| refused(&error))?;
@@ -161,7 +161,7 @@ fn device_states(
     }
 }
 
-/// Times the parts of a query, and a run by the device's own events, in passes of their own.
+/// Measures the parts of a query, and a run by the device's own events, in separate passes.
 fn time_parts(
     context: &Context<'_>,
     subject: &Subject,

@@ -149,7 +149,7 @@ pub struct Mark<'a> {
 }
 
 impl Mark<'_> {
-    /// Something that is counted is complete now, such as a token.
+    /// Marks the completion of a counted item, such as a token.
     #[inline]
     pub fn now(&mut self) {
         if let Some(mark) = self.mark {
@@ -161,8 +161,8 @@ impl Mark<'_> {
 
 /// A session whose runs have phases, or moments that count, such as tokens: `tare/marks/1`.
 pub trait Marks: Session {
-    /// Names of the phases that make up a run, in order, such as `forward`, `backward`, `update`: lower-case
-    /// words, or several joined by hyphens, and at most 16. None: a run is done in one call.
+    /// Returns the names of the phases that make up a run, in order, such as `forward`, `backward`, `update`:
+    /// lower-case words, or several joined by hyphens, and at most 16. None: a run is done in one call.
     fn phases(&self) -> Vec<String>;
 
     /// Does a phase of a run, and returns when the device is done with it. All phases in order, with the same
@@ -180,7 +180,7 @@ pub trait Marks: Session {
     ) -> Result<()>;
 }
 
-/// The table for [`abi::CANCEL`].
+/// Returns the table for [`abi::CANCEL`].
 #[must_use]
 pub fn cancel<B: Cancel>() -> NonNull<c_void> {
     const {
@@ -192,7 +192,7 @@ pub fn cancel<B: Cancel>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::MARKS`].
+/// Returns the table for [`abi::MARKS`].
 #[must_use]
 pub fn marks<B: Backend>() -> NonNull<c_void>
 where

@@ -212,7 +212,7 @@ unsafe fn end<H, T>(handle: *mut H) -> Result<()> {
     Ok(())
 }
 
-/// The entry point of a plugin whose backend is `B`; [`export_backend!`](crate::export_backend) calls it.
+/// Enters a plugin whose backend is `B`; [`export_backend!`](crate::export_backend) calls it.
 ///
 /// # Safety
 ///
@@ -597,7 +597,7 @@ pub(super) unsafe fn profile_with<M: Model>(
     Ok(())
 }
 
-/// Names the phases of a session, and keeps the names with it.
+/// Writes the names of a session's phases, and keeps them with it.
 ///
 /// # Safety
 ///

@@ -216,9 +216,9 @@ pub trait Backend: Sized + 'static {
     /// If there is no such device or file, the file is not a model, or an option is unknown.
     fn load(&self, request: &LoadRequest<'_>) -> Result<Self::Model>;
 
-    /// The table of an extension, which stays as it is as long as the backend lives. For those that
-    /// Tare defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`],
-    /// [`stage_times`], [`device_timer`], [`profile`], [`cancel`], [`marks`] and [`threads`] make it.
+    /// Returns the table of an extension, which stays valid as long as the backend lives. For those that Tare
+    /// defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`], [`stage_times`],
+    /// [`device_timer`], [`profile`], [`cancel`], [`marks`] and [`threads`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None
@@ -265,8 +265,8 @@ pub trait Tensor: 'static {
     /// If the device fails.
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()>;
 
-    /// The elements of a tensor of [`DataType::STRING`], in C order. It is read by this instead of
-    /// [`Tensor::read`].
+    /// Returns the elements of a tensor of [`DataType::STRING`], in C order. Replaces [`Tensor::read`] for
+    /// text.
     fn texts(&self) -> Option<&[String]> {
         None
     }
@@ -286,8 +286,8 @@ pub trait Session: 'static {
     /// `threads` if that has a meaning. Called once, right after preparing.
     fn used(&self) -> Vec<(String, String)>;
 
-    /// Which shapes its calls may have, if [`PrepareRequest::bounds`] were given. Asked for once, right
-    /// after preparing.
+    /// Returns the shapes that its calls may have, if [`PrepareRequest::bounds`] were given. Called once,
+    /// right after preparing.
     fn shapes_served(&self) -> ShapesServed {
         ShapesServed::One
     }

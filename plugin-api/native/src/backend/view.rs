@@ -203,7 +203,7 @@ impl<'a> View<'a> {
         Ok(values)
     }
 
-    /// The texts in C order, where elements are texts.
+    /// Returns the texts in C order, if elements are texts.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl<'a> View<'a> {
         wrong.map_or(Ok(texts), Err)
     }
 
-    /// The elements in C order, as bytes.
+    /// Returns the elements in C order, as bytes.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
         Ok(room)
     }
 
-    /// The elements in C order, as bytes, where they lie if they lie so.
+    /// Returns the elements in C order as bytes, borrowed if they are contiguous.
     ///
     /// # Errors
     ///
@@ -321,8 +321,7 @@ impl<'a> ViewMut<'a> {
         self.layout.shape
     }
 
-    /// The room itself, as bytes, where elements lie in it one after another in C order. There is none for
-    /// texts.
+    /// Returns the memory itself as bytes if it is contiguous in C order. `None` for texts.
     pub fn contiguous(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
         if self.layout.count == 0 || !self.layout.is_compact() || self.layout.dtype.is_text() {
             return None;

@@ -63,7 +63,7 @@ impl Call {
         })
     }
 
-    /// Runs, and returns when the device is done.
+    /// Runs and waits until the device is done.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Call {
         self.invoke()
     }
 
-    /// Runs, and may return before the device is done. Enqueued calls are done in order.
+    /// Runs and may return before the device is done. Enqueued calls run in order.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ unsafe impl Send for Target {}
 pub(super) struct Shared(Arc<Mutex<Option<Target>>>);
 
 impl Shared {
-    /// The backend is about to end.
+    /// Forgets the backend, which is about to end.
     pub(super) fn end(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -32,8 +32,8 @@ impl Shared {
 pub struct Canceller(Shared);
 
 impl Canceller {
-    /// Asks. Calls then fail with [`ErrorCode::Cancelled`](super::ErrorCode::Cancelled) soon. There is nothing
-    /// to ask of a backend that has ended.
+    /// Asks the backend to cancel. Calls then fail with [`ErrorCode::Cancelled`](super::ErrorCode::Cancelled)
+    /// soon. Does nothing for a backend that has ended.
     ///
     /// # Errors
     ///

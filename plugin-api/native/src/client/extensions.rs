@@ -195,7 +195,7 @@ impl Backend {
 }
 
 impl Session {
-    /// Names of the phases that make up a run of this session; none if a run is done in one call.
+    /// Returns the names of the phases that make up a run of this session; none if a run is done in one call.
     ///
     /// # Errors
     ///

@@ -203,7 +203,7 @@ pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Re
     Ok(devices)
 }
 
-/// Names of phases, which become names of columns.
+/// Reads the names of phases, which become names of columns.
 ///
 /// # Safety
 ///

@@ -208,7 +208,7 @@ impl Backend {
         unsafe { Self::open_with(entry, Box::new(|_| {})) }
     }
 
-    /// The same, with somebody to listen to what long calls on this thread say of their progress.
+    /// Opens a backend, with a callback for the progress of long calls on this thread.
     ///
     /// # Errors
     ///
@@ -566,7 +566,8 @@ impl Session {
         &self.used
     }
 
-    /// Which shapes calls may have. Without bounds, and with a backend of ABI 1.0, those that were prepared.
+    /// Returns the shapes that calls may have. Without bounds, and with a backend of ABI 1.0, the prepared
+    /// ones.
     #[must_use]
     pub fn shapes_served(&self) -> ShapesServed {
         self.served

@@ -176,7 +176,7 @@ impl Model {
         self.create(&view, shape)
     }
 
-    /// `view` is valid, and of this shape.
+    /// Creates a tensor from a valid view of this shape.
     fn create(&self, view: &abi::View, shape: &[i64]) -> Result<Tensor> {
         let mut args = abi::TensorCreateArgs {
             struct_size: size_of::<abi::TensorCreateArgs>(),

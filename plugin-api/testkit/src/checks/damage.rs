@@ -33,7 +33,7 @@ fn beside(folder: &TempDir, file: &Path) -> Result<PathBuf, String> {
     Ok(folder.path().join(file.file_name().ok_or("the model has no file name")?))
 }
 
-/// Loads, prepares and runs; the model may have become another one.
+/// Loads, prepares and runs a model that may have become another one.
 fn use_model(
     backend: &Backend,
     fixture: &Fixture,

@@ -9,7 +9,7 @@ use crate::{Fixture, Suite, Verdict};
 /// between them.
 const TIMES: [usize; 4] = [1, 2, 4, 3];
 
-/// The fixture with these batches, in the order of [`TIMES`].
+/// Returns the fixture with these batches, in the order of [`TIMES`].
 fn batches(model: &Model, fixture: &Fixture) -> Result<[Fixture; 4], Verdict> {
     let batches = TIMES.map(|times| fixture.repeated(model.info(), times));
     match batches {

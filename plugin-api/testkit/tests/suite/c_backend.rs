@@ -197,7 +197,7 @@ fn refuses_a_file_that_is_no_model(library: &Path) {
     assert!(error.message.ends_with("fixture.toml: does not begin with `scale FACTOR`"));
 }
 
-/// Code blocks of a page in one language.
+/// Returns code blocks of a page in one language.
 fn code_blocks(page: &str, language: &str) -> Vec<String> {
     let path = Path::new(FOLDER).join("../../docs/guide").join(page);
     let text = std::fs::read_to_string(&path).expect("the page");

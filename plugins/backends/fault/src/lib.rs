@@ -103,7 +103,7 @@ impl Fault {
     }
 }
 
-/// A number that looks random: the finaliser of SplitMix64.
+/// Returns a number that looks random: the finaliser of SplitMix64.
 fn mixed(index: u64) -> u64 {
     let mut mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -235,7 +235,7 @@ impl Plan {
         }
     }
 
-    /// The fault that is due in a phase, counting the calls to it.
+    /// Returns the fault that is due in a phase, counting the calls to it.
     fn due(&self, phase: Phase) -> Option<Fault> {
         let fault = self.fault.filter(|_| phase == self.phase)?;
         match self.remaining.get() {
@@ -566,7 +566,7 @@ impl FaultTensor {
     }
 }
 
-/// The numbers that texts stand for.
+/// Parses texts as numbers.
 fn numbers(view: &View<'_>) -> Result<Vec<f32>> {
     let number = |text: &str| {
         text.parse().map_err(|_| {

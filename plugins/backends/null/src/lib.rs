@@ -31,7 +31,7 @@ impl Mode {
         ("generation", Self::Generation),
     ];
 
-    /// The phases of a run, of which the last gives the outputs.
+    /// Returns the phases of a run, of which the last gives the outputs.
     fn phases(self) -> &'static [&'static str] {
         match self {
             Self::Inference => &[],

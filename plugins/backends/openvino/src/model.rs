@@ -200,7 +200,7 @@ fn tensor_info(port: &PortInfo, file: &ModelFile) -> TensorInfo {
     TensorInfo { dtype: port.dtype, dimensions, name, kind: ValueKind::Tensor }
 }
 
-/// Names of the properties that a device has.
+/// Returns the names of the properties that a device has.
 fn supported(core: &Core, device: &str) -> Vec<String> {
     let text = core.property(device, "SUPPORTED_PROPERTIES").unwrap_or_default();
     text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect()

@@ -221,8 +221,8 @@ impl Provider for Qnn {
         true
     }
 
-    /// Its axes are 32 bits wide, and larger ones end the process. So does an axis of zero with a
-    /// quantised model, by a division.
+    /// Returns the lengths of axes that it supports. They have 32 bits, and larger ones end the process. So
+    /// does an axis of zero with a quantised model, by a division.
     fn axes(&self) -> RangeInclusive<i64> {
         1..=u32::MAX.into()
     }

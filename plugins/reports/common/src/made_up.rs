@@ -515,7 +515,7 @@ pub fn advise(tables: &mut Tables, advice: &Recommendation) {
     }
 }
 
-/// A case as it was planned.
+/// Returns a case as it was planned.
 fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     let name = if gpu { "Example GPU 8 GB" } else { "Example CPU 8-Core Processor" };
@@ -559,7 +559,7 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
     }
 }
 
-/// A report of a case with this median latency.
+/// Returns a report of a case with this median latency.
 fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
     let time = |nanoseconds: f64| Some(nanoseconds as u64);
     let stages = StageTimes {
@@ -619,7 +619,7 @@ fn not_offered() -> Gap {
     NotMeasured::NotOffered { extension: "tare/profile/1".to_owned() }.into()
 }
 
-/// A gap that a metric states for this reason, as JSON.
+/// Returns a gap that a metric states for this reason, as JSON.
 fn metric_gap(reason: &str) -> String {
     let gap: Gap = NotMeasured::Metric { metric_message: reason.to_owned() }.into();
     serde_json::to_string(&gap).unwrap_or_default()

@@ -9,7 +9,7 @@ use crate::humanise;
 /// A fact with its name.
 pub(crate) type Fact = (&'static str, String);
 
-/// A value of a quantity, with its unit.
+/// Formats a value of a quantity, with its unit.
 #[must_use]
 pub fn quantity(quantity: &Quantity, value: f64) -> String {
     match quantity.unit {
@@ -89,7 +89,7 @@ fn slowed(states: &DeviceStates) -> Option<Fact> {
 pub const PARITY_HEADINGS: [&str; 4] =
     ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
 
-/// The figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
+/// Returns the figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
 /// apply is a dash.
 #[must_use]
 pub fn parity_figures(output: &OutputParity) -> [String; 4] {

@@ -16,12 +16,12 @@ pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-/// The quantities that tell how the load of an open loop was kept up.
+/// Returns the quantities that tell how the load of an open loop was kept up.
 fn load_quantities() -> impl Iterator<Item = &'static Quantity> {
     QUANTITIES.iter().filter(|quantity| quantity.group == Group::Load)
 }
 
-/// The columns; axes and quantities have those of the host's tables.
+/// Returns the columns; axes and quantities have those of the host's tables.
 fn header() -> Vec<String> {
     let mut header = vec!["run_id", "case_id"];
     header.extend(Axis::ALL.iter().map(|axis| axis.column()));
@@ -113,7 +113,7 @@ fn load(case: &Case) -> Vec<String> {
     cells
 }
 
-/// A metric's value, or why there is none.
+/// Returns a metric's value, or why there is none.
 fn value(result: Option<&MetricValue>, kind: Option<&str>, reason: Option<&str>) -> [String; 8] {
     let gap = result.and_then(|result| result.value.as_ref().err());
     let kind = kind.or_else(|| gap.map(|gap| gap.kind().name()));

@@ -179,12 +179,13 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) ->
     }
 }
 
-/// The coordinate as it is written in a table.
+/// Returns the coordinate as it is written in a table.
 fn coordinate(axis: Axis, case: &Case) -> String {
     axis.shown_value(&case.key).unwrap_or_else(|| "—".to_owned())
 }
 
-/// The axes on which cases differ get columns; the others are said once.
+/// Returns the axes on which cases differ, which get columns, and the common coordinates, which are shown
+/// once.
 fn coordinates(cases: &[Case]) -> (Vec<Axis>, Vec<(&'static str, String)>) {
     let (mut columns, mut same) = (Vec::new(), Vec::new());
     for axis in Axis::shown() {
@@ -297,7 +298,7 @@ fn result_row(
     }
 }
 
-/// Names stay on one line, unless they are longer than a column should be.
+/// Returns the class of a cell with a name. Names stay on one line, unless they are too long for a column.
 fn name_class(name: &str) -> &'static str {
     if name.chars().count() > 28 { "name long" } else { "name" }
 }
@@ -571,7 +572,7 @@ fn point(
     })
 }
 
-/// The name of a configuration, which has no load.
+/// Returns the name of a configuration, which has no load.
 fn name_of(configuration: &Configuration<'_>) -> String {
     let key = &configuration.first().key;
     let axes =
@@ -705,7 +706,7 @@ fn definitions(run: &Run) -> Markup {
 /// Attributes that define a value.
 const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
 
-/// The quantities of a group, as far as some case says something of them. A case whose values are all
+/// Returns the quantities of a group, as far as some case says something of them. A case whose values are all
 /// missing for the same reason has that in their place.
 fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     let found = |case: &Case, quantity: &Quantity| quantity.of(&case.record);

@@ -31,7 +31,7 @@ fn planted(
     finish(case)
 }
 
-/// The class of the measured latencies, and what is doubted.
+/// Returns the class of the measured latencies, and what is doubted.
 fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
     // Eight stalls have to come, and two more that may be hidden.
     let queries = if name == "stall" { 10 * runs.parse::<u64>().expect("a number") } else { 0 };
