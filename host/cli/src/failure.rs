@@ -209,7 +209,7 @@ impl From<ExperimentError> for Failure {
             | ExperimentError::NotAPlugin { .. }
             | ExperimentError::BrokenPlugin(_)
             | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
-            ExperimentError::RuntimeNotTaken { .. } => failure(Exit::Usage),
+            ExperimentError::NoSuchRuntimePlugin { .. } => failure(Exit::Usage),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),

@@ -162,14 +162,14 @@ fn a_runtime_is_installed_by_the_users_pip_and_removed() {
         all.into_iter().find(|it| it["name"] == "demo").expect("the plugin's runtime")
     };
     let missing = list(&place);
-    assert_eq!(missing["standing"], "missing");
+    assert_eq!(missing["status"], "missing");
     assert_eq!(missing["command"], "host runtimes install demo");
     assert!(missing["download-bytes"].as_u64().is_some_and(|bytes| bytes > 0));
 
     place.host(&["runtimes", "install", "demo"]).assert().success();
     assert_eq!(fs::read_to_string(place.installed("libtwo.so")).expect("two"), "two".repeat(1000));
     let installed = list(&place);
-    assert_eq!((&installed["standing"], &installed["bytes"]), (&"installed".into(), &6000.into()));
+    assert_eq!((&installed["status"], &installed["bytes"]), (&"installed".into(), &6000.into()));
     place.host(&["runtimes", "verify"]).assert().success();
 
     fs::write(place.installed("libone.so"), "one").expect("writing");
@@ -234,7 +234,7 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
     let place = Place::new().with_other(Some("plan9-mips"));
     place.host(&["runtimes", "install", "demo"]).assert().success();
     let other = place.listed("other");
-    assert_eq!(other["standing"], "unavailable");
+    assert_eq!(other["status"], "unavailable");
     let reason = format!("is not available for {} (packages exist for: plan9-mips)", here());
     assert_eq!(other["reason"], reason.as_str());
     let nothing = serde_json::Value::Null;
@@ -268,10 +268,10 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
 fn removing_names_the_other_plugins_that_lose_their_runtime() {
     let place = Place::new().with_other(None);
     place.host(&["runtimes", "install", "demo"]).assert().success();
-    assert_eq!(place.listed("other")["standing"], "installed");
+    assert_eq!(place.listed("other")["status"], "installed");
     let shown = said(place.host(&["runtimes", "remove", "demo"]));
     assert!(shown.contains("it was the runtime of `other`, too"), "{shown}");
-    assert_eq!(place.listed("other")["standing"], "missing");
+    assert_eq!(place.listed("other")["status"], "missing");
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_named_path_that_is_not_there_is_named_wherever_the_runtime_is_missing() {
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
     let listed = listed.expect("the plugin's runtime");
-    assert_eq!(listed["standing"], "named-missing");
+    assert_eq!(listed["status"], "named-missing");
     assert_eq!(listed["path"], "/nonexistent/runtime");
     assert_eq!(listed["origin"], "environment");
 }
@@ -313,7 +313,7 @@ fn a_named_folder_without_the_runtime_is_named_with_what_was_looked_for() {
     let output = { output }.output().expect("starting host");
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
-    assert_eq!(listed.expect("the plugin's runtime")["standing"], "named-other");
+    assert_eq!(listed.expect("the plugin's runtime")["status"], "named-other");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn a_damaged_runtime_is_listed_with_the_command_that_repairs_it() {
     place.host(&["runtimes", "install", "demo"]).assert().success();
     fs::write(place.installed("libone.so"), "one").expect("writing");
     let listed = place.listed("demo");
-    assert_eq!(listed["standing"], "damaged");
+    assert_eq!(listed["status"], "damaged");
     assert_eq!(listed["command"], "host runtimes install demo");
     fs::remove_file(place.installed("libone.so")).expect("removing");
     assert_eq!(
@@ -336,9 +336,9 @@ fn a_damaged_runtime_is_listed_with_the_command_that_repairs_it() {
     fs::write(place.path("data/tare/runtimes/demo-1.0/installed.json"), "{").expect("writing");
     let listed = place.listed("demo");
     assert_eq!(
-        (&listed["standing"], &listed["command"]),
+        (&listed["status"], &listed["command"]),
         (&"damaged".into(), &"host runtimes install demo".into())
     );
     place.host(&["runtimes", "install", "demo"]).assert().success();
-    assert_eq!(place.listed("demo")["standing"], "installed");
+    assert_eq!(place.listed("demo")["status"], "installed");
 }

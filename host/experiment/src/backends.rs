@@ -9,10 +9,10 @@ use host_plan::BackendFacts;
 use host_record::{DeviceInfo, ErrorCode, Failure, Gap, Phase, PluginIdentity, RuntimeIdentity};
 use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
 use host_run::{DescribeError, Interrupt, LocalExecutor, LocalPlugin};
-use host_runtime::{Runtimes, Standing};
+use host_runtime::{RuntimeStatus, Runtimes};
 
 use crate::error::{Error, Result};
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
 use crate::{platform, runtimes};
@@ -36,7 +36,7 @@ pub(crate) struct ChosenBackend {
     /// The plugin, or why there is none.
     pub(crate) plugin: Result<BackendPlugin, RegistryError>,
     /// State of the plugin's runtime; `None` if it needs none.
-    pub(crate) runtime: Option<Standing>,
+    pub(crate) runtime: Option<RuntimeStatus>,
     /// Whether its options need that runtime.
     needs_runtime: bool,
 }
@@ -45,7 +45,9 @@ impl ChosenBackend {
     /// Returns the identity of the plugin's runtime for results.
     pub(crate) fn runtime_identity(&self) -> Result<Option<RuntimeIdentity>> {
         match (&self.plugin, &self.runtime) {
-            (Ok(plugin), Some(Standing::Ready(ready))) => Ok(Some(ready.identify(&plugin.plugin)?)),
+            (Ok(plugin), Some(RuntimeStatus::Ready(ready))) => {
+                Ok(Some(ready.identify(&plugin.plugin)?))
+            }
             _ => Ok(None),
         }
     }
@@ -53,7 +55,7 @@ impl ChosenBackend {
     /// Returns the plugin if its runtime is missing.
     fn without_runtime(&self) -> Option<&NativePlugin> {
         match (&self.plugin, &self.runtime) {
-            (Ok(plugin), Some(standing)) if standing.reason().is_some() => Some(&plugin.plugin),
+            (Ok(plugin), Some(status)) if status.reason().is_some() => Some(&plugin.plugin),
             _ => None,
         }
     }
@@ -62,7 +64,7 @@ impl ChosenBackend {
     pub(crate) fn local(&self) -> Option<LocalPlugin> {
         let plugin = &self.plugin.as_ref().ok()?.plugin;
         let mut local = LocalPlugin { library: plugin.library.clone(), ..LocalPlugin::default() };
-        if let Some(Standing::Ready(ready)) = &self.runtime {
+        if let Some(RuntimeStatus::Ready(ready)) = &self.runtime {
             local.runtime = Some(ready.path.clone());
         } else {
             local.missing_runtime = runtimes::missing(plugin, self.runtime.as_ref());
@@ -87,7 +89,7 @@ pub(crate) fn install_missing(
     let mut installed = BTreeSet::new();
     for backend in backends.iter().filter(|backend| backend.needs_runtime) {
         if let Some(plugin) = backend.without_runtime()
-            && !matches!(backend.runtime, Some(Standing::Unavailable { .. }))
+            && !matches!(backend.runtime, Some(RuntimeStatus::Unavailable { .. }))
             && installed.insert(&plugin.folder)
         {
             runtimes::install(runtimes, plugin, observer)?;
@@ -222,7 +224,7 @@ pub(crate) fn describe_backends(
 fn lacking(
     backend: &str,
     plugin: &BackendPlugin,
-    runtime: Option<&Standing>,
+    runtime: Option<&RuntimeStatus>,
     error: &DescribeError,
 ) -> Option<Gap> {
     let nothing = nothing_found(error);
@@ -295,9 +297,9 @@ fn missing(plugin: &str, registry_message: String) -> BackendFacts {
 /// # Errors
 ///
 /// If the worker is not there.
-pub(crate) fn executor(settings: &Settings, here: Here) -> Result<LocalExecutor> {
+pub(crate) fn executor(settings: &Settings, paths: LocalPaths) -> Result<LocalExecutor> {
     match settings.worker() {
-        Some(worker) if worker.is_file() => Ok(LocalExecutor::new(worker, Arc::new(here))),
+        Some(worker) if worker.is_file() => Ok(LocalExecutor::new(worker, Arc::new(paths))),
         _ => Err(Error::NoWorker { name: platform::worker_file_name() }),
     }
 }
@@ -341,8 +343,8 @@ mod tests {
             identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
             first_use: false,
         };
-        let missing = Standing::Missing { reason: "is not installed".into() };
-        let said = |code: ErrorCode, message: &str| DescribeError {
+        let missing = RuntimeStatus::Missing { reason: "is not installed".into() };
+        let reported = |code: ErrorCode, message: &str| DescribeError {
             failure: Failure::Backend {
                 phase: Phase::Devices,
                 call: "devices".into(),
@@ -352,7 +354,7 @@ mod tests {
             },
             standard_error: String::new(),
         };
-        let nowhere = said(ErrorCode::RuntimeMissing, "libdemo.so is nowhere");
+        let nowhere = reported(ErrorCode::RuntimeMissing, "libdemo.so is nowhere");
         let lacking = |error| lacking("demo", &plugin, Some(&missing), error);
         let runtime = Gap::RuntimeMissing {
             plugin: "demo".into(),
@@ -362,10 +364,10 @@ mod tests {
             reason: "is not installed".into(),
         };
         assert_eq!(lacking(&nowhere), Some(runtime));
-        let failed = said(ErrorCode::Internal, "install it with `host runtimes install demo`");
+        let failed = reported(ErrorCode::Internal, "install it with `host runtimes install demo`");
         assert_eq!(lacking(&failed), None, "it failed");
         // One that looked for its device first has no use for the runtime either.
-        let nothing = said(ErrorCode::NotFound, "there is no NPU");
+        let nothing = reported(ErrorCode::NotFound, "there is no NPU");
         let device = Gap::DeviceMissing {
             backend: "demo".into(),
             device: None,

@@ -311,7 +311,7 @@ impl Change {
 
 /// Part of the values that are larger in the second run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Larger {
+pub struct Superiority {
     /// Part of all pairs of a value from each run in which the second is larger. Ties count half.
     pub part: f64,
     /// Unit of the values.
@@ -322,7 +322,7 @@ pub struct Larger {
     pub probability: Option<(f64, f64)>,
 }
 
-impl Larger {
+impl Superiority {
     fn between(before: &[Vec<u64>], after: &[Vec<u64>]) -> Option<Self> {
         if before.len() > 1 && after.len() > 1 {
             let medians = |processes: &[Vec<u64>]| -> Option<Vec<f64>> {
@@ -360,7 +360,7 @@ pub struct Compared {
     /// The change.
     pub change: Change,
     /// Part of the values that are larger in the second run.
-    pub larger: Option<Larger>,
+    pub larger: Option<Superiority>,
     /// Whether other work or heat disturbed the case, in the first and in the second run.
     pub disturbed: [bool; 2],
 }
@@ -371,11 +371,11 @@ impl Compared {
         let (figures, larger) = match rates {
             Some((of_before, of_after)) => {
                 let figures = [of_before, of_after].map(Figure::of_rates);
-                (figures, Larger::of_processes(of_before, of_after))
+                (figures, Superiority::of_processes(of_before, of_after))
             }
             None => {
                 let figures = [before, after].map(|run| Figure::of(&run.processes));
-                (figures, Larger::between(&before.processes, &after.processes))
+                (figures, Superiority::between(&before.processes, &after.processes))
             }
         };
         let change = match &figures {
@@ -544,14 +544,14 @@ mod tests {
         let of = |run: &[Vec<u64>]| Figure::of(run).expect("queries");
         assert_eq!(Change::between(&of(&before), &of(&alike)), Change::CannotTell(Doubt::Overlap));
         assert_eq!(Change::between(&of(&before), &of(&slower)), Change::Slower);
-        let found = Larger::between(&before, &slower).expect("a test");
+        let found = Superiority::between(&before, &slower).expect("a test");
         // Of the C(10, 5) = 252 orders two are as far apart, and none is further.
         assert_eq!((found.of, found.part), (Unit::Processes, 1.0));
         let (probability, least) = found.probability.expect("processes are tested");
         assert!((probability - 2.0 / 252.0).abs() < 1e-12 && (least - probability).abs() < 1e-12);
         // Queries of single processes are described and not tested.
-        let found = Larger::between(&before[..1], &slower[..1]).expect("values");
-        assert_eq!(found, Larger { part: 1.0, of: Unit::Queries, probability: None });
+        let found = Superiority::between(&before[..1], &slower[..1]).expect("values");
+        assert_eq!(found, Superiority { part: 1.0, of: Unit::Queries, probability: None });
     }
 
     #[test]

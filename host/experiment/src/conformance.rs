@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 
 use host_registry::{NativePlugin, Places, Registry, Search};
 use host_run::{Interrupt, LocalPlugin};
-use host_runtime::Standing;
+use host_runtime::RuntimeStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::backends::{executor, nothing_found};
 use crate::error::{Error, Result};
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::platform::testkit_file_name;
 use crate::runtimes::missing;
 use crate::settings::Settings;
@@ -100,7 +100,7 @@ impl Suite {
     pub fn run(
         &self,
         only: Option<&str>,
-        told: &mut dyn FnMut(&CheckedPlugin),
+        on_result: &mut dyn FnMut(&CheckedPlugin),
     ) -> Result<Vec<CheckedPlugin>> {
         let mut command = Command::new(&self.program);
         command.arg("--json").args(only.iter().flat_map(|only| ["--only", only]));
@@ -114,7 +114,7 @@ impl Suite {
         let mut checks = Vec::new();
         for line in BufReader::new(stdout).lines() {
             let checked = parse(&line.map_err(failed)?)?;
-            told(&checked);
+            on_result(&checked);
             checks.push(checked);
         }
         // Only what keeps it from checking anything is said there, so no pipe fills up.
@@ -166,11 +166,11 @@ fn runtime(
     settings: &Settings,
 ) -> Result<Option<PathBuf>> {
     let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
-    let standing = settings.runtimes(registry)?.find(plugin)?;
-    if let Some(Standing::Ready(ready)) = standing {
+    let status = settings.runtimes(registry)?.find(plugin)?;
+    if let Some(RuntimeStatus::Ready(ready)) = status {
         return Ok(Some(ready.path));
     }
-    match missing(plugin, standing.as_ref()) {
+    match missing(plugin, status.as_ref()) {
         Some(gap) if !need.optional => Err(Error::NoRuntime { gap: Box::new(gap) }),
         _ => Ok(None),
     }
@@ -187,7 +187,7 @@ fn see_that_it_has_a_device(
     use host_record::Failure::{
         MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
     };
-    let executor = executor(settings, Here::default())?;
+    let executor = executor(settings, LocalPaths::default())?;
     let local = LocalPlugin {
         library: plugin.library.clone(),
         runtime: runtime.map(Path::to_owned),

@@ -9,13 +9,13 @@ use host_runtime::{Runtimes, Standing};
 
 use crate::backends::{describe, executor, nothing_found, wants_runtime};
 use crate::error::Result;
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::runtimes;
 use crate::settings::Settings;
 
 /// Devices that a backend finds, or the reason why it cannot list them.
 #[derive(Debug)]
-pub struct Seen {
+pub struct BackendDevices {
     /// The plugin's id.
     pub backend: String,
     /// Its version, where it is known.
@@ -29,35 +29,35 @@ pub struct Seen {
 /// # Errors
 ///
 /// If there is no worker, or a runtime is named for a plugin that takes none.
-pub fn devices(settings: &Settings) -> Result<Vec<Seen>> {
+pub fn devices(settings: &Settings) -> Result<Vec<BackendDevices>> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
-    let executor = executor(settings, Here::default())?;
+    let executor = executor(settings, LocalPaths::default())?;
     let ids: BTreeSet<&str> =
         registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
     let ids: Vec<_> = ids.into_iter().collect();
-    let mut seen = see(&ids, &registry, &runtimes, &executor);
+    let mut seen = list_devices(&ids, &registry, &runtimes, &executor);
     seen.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
-        Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
+        Some(BackendDevices { backend, version: None, devices: Err(problem.to_string()) })
     }));
     Ok(seen)
 }
 
 /// Asks these backends, all at the same time.
-pub(crate) fn see(
+pub(crate) fn list_devices(
     ids: &[&str],
     registry: &Registry,
     runtimes: &Runtimes,
     executor: &LocalExecutor,
-) -> Vec<Seen> {
+) -> Vec<BackendDevices> {
     let ask = |id: &str| {
         let plugin = match registry.backend(id, None) {
             Ok(plugin) => plugin,
             Err(error) => {
                 let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
                 let devices = Err(format!("{error}{help}"));
-                return Seen { backend: id.into(), version: None, devices };
+                return BackendDevices { backend: id.into(), version: None, devices };
             }
         };
         let library = plugin.plugin.library.clone();
@@ -79,7 +79,7 @@ pub(crate) fn see(
             Err(error) => Err(error.to_string()),
             Ok(_) => Ok(devices),
         });
-        Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
+        BackendDevices { backend: id.into(), version: Some(plugin.identity.version), devices }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();

@@ -2,7 +2,7 @@
 What on a machine will disturb a measurement, and what to do about it.
 
 Each [`Check`] states what was seen before it says what that means. What the machine does not tell
-is [`Standing::Unknown`], with the reason; silence is never taken for good news.
+is [`CheckStatus::Unknown`], with the reason; silence is never taken for good news.
 */
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use host_machine::{Machine, Power, ThermalPressure};
 use host_record::Limit;
 use host_registry::{NativePlugin, Registry};
-use host_runtime::Standing as RuntimeStanding;
+use host_runtime::CheckStatus as RuntimeStanding;
 use serde::Serialize;
 
 use crate::runtimes::install_command;
@@ -20,7 +20,7 @@ use crate::{platform, units};
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum CheckStatus {
     /// Nothing to do.
     Ok,
     /// Measurements will be disturbed; something can be done.
@@ -31,7 +31,7 @@ pub enum Standing {
     Broken,
 }
 
-impl Standing {
+impl CheckStatus {
     /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -53,7 +53,7 @@ pub struct Check {
     /// Subject of the check.
     pub name: &'static str,
     /// The result.
-    pub standing: Standing,
+    pub status: CheckStatus,
     /// The evidence.
     pub evidence: String,
     /// The remedy.
@@ -62,19 +62,19 @@ pub struct Check {
 
 impl Check {
     fn ok(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
-        Self { topic, name, standing: Standing::Ok, evidence: evidence.into(), advice: None }
+        Self { topic, name, status: CheckStatus::Ok, evidence: evidence.into(), advice: None }
     }
 
     fn unknown(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
-        Self { standing: Standing::Unknown, ..Self::ok(topic, name, evidence) }
+        Self { status: CheckStatus::Unknown, ..Self::ok(topic, name, evidence) }
     }
 
     fn advise(self, advice: impl Into<String>) -> Self {
-        Self { standing: Standing::Advice, advice: Some(advice.into()), ..self }
+        Self { status: CheckStatus::Advice, advice: Some(advice.into()), ..self }
     }
 
     fn broken(self, advice: impl Into<String>) -> Self {
-        Self { standing: Standing::Broken, advice: Some(advice.into()), ..self }
+        Self { status: CheckStatus::Broken, advice: Some(advice.into()), ..self }
     }
 }
 
@@ -475,9 +475,9 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
 /// Checks that results can be written, in the nearest folder that exists.
 fn results(folder: &Path) -> Check {
     const NAME: &str = "results";
-    let here = std::env::current_dir().unwrap_or_default().join(folder);
-    let existing = here.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
-    let evidence = here.display().to_string();
+    let folder = std::env::current_dir().unwrap_or_default().join(folder);
+    let existing = folder.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+    let evidence = folder.display().to_string();
     match tempfile::NamedTempFile::new_in(existing) {
         Ok(_) => Check::ok(INSTALLATION, NAME, evidence),
         Err(error) => Check::ok(INSTALLATION, NAME, format!("{evidence}: {error}"))
@@ -508,7 +508,7 @@ mod tests {
                 "{} / {}: {}: {}\n    {advice}",
                 check.topic,
                 check.name,
-                check.standing.name(),
+                check.status.name(),
                 check.evidence
             )
         };
@@ -605,7 +605,7 @@ mod tests {
         ]);
         let checks = examine_machine(&files.machine());
         for check in checks {
-            assert_eq!(check.standing, Standing::Ok, "{check:?}");
+            assert_eq!(check.status, CheckStatus::Ok, "{check:?}");
         }
     }
 

@@ -20,7 +20,7 @@ use crate::backends::{
 };
 use crate::error::{Error, Result};
 use crate::guests::{Guests, Wishes, unknown_option};
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::observer::Observer;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
@@ -89,9 +89,9 @@ impl Draft {
     ///
     /// If it is not UTF-8, or there is no current folder.
     pub fn of_bytes(path: &Path, name: &Path, bytes: Vec<u8>) -> Result<Self> {
-        let here = std::env::current_dir()
+        let folder = std::env::current_dir()
             .map_err(|error| Error::io("find the current folder", Path::new("."), error))?;
-        Ok(Self::parse(here.join(path), name, utf8(bytes, name)?))
+        Ok(Self::parse(folder.join(path), name, utf8(bytes, name)?))
     }
 
     /// Parses a manifest's text from the absolute `path`; errors call it `name`. [`Draft::check`] reports its
@@ -200,7 +200,7 @@ impl Checked {
     /// If there is no worker, or the manifest has no plan.
     pub fn plan(self, settings: &Settings, interrupt: &Interrupt) -> Result<Planned> {
         let Self { manifest, files, backends, .. } = self;
-        let executor = executor(settings, files.here(&backends))?;
+        let executor = executor(settings, files.local_paths(&backends))?;
         let described = describe_backends(&backends, &executor, interrupt);
         let plan = manifest.plan(files, described.facts)?;
         Ok(Planned { manifest, plan })
@@ -336,7 +336,7 @@ fn files(
         }
     }
     for (path, sha256) in &hashes {
-        files.here.add_file(FileId::of(path, sha256), &absolute(&base.join(path)));
+        files.paths.add_file(FileId::of(path, sha256), &absolute(&base.join(path)));
     }
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
     Ok(files)
@@ -384,19 +384,19 @@ pub(crate) struct Files {
     models: BTreeMap<String, ModelFacts>,
     data: BTreeMap<PathBuf, String>,
     /// Their paths on this machine.
-    here: Here,
+    paths: LocalPaths,
 }
 
 impl Files {
     /// Returns the paths of models, data and these backends on this machine.
-    pub(crate) fn here(&self, backends: &[ChosenBackend]) -> Here {
-        let mut here = self.here.clone();
+    pub(crate) fn local_paths(&self, backends: &[ChosenBackend]) -> LocalPaths {
+        let mut paths = self.paths.clone();
         for backend in backends {
             if let (Ok(plugin), Some(local)) = (&backend.plugin, backend.local()) {
-                here.add_plugin(&plugin.identity, local);
+                paths.add_plugin(&plugin.identity, local);
             }
         }
-        here
+        paths
     }
 }
 

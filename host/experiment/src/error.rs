@@ -60,7 +60,7 @@ pub enum Error {
     Guest(Box<GuestProblem>),
     /// A runtime is named for a plugin that does not take one.
     #[error("--runtime names `{id}`, and no plugin of that id takes a runtime")]
-    RuntimeNotTaken {
+    NoSuchRuntimePlugin {
         /// The plugin's id.
         id: String,
     },
@@ -263,7 +263,7 @@ impl Error {
             ),
             Self::NoBackend => Some(Hint::ListPlugins),
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
-            Self::RuntimeNotTaken { .. } => Some(Hint::ListRuntimes),
+            Self::NoSuchRuntimePlugin { .. } => Some(Hint::ListRuntimes),
             Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
             Self::NoWorker { .. } => Some(Hint::CheckInstallation),
             Self::Registry(error) => error.help().map(Hint::Text),

@@ -33,7 +33,7 @@ mod doctor;
 mod draft;
 mod error;
 mod guests;
-mod here;
+mod local_paths;
 mod observer;
 mod platform;
 mod plugins;
@@ -48,14 +48,14 @@ mod settings;
 pub mod units;
 
 pub use compare::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread, Unit,
+    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Quantity, Spread, Superiority, Unit,
     compare,
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};
 pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
-pub use devices::{Seen, devices};
-pub use doctor::{Check, Standing, examine};
+pub use devices::{BackendDevices, devices};
+pub use doctor::{Check, CheckStatus, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
@@ -66,11 +66,11 @@ pub use problem::GuestProblem;
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
 pub use run::{
-    GuestFailure, Ran, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
+    ExecutedRun, GuestFailure, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
 };
 pub use runtime_list::{
     NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
-    list_runtimes, not_taken, owners, taker,
+    list_runtimes, no_runtime_error, owners, taker,
 };
 pub use runtimes::{install, install_command};
 pub use settings::Settings;

@@ -1,15 +1,15 @@
 //! The plugins that are installed, and everything about one of them.
 
 use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
-use host_runtime::{Runtimes, Standing};
+use host_runtime::{RuntimeStatus, Runtimes};
 use host_wasm::{GuestError, Kind, Sandbox};
 use serde_json::{Value, json};
 
 use crate::backends::executor;
-use crate::devices::{Seen, see};
+use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
 use crate::guests::sandbox;
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
 
@@ -68,15 +68,15 @@ pub fn plugins(settings: &Settings) -> Result<Installed> {
         let text =
             |reason: &str| format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
         match runtimes.find(plugin) {
-            Ok(Some(Standing::Missing { reason })) => {
+            Ok(Some(RuntimeStatus::Missing { reason })) => {
                 let problem = (text(&reason), install_command(id));
                 if need.optional { &mut optional } else { &mut problems }.push(problem);
             }
-            Ok(Some(Standing::Damaged { reason })) => {
+            Ok(Some(RuntimeStatus::Damaged { reason })) => {
                 problems.push((text(&reason), install_command(id)));
             }
-            Ok(Some(Standing::Unavailable { reason })) => elsewhere.push(text(&reason)),
-            Ok(Some(Standing::Ready(_)) | None) => {}
+            Ok(Some(RuntimeStatus::Unavailable { reason })) => elsewhere.push(text(&reason)),
+            Ok(Some(RuntimeStatus::Ready(_)) | None) => {}
             Err(error) => problems.push((error.to_string(), error.help().unwrap_or_default())),
         }
     }
@@ -147,7 +147,7 @@ pub struct PluginInfo {
     /// Files that are named like it and cannot be loaded, with the reason.
     pub broken: Vec<String>,
     /// Devices of native plugins; empty without native plugins.
-    pub devices: Vec<Seen>,
+    pub devices: Vec<BackendDevices>,
 }
 
 /// Facts about a plugin, in order.
@@ -187,8 +187,8 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
-        let executor = executor(settings, Here::default())?;
-        devices = see(&[id], &registry, &runtimes, &executor);
+        let executor = executor(settings, LocalPaths::default())?;
+        devices = list_devices(&[id], &registry, &runtimes, &executor);
     }
     Ok(PluginInfo { plugins, broken, devices })
 }
@@ -239,7 +239,7 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
         facts.push(("runtime-needed-by", json!(need.needed_by)));
     }
     match runtimes.find(plugin) {
-        Ok(Some(Standing::Ready(ready))) => match ready.identify(plugin) {
+        Ok(Some(RuntimeStatus::Ready(ready))) => match ready.identify(plugin) {
             Ok(identity) => {
                 facts.push(("runtime-path", json!(identity.path)));
                 facts.push(("runtime-origin", json!(identity.origin)));
@@ -254,8 +254,8 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
             }
             Err(error) => facts.push(("runtime-path", json!(error.to_string()))),
         },
-        Ok(standing) => {
-            let missing = missing(plugin, standing.as_ref());
+        Ok(status) => {
+            let missing = missing(plugin, status.as_ref());
             facts.extend(missing.map(|gap| ("runtime-missing", json!(gap.to_string()))));
         }
         Err(error) => facts.push(("runtime-missing", json!(error.to_string()))),

@@ -42,8 +42,8 @@ pub struct RunOptions {
     pub reports: Option<PathBuf>,
 }
 
-/// A run that has ended.
-pub struct Ran {
+/// A run that was executed, to its end or until it was interrupted.
+pub struct ExecutedRun {
     /// The run folder.
     pub folder: RunFolder,
     /// The results folder that it lies in.
@@ -76,12 +76,12 @@ pub enum GuestFailure {
     FileSystem,
 }
 
-/// An interrupted run that was to be resumed.
+/// Result of resuming a run.
 pub enum Resumed {
     /// The run had ended already.
     Finished(Box<RunFolder>),
     /// The run was continued.
-    Ran(Box<Ran>),
+    Executed(Box<ExecutedRun>),
 }
 
 /// Runs a manifest from its beginning.
@@ -95,13 +95,13 @@ pub fn run(
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<Ran> {
-    let begun = begin(draft, options, settings, interrupt, observer)?;
-    begun.execute(options.reports.as_deref(), interrupt, observer)
+) -> Result<ExecutedRun> {
+    let started = begin(draft, options, settings, interrupt, observer)?;
+    started.execute(options.reports.as_deref(), interrupt, observer)
 }
 
-/// Does the rest of an interrupted run, with the manifest as it was and everything else unchanged. `run`
-/// is its id, a part of it, its folder, or `latest`.
+/// Continues an interrupted run, with its manifest and everything else unchanged. `run` is its id, a part of
+/// it, its folder, or `latest`.
 ///
 /// # Errors
 ///
@@ -113,17 +113,17 @@ pub fn resume(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<Resumed> {
-    match go_on(run, options, settings, interrupt, observer)? {
-        GoOn::Finished(folder) => Ok(Resumed::Finished(folder)),
-        GoOn::Begun(begun) => {
-            let ran = begun.execute(options.reports.as_deref(), interrupt, observer)?;
-            Ok(Resumed::Ran(Box::new(ran)))
+    match continue_run(run, options, settings, interrupt, observer)? {
+        Continuation::Finished(folder) => Ok(Resumed::Finished(folder)),
+        Continuation::Started(started) => {
+            let ran = started.execute(options.reports.as_deref(), interrupt, observer)?;
+            Ok(Resumed::Executed(Box::new(ran)))
         }
     }
 }
 
-/// A run that is about to measure.
-struct Begun {
+/// A run that has started and not measured yet.
+struct StartedRun {
     plan: Plan,
     guests: Guests,
     writer: RunWriter,
@@ -134,10 +134,10 @@ struct Begun {
     guest_failure: Option<GuestFailure>,
 }
 
-/// A run that was to be resumed, before it is.
-enum GoOn {
+/// State of a run to resume.
+enum Continuation {
     Finished(Box<RunFolder>),
-    Begun(Box<Begun>),
+    Started(Box<StartedRun>),
 }
 
 /// Starts a new run.
@@ -147,7 +147,7 @@ fn begin(
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<Begun> {
+) -> Result<StartedRun> {
     let programs = Hashing::start(settings);
     let checked = draft.check(settings, observer)?;
     if checked.manifest.base.to_str().is_none() {
@@ -191,18 +191,18 @@ fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
 }
 
 /// Prepares the rest of an interrupted run.
-fn go_on(
+fn continue_run(
     run: &str,
     options: &RunOptions,
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<GoOn> {
+) -> Result<Continuation> {
     let path = ResultsFolder::new(settings.results(None)).find(run)?;
     let mut writer = RunFolder::open_to_resume(&path)?;
     let folder = writer.folder();
     if folder.finished()?.is_some() {
-        return Ok(GoOn::Finished(Box::new(folder.clone())));
+        return Ok(Continuation::Finished(Box::new(folder.clone())));
     }
     if let Some(torn) = writer.torn() {
         observer.notice(Notice::TornLine(torn));
@@ -224,7 +224,7 @@ fn go_on(
         done: writer.lines(),
         total: total(&ready.plan),
     });
-    Ok(GoOn::Begun(Box::new(ready.begin(writer, results))))
+    Ok(Continuation::Started(Box::new(ready.begin(writer, results))))
 }
 
 /// Processes of cases, and gaps.
@@ -234,7 +234,7 @@ fn total(plan: &Plan) -> u64 {
 }
 
 /// State before the first case.
-struct Ready {
+struct PreparedRun {
     plan: Plan,
     /// Every plugin that takes part.
     plugins: Vec<RunPlugin>,
@@ -249,7 +249,7 @@ fn prepare(
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<(Manifest, Ready)> {
+) -> Result<(Manifest, PreparedRun)> {
     let Checked { manifest, files, mut backends, guests, runtimes } = checked;
     if options.install {
         install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
@@ -259,7 +259,7 @@ fn prepare(
             error => error,
         })?;
     }
-    let mut executor = executor(settings, files.here(&backends))?;
+    let mut executor = executor(settings, files.local_paths(&backends))?;
     executor.repository = Some(manifest.base.clone());
     let Described { facts, failures } = describe_backends(&backends, &executor, interrupt);
     if interrupt.is_interrupted() {
@@ -267,7 +267,7 @@ fn prepare(
     }
     let plan = manifest.plan(files, facts)?;
     let plugins = plugins(&backends, &guests)?;
-    Ok((manifest, Ready { plan, plugins, guests, executor, failures }))
+    Ok((manifest, PreparedRun { plan, plugins, guests, executor, failures }))
 }
 
 /// Returns every plugin of the run, each once.
@@ -288,17 +288,17 @@ fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>
     Ok(plugins)
 }
 
-impl Ready {
-    fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
+impl PreparedRun {
+    fn begin(self, writer: RunWriter, results: ResultsFolder) -> StartedRun {
         let Self { plan, guests, mut executor, failures, .. } = self;
         executor.references = Some(writer.references_folder());
-        Begun { plan, guests, writer, executor, results, failures, guest_failure: None }
+        StartedRun { plan, guests, writer, executor, results, failures, guest_failure: None }
     }
 }
 
 /// Results of one run come from the same code and the same files. Where a model, a data file, a
 /// backend or its devices have changed, the rest of a run would be another experiment.
-fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
+fn refuse_changes(folder: &RunFolder, ready: &PreparedRun) -> Result<()> {
     let mut changes = Vec::new();
     for then in folder.header().plugins.iter() {
         let id = || then.identity.id.clone();
@@ -336,13 +336,13 @@ fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
     if changes.is_empty() { Ok(()) } else { Err(Error::Changed { changes }) }
 }
 
-impl Begun {
+impl StartedRun {
     fn execute(
         mut self,
         reports: Option<&Path>,
         interrupt: &Interrupt,
         observer: &mut dyn Observer,
-    ) -> Result<Ran> {
+    ) -> Result<ExecutedRun> {
         let interrupted = self.measure(interrupt, observer)?;
         self.compute_metrics(observer)?;
         let folder = self.writer.folder().clone();
@@ -353,7 +353,7 @@ impl Begun {
             written = self.write_reports(reports, observer)?;
         }
         let database = index(&self.results, &folder, observer);
-        Ok(Ran {
+        Ok(ExecutedRun {
             folder,
             results: self.results,
             interrupted,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use host_record::RuntimeOrigin;
 use host_registry::{NativePlugin, Registry, RuntimeLock};
-use host_runtime::{RuntimeError, Runtimes, Standing, platform_name, unavailable};
+use host_runtime::{RuntimeError, RuntimeStatus, Runtimes, platform_name, unavailable};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub struct RuntimeEntry {
     /// Its version, if it is known.
     pub version: Option<String>,
     /// State in one word.
-    pub standing: &'static str,
+    pub status: &'static str,
     /// The reason why it cannot be used.
     pub reason: Option<String>,
     /// Whether the plugin works without it.
@@ -88,7 +88,7 @@ pub fn list_runtimes(runtimes: &Runtimes, registry: &Registry) -> Result<Vec<Run
             plugin: None,
             name,
             version,
-            standing: if reason.is_some() { "damaged" } else { "unused" },
+            status: if reason.is_some() { "damaged" } else { "unused" },
             reason,
             optional: true,
             bytes: installed.map(|installed| installed.bytes()),
@@ -132,7 +132,7 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
         plugin: Some(id.clone()),
         name: need.map(|need| need.name.clone()).unwrap_or_default(),
         version: need.map(|need| need.version.clone()),
-        standing: "missing",
+        status: "missing",
         reason: None,
         optional: need.is_some_and(|need| need.optional),
         bytes: None,
@@ -147,16 +147,16 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
     let version = need.map(|need| need.version.as_str()).unwrap_or_default();
     let title = format!("`{}` {version}", entry.name);
     match runtimes.find(plugin) {
-        Ok(Some(Standing::Ready(ready))) => {
+        Ok(Some(RuntimeStatus::Ready(ready))) => {
             let is_installed = ready.origin == RuntimeOrigin::Installed;
-            entry.standing = if is_installed { "installed" } else { "named" };
+            entry.status = if is_installed { "installed" } else { "named" };
             entry.version = ready.version;
             entry.path = Some(ready.path.display().to_string());
             entry.origin = Some(ready.origin);
             let installed = runtimes.installed().ok().and_then(|mut all| all.remove(&folder)?.ok());
             entry.bytes = installed.filter(|_| is_installed).map(|installed| installed.bytes());
         }
-        Ok(Some(Standing::Missing { reason })) => {
+        Ok(Some(RuntimeStatus::Missing { reason })) => {
             let text = format!("{title} {reason}");
             entry.notice = Some(if entry.optional {
                 RuntimeNotice::Remark { verb: "Optional", text: format!("{text}: {command}") }
@@ -167,18 +167,18 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
             entry.command = Some(command);
             entry.download_bytes = download_bytes(plugin);
         }
-        Ok(Some(Standing::Damaged { reason })) => {
+        Ok(Some(RuntimeStatus::Damaged { reason })) => {
             let text = format!("{title} {reason}");
             entry.notice = Some(RuntimeNotice::Warning { text, help: Some(command.clone()) });
-            entry.standing = "damaged";
+            entry.status = "damaged";
             entry.reason = Some(reason);
             entry.command = Some(command);
             entry.download_bytes = download_bytes(plugin);
         }
-        Ok(Some(Standing::Unavailable { reason })) => {
+        Ok(Some(RuntimeStatus::Unavailable { reason })) => {
             let text = format!("{title} of `{id}` {reason}; {}", naming(id));
             entry.notice = Some(RuntimeNotice::Remark { verb: "Elsewhere", text });
-            entry.standing = UNAVAILABLE;
+            entry.status = UNAVAILABLE;
             entry.reason = Some(reason);
         }
         Ok(None) => {}
@@ -186,11 +186,11 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
             entry.notice =
                 Some(RuntimeNotice::Warning { text: error.to_string(), help: error.help() });
             entry.reason = Some(error.to_string());
-            entry.standing = "damaged";
+            entry.status = "damaged";
             match error {
                 RuntimeError::NamedMissing { origin, path, .. }
                 | RuntimeError::NamedOther { origin, path, .. } => {
-                    entry.standing = if path.exists() { NAMED_OTHER } else { NAMED_MISSING };
+                    entry.status = if path.exists() { NAMED_OTHER } else { NAMED_MISSING };
                     entry.version = None;
                     entry.path = Some(path.display().to_string());
                     entry.origin = Some(origin);
@@ -203,13 +203,13 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
     entry
 }
 
-/// The standing of a runtime of which nothing can be installed here.
+/// Status of a runtime that cannot be installed on this machine.
 pub const UNAVAILABLE: &str = "unavailable";
 
-/// The standing of a runtime whose named path is not there.
+/// Status of a runtime whose named path does not exist.
 pub const NAMED_MISSING: &str = "named-missing";
 
-/// The standing of a runtime whose named path is of something else.
+/// Status of a runtime whose named path contains something else.
 pub const NAMED_OTHER: &str = "named-other";
 
 /// Returns the size of the download that installs a plugin's runtime.
@@ -227,9 +227,9 @@ pub fn taker<'a>(id: &str, registry: &'a Registry) -> Option<&'a NativePlugin> {
 
 /// Returns the error for an id that has no runtime to install.
 #[must_use]
-pub fn not_taken(id: &str, registry: &Registry) -> Error {
+pub fn no_runtime_error(id: &str, registry: &Registry) -> Error {
     if registry.natives().iter().any(|plugin| plugin.metadata.id == id) {
-        return RuntimeError::NotTaken { id: id.into() }.into();
+        return RuntimeError::NoRuntime { id: id.into() }.into();
     }
     registry.missing("backend", id).into()
 }

@@ -57,7 +57,7 @@ impl Settings {
             natives.any(|plugin| plugin.metadata.id == *id && plugin.metadata.runtime.is_some())
         };
         if let Some((id, _)) = self.runtimes.iter().find(|(id, _)| !takes(id)) {
-            return Err(Error::RuntimeNotTaken { id: id.clone() });
+            return Err(Error::NoSuchRuntimePlugin { id: id.clone() });
         }
         let named = Named::of_this_process(self.runtimes.iter().cloned().collect());
         Ok(Runtimes::new(self.places.user_data.as_deref(), named))

@@ -29,7 +29,7 @@ mod closed;
 mod crew;
 mod error;
 mod feed;
-mod hand;
+mod lane_channel;
 mod meter;
 mod open;
 mod pace;

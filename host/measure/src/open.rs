@@ -35,7 +35,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     let mut pace = PaceKeeper::new(arrivals);
     let mut goal = Goal::new(rule);
     let mut summary = Summary::default();
-    let mut wanted = Wanted::default();
+    let mut demand = Demand::default();
     let mut free = 0;
 
     let origin = clock.now();
@@ -71,7 +71,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
         paused = last;
         next += count;
         for time in &due[..count] {
-            wanted.takes(&goal, *time);
+            demand.takes(&goal, *time);
         }
         pace.add(start, &mut free, queries);
         summary.queries += count as u64;
@@ -84,15 +84,15 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     Ok(summary)
 }
 
-/// The part of a schedule that a goal needs: up to its number of queries, and up to the first that
-/// is scheduled at its time or later.
+/// Part of a schedule that a goal needs: up to its number of queries, and up to the first query that is
+/// scheduled at its time or later.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct Demand {
     pub(crate) queries: u64,
     reached_ns: u64,
 }
 
-impl Wanted {
+impl Demand {
     /// Returns whether the goal needs more.
     pub(crate) fn wants(&self, goal: &Goal) -> bool {
         self.queries < goal.minimum_queries || self.reached_ns < goal.minimum_ns
@@ -494,12 +494,12 @@ mod tests {
             let wanted = offsets.iter().scan(0, |previous, offset| {
                 Some(std::mem::replace(previous, *offset))
             });
-            let wanted = wanted.enumerate().take_while(|(index, previous)| {
+            let wanted = demand.enumerate().take_while(|(index, previous)| {
                 (*index as u64) < minimum_queries || *previous < minimum_ns
             });
-            let wanted = wanted.count() as u64;
-            prop_assert_eq!(summary.enough, summary.queries == wanted);
-            prop_assert!(summary.queries <= wanted);
+            let wanted = demand.count() as u64;
+            prop_assert_eq!(summary.enough, summary.queries == demand);
+            prop_assert!(summary.queries <= demand);
             let pace = summary.pace.expect("an open loop has a pace");
             if summary.enough {
                 prop_assert_eq!(pace.unserved, 0);

@@ -64,13 +64,13 @@ impl SlowedBy {
 pub struct DeviceStates {
     /// Sampling interval in nanoseconds, as in the manifest.
     pub period_ns: u64,
-    /// Number of samples with data.
-    pub looks: u64,
-    /// Number of samples without data.
+    /// Number of successful readings.
+    pub readings: u64,
+    /// Number of failed readings.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub failed_looks: u64,
-    /// Median duration of a sample, in nanoseconds.
-    pub look_ns: u64,
+    pub failed_readings: u64,
+    /// Median duration of a reading, in nanoseconds.
+    pub reading_ns: u64,
     /// Part of the time in which it computed, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<Spread>,
@@ -113,8 +113,8 @@ pub struct Spread {
 pub struct SlowedShare {
     /// The cause.
     pub by: SlowedBy,
-    /// In how many looks.
-    pub looks: u64,
+    /// In how many readings.
+    pub readings: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -123,9 +123,9 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl DeviceStates {
-    /// Sums up looks that were taken every `period_ns`, and that took `look_ns` at the median.
+    /// Sums up readings that were taken every `period_ns`, and that took `reading_ns` at the median.
     #[must_use]
-    pub fn of(period_ns: u64, look_ns: u64, samples: &[DeviceSample]) -> Self {
+    pub fn of(period_ns: u64, reading_ns: u64, samples: &[DeviceSample]) -> Self {
         let spread = |of: fn(&DeviceSample) -> Option<f64>| {
             let values: Vec<f64> = samples.iter().filter_map(of).collect();
             Some(Spread {
@@ -137,14 +137,14 @@ impl DeviceStates {
         let told: Vec<&Vec<SlowedBy>> =
             samples.iter().filter_map(|sample| sample.slowed_by.as_ref()).collect();
         let shares = SlowedBy::ALL.into_iter().filter_map(|by| {
-            let looks = told.iter().filter(|causes| causes.contains(&by)).count() as u64;
-            (looks > 0).then_some(SlowedShare { by, looks })
+            let readings = told.iter().filter(|causes| causes.contains(&by)).count() as u64;
+            (readings > 0).then_some(SlowedShare { by, readings })
         });
         Self {
             period_ns,
-            looks: samples.len() as u64,
-            failed_looks: 0,
-            look_ns,
+            readings: samples.len() as u64,
+            failed_readings: 0,
+            reading_ns,
             utilisation: spread(|sample| sample.utilisation),
             memory_utilisation: spread(|sample| sample.memory_utilisation),
             clock_hertz: spread(|sample| sample.clock_hertz),
@@ -178,8 +178,11 @@ mod tests {
             ],
         );
         let clock = Spread { minimum: 1e9, mean: 1.4e9, maximum: 2e9 };
-        assert_eq!((states.looks, states.clock_hertz, states.power_watts), (4, Some(clock), None));
-        let share = |by, looks| SlowedShare { by, looks };
+        assert_eq!(
+            (states.readings, states.clock_hertz, states.power_watts),
+            (4, Some(clock), None)
+        );
+        let share = |by, readings| SlowedShare { by, readings };
         let expected = vec![share(SlowedBy::Power, 1), share(SlowedBy::Heat, 2)];
         assert_eq!(states.slowed_by, Some(expected));
         let none = DeviceStates::of(1000, 5, &[look(None, None)]);

@@ -62,17 +62,17 @@ impl Group {
     }
 }
 
-/// A quantity of a case as its record has it: a value, or the reason why there is none. `None` if the
-/// record says neither, as of a case that did not finish.
-pub type Taken<T> = Option<Result<T, Gap>>;
+/// Value of a quantity in a record, or the reason why there is none. `None` if the record has neither, as for
+/// a case that did not finish.
+pub type Measured<T> = Option<Result<T, Gap>>;
 
 /// Source of a quantity in a record.
 #[derive(Clone, Copy)]
 pub enum Source {
     /// A whole number.
-    Whole(fn(&CaseRecord) -> Taken<u64>),
+    Whole(fn(&CaseRecord) -> Measured<u64>),
     /// Another number.
-    Real(fn(&CaseRecord) -> Taken<f64>),
+    Real(fn(&CaseRecord) -> Measured<f64>),
 }
 
 /// Place of a metric in the summary.
@@ -162,7 +162,7 @@ impl Quantity {
 
     /// Returns the value of this quantity in a case.
     #[must_use]
-    pub fn of(&self, record: &CaseRecord) -> Taken<f64> {
+    pub fn of(&self, record: &CaseRecord) -> Measured<f64> {
         match self.source {
             Source::Whole(of) => of(record).map(|found| found.map(|value| value as f64)),
             Source::Real(of) => of(record),
@@ -209,25 +209,25 @@ impl fmt::Debug for Quantity {
     }
 }
 
-fn gap<T>(cause: NotMeasured) -> Taken<T> {
+fn gap<T>(cause: NotMeasured) -> Measured<T> {
     Some(Err(cause.into()))
 }
 
 /// Returns the gap of a quantity that is newer than the record.
-fn before<T>(quantity: &str) -> Taken<T> {
+fn before<T>(quantity: &str) -> Measured<T> {
     gap(NotMeasured::BeforeRecorded { quantity: quantity.into() })
 }
 
 /// Returns a number, which a record may lack without a reason.
-fn plain<T>(value: Option<T>) -> Taken<T> {
+fn plain<T>(value: Option<T>) -> Measured<T> {
     value.map(Ok)
 }
 
-fn report<T>(of: impl FnOnce(&WorkerReport) -> Taken<T>, record: &CaseRecord) -> Taken<T> {
+fn report<T>(of: impl FnOnce(&WorkerReport) -> Measured<T>, record: &CaseRecord) -> Measured<T> {
     of(record.report()?)
 }
 
-fn timing(record: &CaseRecord, of: fn(&Timings) -> Option<u64>) -> Taken<u64> {
+fn timing(record: &CaseRecord, of: fn(&Timings) -> Option<u64>) -> Measured<u64> {
     report(|report| plain(of(&report.timings)), record)
 }
 
@@ -235,15 +235,15 @@ fn conditions(record: &CaseRecord) -> Option<&Conditions> {
     record.report().map(|report| &report.conditions)
 }
 
-fn memory<T>(record: &CaseRecord, of: impl FnOnce(&MemoryUse) -> Taken<T>) -> Taken<T> {
+fn memory<T>(record: &CaseRecord, of: impl FnOnce(&MemoryUse) -> Measured<T>) -> Measured<T> {
     of(conditions(record)?.memory.as_ref()?)
 }
 
-fn disturbance(record: &CaseRecord, of: fn(&Disturbance) -> Option<u64>) -> Taken<u64> {
+fn disturbance(record: &CaseRecord, of: fn(&Disturbance) -> Option<u64>) -> Measured<u64> {
     plain(of(conditions(record)?.disturbance.as_ref()?))
 }
 
-fn stage(record: &CaseRecord, of: fn(&StageTimes) -> f64) -> Taken<f64> {
+fn stage(record: &CaseRecord, of: fn(&StageTimes) -> f64) -> Measured<f64> {
     let stages = conditions(record)?.stages.as_ref()?;
     Some(stages.as_ref().map(of).map_err(Clone::clone))
 }
@@ -252,18 +252,18 @@ fn device_state(
     record: &CaseRecord,
     of: fn(&DeviceStates) -> Option<Spread>,
     which: fn(&Spread) -> f64,
-) -> Taken<f64> {
+) -> Measured<f64> {
     match conditions(record)?.device_state.as_ref()? {
         Ok(states) => of(states).map(|spread| Ok(which(&spread))),
         Err(gap) => Some(Err(gap.clone())),
     }
 }
 
-fn lateness(record: &CaseRecord, of: fn(&Lateness) -> u64) -> Taken<u64> {
+fn lateness(record: &CaseRecord, of: fn(&Lateness) -> u64) -> Measured<u64> {
     plain(Some(of(&record.pace()?.lateness?)))
 }
 
-fn rate(record: &CaseRecord, of: fn(&Pace) -> Option<f64>) -> Taken<f64> {
+fn rate(record: &CaseRecord, of: fn(&Pace) -> Option<f64>) -> Measured<f64> {
     plain(of(&record.pace()?))
 }
 
@@ -272,7 +272,7 @@ fn processor_energy(
     record: &CaseRecord,
     is_part: fn(&DomainEnergy) -> bool,
     part: &str,
-) -> Taken<f64> {
+) -> Measured<f64> {
     let energy = conditions(record)?.energy.as_ref();
     let Some(energy) = energy else { return before("energy") };
     let domains = match &energy.processor {
@@ -287,20 +287,20 @@ fn processor_energy(
 }
 
 /// Returns the seconds for which energy was counted: by the processor, or else by the device.
-fn energy_time(record: &CaseRecord) -> Taken<f64> {
+fn energy_time(record: &CaseRecord) -> Measured<f64> {
     let energy = conditions(record)?.energy.as_ref()?;
     let processor = energy.processor.as_deref().unwrap_or_default().first();
     plain(Some(processor.or(energy.device.as_ref().ok())?.seconds))
 }
 
-fn device_energy(record: &CaseRecord) -> Taken<f64> {
+fn device_energy(record: &CaseRecord) -> Measured<f64> {
     match &conditions(record)?.energy {
         Some(energy) => Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone)),
         None => before("energy"),
     }
 }
 
-fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
+fn allocator_peak(record: &CaseRecord) -> Measured<u64> {
     let memory = conditions(record)?.memory.as_ref();
     match memory.and_then(|memory| memory.allocator.as_ref()) {
         None => before("allocators"),
@@ -312,7 +312,7 @@ fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
     }
 }
 
-fn average_memory(record: &CaseRecord) -> Taken<u64> {
+fn average_memory(record: &CaseRecord) -> Measured<u64> {
     memory(record, |memory| match memory.average_bytes {
         None if memory.average_of == 0 => gap(NotMeasured::TooShortToSample),
         average => plain(average),
@@ -783,7 +783,7 @@ mod tests {
         }
     }
 
-    fn of(id: &str, record: &CaseRecord) -> Taken<f64> {
+    fn of(id: &str, record: &CaseRecord) -> Measured<f64> {
         Quantity::named(id).expect("a quantity").of(record)
     }
 

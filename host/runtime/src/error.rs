@@ -54,7 +54,7 @@ pub enum RuntimeError {
     Nowhere,
     /// The plugin has no `[runtime]`.
     #[error("plugin `{id}` does not use a runtime")]
-    NotTaken {
+    NoRuntime {
         /// The plugin.
         id: String,
     },
@@ -218,7 +218,7 @@ impl RuntimeError {
         };
         Some(match self {
             Self::Nowhere => "set HOME, or XDG_DATA_HOME to an absolute path".into(),
-            Self::NotTaken { .. } => "`host runtimes list` shows the plugins that do".into(),
+            Self::NoRuntime { .. } => "`host runtimes list` shows the plugins that do".into(),
             Self::NoLock { id, .. } | Self::NoPackage { id, .. } => elsewhere(id),
             Self::Lock(error) => {
                 format!("fix {}, or reinstall the plugin", error.file.display())

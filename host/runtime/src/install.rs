@@ -42,7 +42,7 @@ impl Runtimes {
     ) -> Result<Outcome, RuntimeError> {
         let id = &plugin.metadata.id;
         let Some(need) = &plugin.metadata.runtime else {
-            return Err(RuntimeError::NotTaken { id: id.clone() });
+            return Err(RuntimeError::NoRuntime { id: id.clone() });
         };
         let name = need.folder_name();
         let lock = RuntimeLock::read(&plugin.folder)?.ok_or_else(|| RuntimeError::NoLock {

@@ -56,7 +56,7 @@ pub struct Ready {
 
 /// State of a plugin's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum RuntimeStatus {
     /// There is one.
     Ready(Ready),
     /// None is named and none is installed, or the installed one does not match the plugin's lock. It
@@ -77,7 +77,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl RuntimeStatus {
     /// Returns why there is none, in a few words that follow the runtime's name; `None` if there is
     /// one.
     #[must_use]
@@ -138,7 +138,7 @@ impl Runtimes {
     /// # Errors
     ///
     /// If a named runtime does not exist, or the lock or the installed runtime cannot be read.
-    pub fn find(&self, plugin: &NativePlugin) -> Result<Option<Standing>, RuntimeError> {
+    pub fn find(&self, plugin: &NativePlugin) -> Result<Option<RuntimeStatus>, RuntimeError> {
         let id = &plugin.metadata.id;
         let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
         let flag = self.named.flags.get(id).map(|path| (path.clone(), RuntimeOrigin::Flag));
@@ -160,12 +160,12 @@ impl Runtimes {
         }
         // What another plugin has installed under the same name is of other packages.
         if let Some(reason) = unavailable(plugin)? {
-            return Ok(Some(Standing::Unavailable { reason }));
+            return Ok(Some(RuntimeStatus::Unavailable { reason }));
         }
         let Some(path) = self.folder.as_ref().map(|folder| folder.join(need.folder_name())) else {
-            return Ok(Some(Standing::Missing { reason: "is not installed".into() }));
+            return Ok(Some(RuntimeStatus::Missing { reason: "is not installed".into() }));
         };
-        let missing = |reason: String| Ok(Some(Standing::Missing { reason }));
+        let missing = |reason: String| Ok(Some(RuntimeStatus::Missing { reason }));
         let Some(installed) = Installed::read(&path)? else {
             return missing("is not installed".into());
         };
@@ -175,7 +175,7 @@ impl Runtimes {
         }
         if let Some(flaw) = installed.glance(&path) {
             let reason = format!("is installed and damaged ({flaw})");
-            return Ok(Some(Standing::Damaged { reason }));
+            return Ok(Some(RuntimeStatus::Damaged { reason }));
         }
         let (name, version) = (need.name.clone(), Some(need.version.clone()));
         ready(Ready { name, version, path, origin: RuntimeOrigin::Installed }).map(Some)
@@ -373,9 +373,9 @@ fn is_library(path: &Path) -> io::Result<bool> {
 }
 
 /// Checks that the path is text, because results are text.
-fn ready(ready: Ready) -> Result<Standing, RuntimeError> {
+fn ready(ready: Ready) -> Result<RuntimeStatus, RuntimeError> {
     if ready.path.to_str().is_none() {
         return Err(RuntimeError::NotUnicode { path: ready.path });
     }
-    Ok(Standing::Ready(ready))
+    Ok(RuntimeStatus::Ready(ready))
 }

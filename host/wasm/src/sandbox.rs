@@ -38,13 +38,13 @@ const REHEARSED_CASE: [(&str, &str); 7] = [
     ("scenario", "single-stream"),
 ];
 
-/// Views before anything is measured. They only record that they were read.
+/// Views without data, for trying a plugin. They only record that they were read.
 #[derive(Debug, Default)]
-struct Unread {
+struct EmptyViews {
     asked: Cell<bool>,
 }
 
-impl Views for Unread {
+impl Views for EmptyViews {
     fn names(&self) -> Vec<String> {
         self.asked.set(true);
         Vec::new()
@@ -362,7 +362,7 @@ impl Sandbox {
     ) -> Result<Vec<MetricValue>, GuestError> {
         let id = &plugin.description.id;
         let text = options_text(options).map_err(|kind| error(id, "rehearse", kind))?;
-        let views = Rc::new(Unread::default());
+        let views = Rc::new(EmptyViews::default());
         let some: Option<Rc<dyn Views>> = Some(Rc::clone(&views) as Rc<dyn Views>);
         let refusal = match &plugin.world {
             World::Metric(_) => {

@@ -20,15 +20,15 @@ use crate::connection::Connection;
 pub(crate) struct AfterReturn {
     /// The run itself.
     pub(crate) run_ns: u64,
-    /// From its return until its output was read.
+    /// Time from its return until its output was read.
     pub(crate) output_ns: u64,
-    /// Reading the output again.
+    /// Time to read the output once more.
     pub(crate) copy_ns: u64,
 }
 
 /// Tests a few runs; only one if a query takes so long that more would be noticeable. A backend that
 /// fails now is not judged: its work has been done.
-pub(crate) fn look(
+pub(crate) fn test(
     connection: &mut Connection,
     clock: &SystemClock,
     target: &mut BackendTarget,

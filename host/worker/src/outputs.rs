@@ -36,7 +36,7 @@ pub(crate) fn blocks(
     match output {
         Answer::Numbers(data) if data.dtype == DataType::BOOL => {
             let values: Vec<bool> = data.bytes.iter().map(|byte| *byte != 0).collect();
-            let cut = Cut { name, batch, first_example, examples, bytes: 1 };
+            let cut = Slicing { name, batch, first_example, examples, bytes: 1 };
             cut.blocks(&values, |values| OutputValues::Booleans(values.to_vec()))
         }
         Answer::Numbers(data) => {
@@ -44,13 +44,13 @@ pub(crate) fn blocks(
                 output: name.into(),
                 element_type: data.dtype.to_string(),
             })?;
-            let cut = Cut { name, batch, first_example, examples, bytes: size_of::<f32>() };
+            let cut = Slicing { name, batch, first_example, examples, bytes: size_of::<f32>() };
             cut.blocks(&values, |values| OutputValues::Numbers(values.to_vec()))
         }
         Answer::Texts(data) => {
             // As JSON a character takes up to six bytes.
             let longest = data.texts.iter().map(String::len).max().unwrap_or(0);
-            let cut = Cut { name, batch, first_example, examples, bytes: 6 * longest + 3 };
+            let cut = Slicing { name, batch, first_example, examples, bytes: 6 * longest + 3 };
             cut.blocks(&data.texts, |values| OutputValues::Texts(values.to_vec()))
         }
         Answer::NotATensor(_) => Ok(Vec::new()),
@@ -58,7 +58,7 @@ pub(crate) fn blocks(
 }
 
 /// Division of an output into blocks.
-struct Cut<'a> {
+struct Slicing<'a> {
     name: &'a str,
     batch: u64,
     first_example: u64,
@@ -67,7 +67,7 @@ struct Cut<'a> {
     bytes: usize,
 }
 
-impl Cut<'_> {
+impl Slicing<'_> {
     fn blocks<T>(
         &self,
         values: &[T],

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_experiment::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread,
+    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Quantity, Spread, Superiority,
 };
 use host_record::{Cell, Table};
 use host_statistics::Undefined;
@@ -117,7 +117,7 @@ fn remedy(change: Change) -> Option<&'static str> {
     }
 }
 
-fn document_of_larger(larger: &Larger) -> Value {
+fn document_of_larger(larger: &Superiority) -> Value {
     json!({
         "of": larger.of.name(),
         "second-larger": larger.part,
@@ -126,7 +126,7 @@ fn document_of_larger(larger: &Larger) -> Value {
     })
 }
 
-fn larger_shown(larger: Larger) -> String {
+fn larger_shown(larger: Superiority) -> String {
     let percent = 100.0 * larger.part;
     let tested = larger
         .probability
@@ -296,7 +296,7 @@ mod tests {
             before: figure(values[0]),
             after: figure(values[1]),
             change,
-            larger: Some(Larger { part: 1.0, of: Unit::Queries, probability: None }),
+            larger: Some(Superiority { part: 1.0, of: Unit::Queries, probability: None }),
             disturbed: [false, false],
         }
     }
@@ -365,9 +365,10 @@ mod tests {
 
     #[test]
     fn how_often_the_second_is_larger_says_what_was_tested() {
-        let larger = Larger { part: 1.0, of: Unit::Processes, probability: Some((0.008, 0.008)) };
+        let larger =
+            Superiority { part: 1.0, of: Unit::Processes, probability: Some((0.008, 0.008)) };
         assert_eq!(larger_shown(larger), "in 100 % of processes (p = 0.01, at the least 0.01)");
-        let larger = Larger { part: 1.0, of: Unit::Queries, probability: None };
+        let larger = Superiority { part: 1.0, of: Unit::Queries, probability: None };
         assert_eq!(larger_shown(larger), "in 100 % of queries");
     }
 }

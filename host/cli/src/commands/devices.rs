@@ -1,6 +1,6 @@
 //! `host devices`: what every installed backend sees.
 
-use host_experiment::{Seen, Settings};
+use host_experiment::{BackendDevices, Settings};
 use host_record::{Cell, DeviceInfo, Table};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 /// Shows devices, and failures as rows with their reasons.
-pub(crate) fn show(seen: &[Seen], printer: &Printer) {
+pub(crate) fn show(seen: &[BackendDevices], printer: &Printer) {
     let shown = printer.machine(
         || seen.iter().map(document).collect(),
         || rows(seen, |bytes| Cell::Integer(i64::try_from(bytes).unwrap_or(i64::MAX))),
@@ -32,7 +32,7 @@ pub(crate) fn show(seen: &[Seen], printer: &Printer) {
     }
 }
 
-fn document(seen: &Seen) -> Value {
+fn document(seen: &BackendDevices) -> Value {
     let mut object = json!({ "backend": seen.backend, "version": seen.version });
     match &seen.devices {
         Ok(devices) => object["devices"] = json!(devices),
@@ -41,7 +41,7 @@ fn document(seen: &Seen) -> Value {
     object
 }
 
-fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
+fn rows(seen: &[BackendDevices], memory: impl Fn(u64) -> Cell) -> Table {
     let columns = [
         "backend",
         "version",
@@ -54,7 +54,7 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
         "failure",
     ];
     let mut rows = Vec::new();
-    for Seen { backend, version, devices } in seen {
+    for BackendDevices { backend, version, devices } in seen {
         let backend = Cell::Text(backend.clone());
         let version = version.clone().map_or(Cell::Null, Cell::Text);
         let empty = |reason: String| {

@@ -215,11 +215,11 @@ fn a_device_is_looked_at_where_it_is_asked_for() {
     let (report, recorded) = finish(case);
     let states = report.conditions.device_state.expect("it was asked for").expect("it is offered");
     // One at the start at least, and no more than there are periods.
-    assert!((2..=1000).contains(&states.looks), "{states:?}");
-    assert_eq!(states.looks, report.device_states.len() as u64);
+    assert!((2..=1000).contains(&states.readings), "{states:?}");
+    assert_eq!(states.readings, report.device_states.len() as u64);
     assert_eq!(states.clock_hertz.map(|clock| clock.mean), Some(1e9));
     assert_eq!(states.power_watts, None);
-    let heat = SlowedShare { by: SlowedBy::Heat, looks: states.looks };
+    let heat = SlowedShare { by: SlowedBy::Heat, readings: states.readings };
     assert_eq!(states.slowed_by, Some(vec![heat]));
     assert!(report.warnings.iter().any(|warning| warning.kind() == WarningKind::Throttled));
     // By the clock that queries are timed by.

@@ -27,8 +27,8 @@ pub(super) struct CaseRow<'a> {
     pub(super) queries: Option<u64>,
 }
 
-/// A column of the store's own.
-struct Own {
+/// A column that is neither an axis nor a quantity.
+struct FixedColumn {
     name: &'static str,
     sql_type: &'static str,
     /// Whether the view `cases` has the column.
@@ -56,23 +56,31 @@ pub(super) fn timestamp(text: &str) -> Value {
     }
 }
 
-const fn own(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>) -> Value) -> Own {
-    Own { name, sql_type, is_shown: true, of }
+const fn own(
+    name: &'static str,
+    sql_type: &'static str,
+    of: fn(&CaseRow<'_>) -> Value,
+) -> FixedColumn {
+    FixedColumn { name, sql_type, is_shown: true, of }
 }
 
-const fn hidden(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>) -> Value) -> Own {
-    Own { name, sql_type, is_shown: false, of }
+const fn hidden(
+    name: &'static str,
+    sql_type: &'static str,
+    of: fn(&CaseRow<'_>) -> Value,
+) -> FixedColumn {
+    FixedColumn { name, sql_type, is_shown: false, of }
 }
 
 /// Columns that identify a case; the axes follow.
-const FIRST: &[Own] = &[
+const FIRST: &[FixedColumn] = &[
     hidden("run_id", "VARCHAR", |row| text(Some(row.run_id))),
     own("case_id", "VARCHAR", |row| text(Some(&*row.record.case_id))),
     own("case_index", "BIGINT", |row| count(row.index)),
 ];
 
 /// Columns after the axes; the quantities come last.
-const SECOND: &[Own] = &[
+const SECOND: &[FixedColumn] = &[
     own("outcome", "VARCHAR", |row| text(Some(row.record.outcome.name()))),
     own("reason_kind", "VARCHAR", |row| text(row.record.reason().map(|(kind, _)| kind))),
     own("reason", "VARCHAR", |row| text(row.record.reason().map(|(_, reason)| reason))),
@@ -160,7 +168,7 @@ fn quantity_value(quantity: &Quantity, row: &CaseRow<'_>) -> Value {
 
 /// Returns the columns with their types and whether the view `cases` has them, in the order of the values.
 fn columns() -> Vec<(String, &'static str, bool)> {
-    let own = |own: &Own| (own.name.to_owned(), own.sql_type, own.is_shown);
+    let own = |own: &FixedColumn| (own.name.to_owned(), own.sql_type, own.is_shown);
     let axes = Axis::ALL.iter().map(|axis| (axis.column().to_owned(), axis_type(*axis), true));
     let quantities =
         QUANTITIES.iter().map(|quantity| (quantity.column(), quantity_type(quantity), true));
@@ -173,7 +181,7 @@ pub(super) fn names() -> Vec<String> {
 }
 
 pub(super) fn append(cases: &mut Appender<'_>, row: &CaseRow<'_>) -> duckdb::Result<()> {
-    let own = |own: &Own| (own.of)(row);
+    let own = |own: &FixedColumn| (own.of)(row);
     let axes = Axis::ALL.iter().map(|axis| axis_value(*axis, row));
     let quantities = QUANTITIES.iter().map(|quantity| quantity_value(quantity, row));
     let values: Vec<Value> =

@@ -51,14 +51,22 @@ pub(super) fn examine(
     opened: &Opened<'_>,
     measured: Measured<'_>,
 ) -> Result<Examined, Stop> {
-    let Measured { mut subject, mut target, agreed, first_run_ns, lanes, others, figures, .. } =
-        measured;
+    let Measured {
+        mut subject,
+        mut target,
+        checked_outputs,
+        first_run_ns,
+        lanes,
+        others,
+        figures,
+        ..
+    } = measured;
     let (mut conditions, disturbances) = figures.surroundings;
     let latencies = figures.latencies.kept();
     let typical_ns = median(latencies).unwrap_or(0.0);
     let Context { case, clock, interval, .. } = *context;
 
-    let runs = early::look(context.connection, clock, &mut target, typical_ns, interval)?;
+    let runs = early::test(context.connection, clock, &mut target, typical_ns, interval)?;
     let timed = target.first_outputs(subject.model.info());
     let not_numbers =
         timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();
@@ -66,10 +74,10 @@ pub(super) fn examine(
     if let Some(memory) = &mut conditions.memory {
         memory.allocator = Some(allocator_use(&session));
     }
-    if let Some(agreed) = &agreed {
-        agreed.again(context, &mut subject, &session, timed)?;
+    if let Some(checked_outputs) = &checked_outputs {
+        checked_outputs.again(context, &mut subject, &session, timed)?;
     }
-    conditions.parity = agreed.map(|agreed| agreed.parity);
+    conditions.parity = checked_outputs.map(|checked_outputs| checked_outputs.parity);
 
     let evidence = Evidence {
         case,
@@ -144,10 +152,10 @@ fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
 
 /// Adds the device's states to the conditions; returns their samples, and what is doubtful about them.
 fn device_states(
-    seen: Option<Result<device_state::Seen, Gap>>,
+    readings: Option<Result<device_state::Readings, Gap>>,
     conditions: &mut Conditions,
 ) -> (Vec<DeviceSample>, Vec<Warning>) {
-    match seen {
+    match readings {
         Some(Ok((states, samples))) => {
             let doubts = device_state::warnings(&states).collect();
             conditions.device_state = Some(Ok(states));

@@ -97,12 +97,12 @@ pub(crate) struct Ready {
     pub(crate) used: Vec<(String, String)>,
     /// Number of requests that OpenVINO wants in flight.
     pub(crate) requests: usize,
-    /// To compile it once more, for a profile.
-    again: Again,
+    /// Data to compile it once more, for a profile.
+    recompilation: Recompilation,
 }
 
 #[derive(Debug)]
-struct Again {
+struct Recompilation {
     loaded: Arc<Loaded>,
     hint: &'static str,
     shapes: Vec<Vec<i64>>,
@@ -111,7 +111,7 @@ struct Again {
 impl Ready {
     /// Returns the same model, compiled with counters for operators.
     pub(crate) fn profiled(&self) -> Result<Compiled> {
-        let Again { loaded, hint, shapes } = &self.again;
+        let Recompilation { loaded, hint, shapes } = &self.recompilation;
         let shapes: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
         loaded.compile(hint, &shapes, true)
     }
@@ -437,7 +437,7 @@ impl Loaded {
         let requests = requests.and_then(|text| text.parse().ok()).unwrap_or(1_usize).max(1);
         let outputs = compiled.outputs().map_err(failed)?;
         let shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
-        let again = Again { loaded: Arc::clone(self), hint, shapes };
+        let again = Recompilation { loaded: Arc::clone(self), hint, shapes };
         Ok(Ready { compiled, outputs, used, requests, again })
     }
 }

@@ -15,8 +15,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Doing, Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, check_options,
-    convert, description, loader_says, ort, runtime_folder,
+    Library, Operation, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, ReservedOptions,
+    check_options, convert, description, loader_says, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -106,7 +106,7 @@ impl Backend for QnnBackend {
 
 /// Options that this backend sets itself. `backend_path` is set too, to the manifest's value after
 /// a check.
-const TAKEN: &Taken = &[
+const TAKEN: &ReservedOptions = &[
     ("enable_htp_fp16_precision", "`precision` of the matrix"),
     ("htp_arch", "the option `htp-arch`"),
     ("soc_model", "the option `soc-model`"),
@@ -125,7 +125,7 @@ fn register(library: &'static Library) -> Result<()> {
     let file = find("onnxruntime_providers_qnn")?;
     let environment = library.environment();
     let registering = environment.register_ep_library(PROVIDER, &file);
-    registering.map_err(|error| convert(&error, Doing::Running))?;
+    registering.map_err(|error| convert(&error, Operation::Running))?;
     if devices_of(library).next().is_none() {
         let message = format!("{} finds no device on this machine", file.display());
         return Err(Error::new(ErrorCode::NotFound, message));

@@ -12,7 +12,7 @@ use ort::session::builder::SessionBuilder;
 use ort::sys::{OrtApi, OrtApiBase, OrtSessionOptions, OrtStatusPtr};
 use plugin_api::backend::{Error, ErrorCode, Result};
 
-use crate::error::{Doing, convert};
+use crate::error::{Operation, convert};
 use crate::log;
 
 /// Variable with the plugin's runtime: a folder, or the library itself.
@@ -78,7 +78,7 @@ impl Library {
             .with_telemetry(false)
             .with_logger(log::keeper())
             .build()
-            .map_err(|error| convert(&error, Doing::Loading))?;
+            .map_err(|error| convert(&error, Operation::Loading))?;
         environment.set_log_level(LogLevel::Warning);
         Ok(Self { environment, base, append_processor, version, path, plugin: plugin.to_owned() })
     }

@@ -179,7 +179,7 @@ pub struct Advice {
     /// The plugin that gives it.
     pub plugin: String,
     /// The recommendation.
-    pub said: Recommendation,
+    pub recommendation: Recommendation,
 }
 
 /// A plugin that took part.
@@ -478,7 +478,7 @@ fn advice(views: &dyn Views) -> Result<Vec<Advice>, Error> {
             let cases = row.text("cases")?;
             Ok(Advice {
                 plugin: row.text("plugin")?.to_owned(),
-                said: Recommendation {
+                recommendation: Recommendation {
                     title: row.text("title")?.to_owned(),
                     explanation: row.text("explanation")?.to_owned(),
                     cases: serde_json::from_str(cases).map_err(|error| {

@@ -79,7 +79,7 @@ fn operators(placement: &Placement) -> Option<Fact> {
 fn slowed(states: &DeviceStates) -> Option<Fact> {
     let shares = states.slowed_by.as_ref()?.iter();
     let shares: Vec<String> = shares
-        .map(|share| format!("{} in {} of {}", share.by.name(), share.looks, states.looks))
+        .map(|share| format!("{} in {} of {}", share.by.name(), share.readings, states.readings))
         .collect();
     let said = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
     Some(("what slowed the device", said))
@@ -115,7 +115,7 @@ mod tests {
             operators,
             time_ns,
         };
-        let slowed = |by, looks| SlowedShare { by, looks };
+        let slowed = |by, readings| SlowedShare { by, readings };
         let found = conditions(&Conditions {
             placement: Some(Ok(Placement {
                 wanted: vec!["Gpu".to_owned()],
@@ -123,7 +123,7 @@ mod tests {
                 elsewhere: Vec::new(),
             })),
             device_state: Some(Ok(DeviceStates {
-                looks: 40,
+                readings: 40,
                 slowed_by: Some(vec![slowed(SlowedBy::Power, 3), slowed(SlowedBy::Heat, 1)]),
                 ..DeviceStates::of(1000, 5, &[])
             })),

@@ -138,7 +138,7 @@ fn recommendations(run: &Run, labels: &Labels) -> Option<Markup> {
 }
 
 fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) -> Markup {
-    let Advice { plugin, said: advice } = advice;
+    let Advice { plugin, recommendation: advice } = advice;
     let attribute = |name: &str| advice.attributes.get(name).map(String::as_str);
     let kind = match attribute("kind") {
         Some("front") => " front",
@@ -384,7 +384,8 @@ fn left_out(count: usize) -> Markup {
 
 /// Ids of the cases that a recommender says it chose, as opposed to those it compared them with.
 fn chosen(run: &Run) -> BTreeSet<&str> {
-    let said = run.advice.iter().filter_map(|advice| advice.said.attributes.get("chosen"));
+    let said =
+        run.advice.iter().filter_map(|advice| advice.recommendation.attributes.get("chosen"));
     said.flat_map(|ids| ids.split(' ')).collect()
 }
 
@@ -683,7 +684,7 @@ fn definitions(run: &Run) -> Markup {
     }
     let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (metric, said) in metrics {
-        let said: Vec<_> = said
+        let recommendation: Vec<_> = said
             .iter()
             .zip(DEFINED_BY)
             .filter(|(values, _)| !values.is_empty())

@@ -210,7 +210,7 @@ pub struct RecommendationEntry<'a> {
     pub plugin: &'a str,
     /// The advice, its reasons and the cases that it rests on.
     #[serde(flatten)]
-    pub said: &'a Recommendation,
+    pub recommendation: &'a Recommendation,
 }
 
 impl<'a> Document<'a> {
@@ -247,7 +247,10 @@ impl<'a> Document<'a> {
             recommendations: run
                 .advice
                 .iter()
-                .map(|advice| RecommendationEntry { plugin: &advice.plugin, said: &advice.said })
+                .map(|advice| RecommendationEntry {
+                    plugin: &advice.plugin,
+                    recommendation: &advice.recommendation,
+                })
                 .collect(),
         }
     }

@@ -103,7 +103,7 @@ impl Page {
 
 fn advice(page: &mut Page, run: &Run, labels: &Labels) {
     for advice in &run.advice {
-        let advice = &advice.said;
+        let advice = &advice.recommendation;
         page.line(&format!("**{}**", escape(&advice.title)));
         let named: Vec<_> = advice.cases.iter().filter_map(|id| run.case(id)).collect();
         for line in advice.explanation.lines() {
