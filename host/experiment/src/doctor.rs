@@ -10,7 +10,7 @@ use std::path::Path;
 use host_machine::{Machine, Power, ThermalPressure};
 use host_record::Limit;
 use host_registry::{NativePlugin, Registry};
-use host_runtime::CheckStatus as RuntimeStanding;
+use host_runtime::RuntimeStatus;
 use serde::Serialize;
 
 use crate::runtimes::install_command;
@@ -445,21 +445,21 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
         let id = &plugin.metadata.id;
         let title = format!("`{}` {} of `{id}`", need.name, need.version);
         Some(match known.find(plugin) {
-            Ok(Some(RuntimeStanding::Ready(ready))) => {
+            Ok(Some(RuntimeStatus::Ready(ready))) => {
                 let evidence = format!("`{}` of `{id}`: {}", ready.name, ready.path.display());
                 Check::ok(INSTALLATION, NAME, evidence)
             }
-            Ok(Some(RuntimeStanding::Missing { reason })) if need.optional => {
+            Ok(Some(RuntimeStatus::Missing { reason })) if need.optional => {
                 let command = install_command(id);
                 let evidence = format!("{title} {reason}, and is optional ({command})");
                 Check::ok(INSTALLATION, NAME, evidence)
             }
-            Ok(Some(RuntimeStanding::Missing { reason } | RuntimeStanding::Damaged { reason })) => {
+            Ok(Some(RuntimeStatus::Missing { reason } | RuntimeStatus::Damaged { reason })) => {
                 let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
                 check.advise(install_command(id))
             }
             // It is no fault of this machine's that the backend is for another.
-            Ok(Some(RuntimeStanding::Unavailable { reason })) => {
+            Ok(Some(RuntimeStatus::Unavailable { reason })) => {
                 Check::ok(INSTALLATION, NAME, format!("{title} {reason}"))
             }
             Ok(None) => return None,

@@ -47,7 +47,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
             next = 0;
         }
         summary.elapsed_ns = between(origin, clock.now())?;
-        let mut ahead = wanted;
+        let mut ahead = demand;
         let limit = due[next..].iter().take_while(|time| ahead.takes(&goal, **time)).count();
         if limit == 0 {
             summary.enough = goal.is_enough(&summary, observer);
@@ -494,10 +494,10 @@ mod tests {
             let wanted = offsets.iter().scan(0, |previous, offset| {
                 Some(std::mem::replace(previous, *offset))
             });
-            let wanted = demand.enumerate().take_while(|(index, previous)| {
+            let wanted = wanted.enumerate().take_while(|(index, previous)| {
                 (*index as u64) < minimum_queries || *previous < minimum_ns
             });
-            let wanted = demand.count() as u64;
+            let wanted = wanted.count() as u64;
             prop_assert_eq!(summary.enough, summary.queries == demand);
             prop_assert!(summary.queries <= demand);
             let pace = summary.pace.expect("an open loop has a pace");

@@ -145,7 +145,7 @@ impl Axis {
                 role: Choice,
                 kind: Text,
                 of: |key| Coordinate::Text(key.precision.name()),
-                definition: "the precision that was asked for",
+                definition: "the requested precision",
             },
             Self::Batch => Declaration {
                 column: "batch",
@@ -153,7 +153,7 @@ impl Axis {
                 role: Choice,
                 kind: Integer,
                 of: |key| Coordinate::Count(key.batch),
-                definition: "samples per batch",
+                definition: "examples per batch",
             },
             Self::SequenceLength => Declaration {
                 column: "sequence_length",
@@ -177,7 +177,7 @@ impl Axis {
                 role: Load,
                 kind: Text,
                 of: |key| Coordinate::Text(key.scenario.name()),
-                definition: "how queries are issued",
+                definition: "issue of queries",
             },
             Self::Rate => Declaration {
                 column: "rate",

@@ -646,7 +646,7 @@ fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Ve
 fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     let device = device(&ready.backend, fixture)?;
-    let energy = |backend: &Backend| backend.device_energy(&device).map(says).transpose();
+    let energy = |backend: &Backend| backend.device_energy(&device).map(describe_error).transpose();
     let before = energy(&ready.backend)?;
     describe_error(ready.call.run())?;
     let after = energy(&ready.backend)?;

@@ -437,8 +437,8 @@ impl Loaded {
         let requests = requests.and_then(|text| text.parse().ok()).unwrap_or(1_usize).max(1);
         let outputs = compiled.outputs().map_err(failed)?;
         let shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
-        let again = Recompilation { loaded: Arc::clone(self), hint, shapes };
-        Ok(Ready { compiled, outputs, used, requests, again })
+        let recompilation = Recompilation { loaded: Arc::clone(self), hint, shapes };
+        Ok(Ready { compiled, outputs, used, requests, recompilation })
     }
 }
 
