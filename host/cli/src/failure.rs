@@ -278,7 +278,7 @@ impl From<RegistryError> for Failure {
 impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         let help = error.help();
-        // What disk or system refuse is no fault of a plugin's.
+        // Errors of the disk or the system are not a plugin's fault.
         let exit = match error {
             RuntimeError::Io { .. } | RuntimeError::Space { .. } | RuntimeError::Nowhere => {
                 Exit::Failure

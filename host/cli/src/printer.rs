@@ -221,7 +221,7 @@ impl Printer {
             .with_word_splitter(WordSplitter::NoHyphenation);
         let mut text = String::new();
         for report in failure.reports() {
-            // Rendering into a string fails only where a source has no such span.
+            // Rendering into a string fails only if a source has no such span.
             if handler.render_report(&mut text, report).is_err() {
                 text.push_str(&format!("error: {report}\n"));
             }

@@ -28,7 +28,7 @@ pub(crate) struct Bar<'printer> {
 }
 
 impl<'printer> Bar<'printer> {
-    /// Progress over `total` items, of which `done` were done in an earlier part of the run.
+    /// Shows progress over `total` items, `done` of which were done in an earlier part of the run.
     pub(crate) fn new(printer: &'printer Printer, common: Common, total: u64, done: u64) -> Self {
         let target = if printer.shows_progress() {
             ProgressDrawTarget::stderr()
@@ -89,7 +89,7 @@ impl<'printer> Bar<'printer> {
                 let reason = visible::beginning(&failure.to_string(), REASON);
                 self.line("Failed", &format!("{place}: {reason}"));
             }
-            // Gaps are told with the plan, and again at the end.
+            // Gaps are shown with the plan, and again at the end.
             Outcome::Gap { .. } => {}
         }
         self.bar.set_position(self.done);

@@ -16,7 +16,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
     columns(std::io::stdout().as_fd()).or_else(|| columns(std::io::stderr().as_fd()))
 }
 
-/// Calls `handle`, on a thread of its own, each time somebody asks this process to end: with
+/// Calls `handle`, on its own thread, each time this process is asked to end: with
 /// SIGINT, as Ctrl-C does, SIGTERM or SIGHUP. Those that it was started to ignore stay ignored, as
 /// `nohup` asks for SIGHUP.
 ///
@@ -24,8 +24,8 @@ pub(crate) fn terminal_width() -> Option<usize> {
 ///
 /// If the operating system refuses the handler.
 pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
-    let mut signals = Signals::new(heard)?;
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
+    let mut signals = Signals::new(signals)?;
     let listen = move || {
         for _ in signals.forever() {
             handle();

@@ -168,8 +168,8 @@ fn data_that_is_lost_fails_the_command() {
             .output()
             .expect("starting host");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("cannot write to standard output"), "{arguments:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains("cannot write to standard output"), "{arguments:?}: {message}");
     }
 }
 

@@ -79,7 +79,7 @@ impl ChosenBackend {
     }
 }
 
-/// Installs the runtimes that are missing and that the options of a chosen backend need. Where there is
+/// Installs the missing runtimes that the options of a chosen backend need. If there is
 /// none to install on this machine, the backend's cases stay gaps.
 pub(crate) fn install_missing(
     backends: &mut [ChosenBackend],
@@ -304,7 +304,7 @@ pub(crate) fn executor(settings: &Settings, paths: LocalPaths) -> Result<LocalEx
     }
 }
 
-/// Backends that are not there, where nothing else is done about them.
+/// Missing backends that are not reported in another way.
 pub(crate) fn tell_of_missing(
     mentions: &Mentions,
     registry: &Registry,

@@ -77,7 +77,7 @@ struct Measured {
     is_disturbed: bool,
     /// Latencies of each process.
     processes: Vec<Vec<u64>>,
-    /// The rate that each process found, in queries per second, where it was searched.
+    /// The rate that each process found, in queries per second, if it was searched.
     rates: Option<Vec<f64>>,
 }
 
@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(change(&run([1000, 1001], true, true)), doubt);
     }
 
-    /// Queries are slower at a higher rate, which is no loss where the rate was searched.
+    /// Queries are slower at a higher rate, which is not a loss if the rate was searched.
     #[test]
     fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
         let run = |latency: u64, rates: &[f64]| Measured {

@@ -32,7 +32,7 @@ pub enum Extent {
 ///
 /// # Errors
 ///
-/// If the run folder cannot be read, or whatever `told` says.
+/// If the run folder cannot be read, or the error of `on_result`.
 pub fn compute(
     sandbox: &Sandbox,
     guests: &[Guest],

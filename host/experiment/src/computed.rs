@@ -22,7 +22,7 @@ pub struct Computed {
 /// Relation of the new result to the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// There was no earlier result.
+    /// The case had no earlier result.
     New,
     /// The new result replaces the earlier one.
     Replaced,

@@ -21,7 +21,7 @@ use crate::platform::testkit_file_name;
 use crate::runtimes::missing;
 use crate::settings::Settings;
 
-/// The file in a plugin's folder that the checks are made with where no other is named.
+/// The default fixture in a plugin's folder.
 const OWN_FIXTURE: &str = "fixture.toml";
 
 /// Result of a check, as `plugin-testkit --json` writes it.
@@ -117,13 +117,13 @@ impl Suite {
             on_result(&checked);
             checks.push(checked);
         }
-        // Only what keeps it from checking anything is said there, so no pipe fills up.
-        let mut said = String::new();
-        stderr.read_to_string(&mut said).map_err(failed)?;
+        // Only errors before the checks are written there, so the pipe does not fill up.
+        let mut message = String::new();
+        stderr.read_to_string(&mut message).map_err(failed)?;
         let status = child.wait().map_err(failed)?;
         if !matches!(status.code(), Some(0 | 1)) || checks.is_empty() {
-            let said = said.trim();
-            let reason = if said.is_empty() { status.to_string() } else { said.to_owned() };
+            let message = message.trim();
+            let reason = if message.is_empty() { status.to_string() } else { message.to_owned() };
             return Err(Error::NotChecked { id: self.plugin.metadata.id.clone(), reason });
         }
         Ok(checks)
@@ -148,7 +148,7 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)>
         return Err(Error::NotAPlugin { target, is_folder });
     }
     let folder = folder.canonicalize().map_err(|error| Error::io("open", folder, error))?;
-    // Whoever names the folder wants its code to run: nothing is held against the lock file.
+    // A user who names the folder wants its code to run, so the lock file is not checked.
     let registry = Registry::scan(&Search::new(&Places::default(), &[folder], &[]));
     if let Some(plugin) = registry.natives().first().cloned() {
         return Ok((plugin, registry));
@@ -218,10 +218,10 @@ fn see_that_it_has_a_device(
 /// none.
 fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
     match wanted {
-        _ if ids.is_empty() => Some("it sees no device here".into()),
+        _ if ids.is_empty() => Some("it finds no device".into()),
         Some(wanted) if !ids.contains(&wanted) => {
             let ids = ids.join(", ");
-            Some(format!("it sees no device `{wanted}`, which the fixture names, and sees {ids}"))
+            Some(format!("it finds no device `{wanted}`, which the fixture names, only {ids}"))
         }
         _ => None,
     }
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_told_from_ids() {
+    fn folders_are_distinguished_from_ids() {
         for folder in ["./cpu", "../cpu", "/opt/cpu", "plugins/cpu/", ".", ".."] {
             assert!(is_folder(folder), "{folder}");
         }

@@ -458,7 +458,7 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
                 let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
                 check.advise(install_command(id))
             }
-            // It is no fault of this machine's that the backend is for another.
+            // A backend for other machines is not this machine's fault.
             Ok(Some(RuntimeStatus::Unavailable { reason })) => {
                 Check::ok(INSTALLATION, NAME, format!("{title} {reason}"))
             }

@@ -105,7 +105,7 @@ impl Draft {
 
     /// Checks all that can be known before anything is measured: the manifest itself, the files
     /// and plugins that it names, their options, the limits, and that the matrix has cells.
-    /// Everything that is wrong is told at once, in the order of the text.
+    /// All errors are returned at once, in the order of the text.
     ///
     /// # Errors
     ///
@@ -294,8 +294,8 @@ fn utf8(bytes: Vec<u8>, name: &Path) -> Result<String> {
     Err(Error::Manifest { errors, name: name.to_owned(), text, is_of_plugins: false })
 }
 
-/// Hashes the models and data files that a manifest mentions; where there is no experiment, it only
-/// sees that they are there. All that are missing are told, each where the manifest names it.
+/// Hashes the models and data files that a manifest mentions; without an experiment, it only
+/// checks that they exist. All missing ones are reported, each at its position in the manifest.
 fn files(
     mentions: &Mentions,
     base: &Path,

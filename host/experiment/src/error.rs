@@ -67,7 +67,7 @@ pub enum Error {
     /// The sandbox for WASM plugins cannot start.
     #[error("the sandbox for WASM plugins cannot start")]
     Sandbox(#[source] GuestError),
-    /// The worker is not where it is looked for.
+    /// The worker was not found.
     #[error("{name} is not beside the executable of host")]
     NoWorker {
         /// The name of its executable.
@@ -122,7 +122,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The conformance suite is not where it is looked for.
+    /// The conformance suite was not found.
     #[error("{name} is not beside the executable of host")]
     NoTestkit {
         /// The name of its executable.
@@ -171,7 +171,7 @@ pub enum Error {
         /// The reason.
         error: RunError,
     },
-    /// Several errors, each of which stands for itself.
+    /// Several independent errors.
     #[error("{}", list(.0))]
     Several(Vec<Error>),
 }

@@ -58,7 +58,7 @@ pub enum Notice<'a> {
         /// Whether its earlier values are kept.
         stays: bool,
     },
-    /// A metric is not computed anew, and its values stay.
+    /// A metric was not recomputed and keeps its values.
     MetricKept {
         /// The metric plugin's id.
         plugin: &'a str,
@@ -140,7 +140,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// Passes on what is told while cases are measured.
+/// Passes on notices while cases are measured.
 pub(crate) struct OfCases<'a>(pub(crate) &'a mut dyn Observer);
 
 impl host_run::Observer for OfCases<'_> {
@@ -157,7 +157,7 @@ impl host_run::Observer for OfCases<'_> {
     }
 }
 
-/// Passes on what is told while a runtime is installed.
+/// Passes on notices while a runtime is installed.
 pub(crate) struct OfInstallation<'a>(pub(crate) &'a mut dyn Observer);
 
 impl host_runtime::Observer for OfInstallation<'_> {

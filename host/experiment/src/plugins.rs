@@ -206,7 +206,7 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
         ("native-abi", json!(metadata.api)),
         ("runtime-libraries", json!(metadata.runtime_libraries)),
         ("permissions", json!(metadata.permissions)),
-        ("options", metadata.options.as_ref().map_or_else(|| json!("not told"), |it| json!(it))),
+        ("options", metadata.options.as_ref().map_or_else(|| json!("unknown"), |it| json!(it))),
         ("origin", json!(plugin.origin)),
         ("library", json!(plugin.library)),
     ];
@@ -245,11 +245,11 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
                 facts.push(("runtime-origin", json!(identity.origin)));
                 facts.push((
                     "runtime-version",
-                    json!(identity.version.as_deref().unwrap_or("not told")),
+                    json!(identity.version.as_deref().unwrap_or("unknown")),
                 ));
                 facts.push((
                     "runtime-sha256",
-                    json!(identity.sha256.as_deref().unwrap_or("not told")),
+                    json!(identity.sha256.as_deref().unwrap_or("unknown")),
                 ));
             }
             Err(error) => facts.push(("runtime-path", json!(error.to_string()))),

@@ -173,7 +173,7 @@ impl CaseResults {
     }
 }
 
-/// Brings a run into the database. Whatever hinders that is no failure of the run. Returns the
+/// Imports a run into the database. Errors are not a failure of the run. Returns the
 /// database's file.
 pub fn index(
     results: &ResultsFolder,
@@ -200,7 +200,7 @@ pub fn results_of(path: &Path, settings: &Settings) -> ResultsFolder {
     ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)))
 }
 
-/// Keeps a result; a plugin's value that is no number costs the plugin its output. Whether there is
+/// Stores a result; a value that is not a number costs the plugin its output. Whether there is
 /// any.
 pub(crate) fn record_result(
     writer: &mut RunWriter,

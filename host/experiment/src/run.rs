@@ -296,7 +296,7 @@ impl PreparedRun {
     }
 }
 
-/// Results of one run come from the same code and the same files. Where a model, a data file, a
+/// Results of one run come from the same code and the same files. If a model, a data file, a
 /// backend or its devices have changed, the rest of a run would be another experiment.
 fn refuse_changes(folder: &RunFolder, ready: &PreparedRun) -> Result<()> {
     let mut changes = Vec::new();
@@ -403,7 +403,7 @@ impl StartedRun {
         let folder = self.writer.folder().clone();
         let Self { guests, writer, guest_failure, .. } = self;
         let mut before: Option<Computed> = None;
-        let mut told = |computed: Computed| {
+        let mut on_result = |computed: Computed| {
             tell(&computed, before.as_ref(), observer);
             let is_kept = !computed.is_news() || record_result(writer, &computed.now, observer)?;
             if computed.now.error.is_some() || !is_kept {
@@ -413,7 +413,7 @@ impl StartedRun {
             Ok(())
         };
         let Guests { sandbox, metrics, .. } = guests;
-        compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut told)
+        compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut on_result)
     }
 
     fn ask_recommenders(&mut self, observer: &mut dyn Observer) -> Result<()> {
@@ -504,7 +504,7 @@ pub fn report(
     Ok((written, failure))
 }
 
-/// Records cases in the run folder. The plan has gaps where a plugin could not be described, since
+/// Records cases in the run folder. The plan has gaps for plugins that could not be described, since
 /// it knows no devices there; but a plugin that is there and dies has failed, and so have its cases.
 struct Keeper<'run> {
     writer: &'run mut RunWriter,

@@ -26,9 +26,9 @@ pub struct RuntimeEntry {
     pub reason: Option<String>,
     /// Whether the plugin works without it.
     pub optional: bool,
-    /// On this disk, where it is an installed one.
+    /// Size on disk, if it is installed.
     pub bytes: Option<u64>,
-    /// To be fetched, where it is not installed.
+    /// Size of the download, if it is not installed.
     pub download_bytes: Option<u64>,
     /// Its path.
     pub path: Option<String>,
@@ -114,7 +114,7 @@ fn takers(registry: &Registry) -> impl Iterator<Item = &NativePlugin> {
 /// install, so that a runtime of this name belongs to another plugin.
 fn installed_name(plugin: &NativePlugin) -> Option<String> {
     let need = plugin.metadata.runtime.as_ref()?;
-    // What is wrong with a lock is said when it is used.
+    // Errors of a lock are reported when it is used.
     let can_be = unavailable(plugin).map_or(true, |reason| reason.is_none());
     can_be.then(|| need.folder_name())
 }

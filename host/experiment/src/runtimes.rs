@@ -47,7 +47,7 @@ pub(crate) fn explained(
     found: Result<Option<RuntimeStatus>, RuntimeError>,
 ) -> String {
     let missing = match &found {
-        // It looked for its device first, and this is no machine for it.
+        // It searched for its device first, and this machine has none.
         Ok(Some(RuntimeStatus::Unavailable { .. })) if found_nothing && !wants => None,
         Ok(status) => missing(plugin, status.as_ref()).map(|gap| gap.to_string()),
         Err(error) => Some(error.to_string()),
@@ -123,8 +123,8 @@ mod tests {
             explained_as(nowhere, true, Ok(None)),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
-        the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: /nonexistent
-        there is no NPU (the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: /nonexistent)
+        the runtime that TARE_RUNTIME_DEMO names for plugin `demo` does not exist: /nonexistent
+        there is no NPU (the runtime that TARE_RUNTIME_DEMO names for plugin `demo` does not exist: /nonexistent)
         runtime `demo` 1.0 is damaged; repair it with `host runtimes install demo`
         runtime `demo` 1.0 is not for this; if this machine has one already, name it with --runtime demo=PATH
         there is no NPU

@@ -56,7 +56,7 @@ table! {
         "name" name: Title, required "name = \"my-experiment\"";
         /// Purpose of the experiment.
         "description" description: String, default "\"\"";
-        /// Seed for whatever is random: synthetic inputs.
+        /// Seed of everything random: synthetic inputs.
         "seed" seed: u64, default "0";
         /// Folder for the results, relative to the manifest's folder. When absent: `--results`, the
         /// environment, or `results` in the current folder.
@@ -330,7 +330,7 @@ table! {
     /// Largest accepted difference from the reference's output. A missing value is the precision's
     /// default.
     ToleranceTable {
-        /// Largest absolute error, whatever the value's size.
+        /// Largest absolute error, for values of any size.
         "absolute" absolute: f64, optional;
         /// Additional error, relative to the reference's value.
         "relative" relative: f64, optional;

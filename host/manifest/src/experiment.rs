@@ -20,7 +20,7 @@ pub struct Experiment {
     pub name: String,
     /// Purpose of the experiment; possibly empty.
     pub description: String,
-    /// Seed for whatever is random.
+    /// Seed of everything random.
     pub seed: u64,
     /// Folder for run folders and the database, if the manifest names one.
     pub results: Option<PathBuf>,

@@ -1010,7 +1010,7 @@ fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option
         (Some(most), None) => Some((Bound::AtMost(most.get_ref().value), most.get_ref().unit)),
         (None, Some(least)) => Some((Bound::AtLeast(least.get_ref().value), least.get_ref().unit)),
         _ => {
-            // Where both are absent, one may have been there and been reported already.
+            // If both are absent, one may have been reported already.
             let both = at_most.is_some();
             if both || !reader.errors.iter().any(|error| within(&error.span, &table.span())) {
                 reader.error(

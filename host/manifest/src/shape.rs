@@ -217,7 +217,7 @@ pub(crate) fn field_schema<T: Shape>(
 ) -> Schema {
     let mut schema = generator.subschema_for::<Described<T>>();
     if schema.get("$ref").is_some() {
-        // Draft 7 ignores whatever stands beside a `$ref`.
+        // Draft 7 ignores everything beside a `$ref`.
         schema = json_schema!({ "allOf": [schema] });
     }
     schema.insert("description".to_owned(), description.into());

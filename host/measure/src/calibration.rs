@@ -1,4 +1,4 @@
-//! Overhead of the clock and the loop, measured where they are used.
+//! Overhead of the clock and the loop, measured in place.
 
 use std::convert::Infallible;
 use std::hint::black_box;

@@ -27,7 +27,7 @@ struct State {
     queries: u64,
     /// Nobody begins another block.
     stopped: bool,
-    /// A client has reached the maximum, so nobody need wait for a decision any more.
+    /// A client has reached the maximum, so no client needs to wait for a decision.
     left: bool,
 }
 
@@ -53,7 +53,7 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is consistent at any time, whoever panicked.
+        // The state is consistent at any time, even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,7 +102,7 @@ impl Gate {
         })
     }
 
-    /// Records that a client has made so many queries, of which some were promised.
+    /// Records a client's queries, some of which were promised.
     fn made(&self, queries: u64, promised: u64) {
         let mut state = self.state();
         state.queries = state.queries - promised + queries;
@@ -133,7 +133,7 @@ pub(crate) fn run_client<C: Clock, E>(
         };
         let edges = &mut sender.buffer[..=share.limit];
         let (count, result) = time_block(clock, edges, share.budget_ns, &mut query);
-        // A clock that went back is found by whoever takes the block.
+        // A clock that went back is detected when the block is taken.
         timed_ns += edges[count].saturating_sub(edges[0]);
         if count > 0 {
             sender.give(count + 1);

@@ -498,8 +498,8 @@ mod tests {
                 (*index as u64) < minimum_queries || *previous < minimum_ns
             });
             let wanted = wanted.count() as u64;
-            prop_assert_eq!(summary.enough, summary.queries == demand);
-            prop_assert!(summary.queries <= demand);
+            prop_assert_eq!(summary.enough, summary.queries == wanted);
+            prop_assert!(summary.queries <= wanted);
             let pace = summary.pace.expect("an open loop has a pace");
             if summary.enough {
                 prop_assert_eq!(pace.unserved, 0);

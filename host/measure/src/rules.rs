@@ -116,7 +116,7 @@ impl Rules {
 }
 
 impl KeepUp {
-    /// Returns whether the load generator itself could not keep up, whatever the target did.
+    /// Returns whether the load generator itself could not keep up, regardless of the target.
     #[must_use]
     pub fn is_late(self, pace: &Pace) -> bool {
         pace.lateness.is_some_and(|late| late.p99_ns > self.lateness_ns)

@@ -198,7 +198,7 @@ impl SharedClock {
         let mut state = self.state.lock().expect("nobody panics");
         if state.unbegun <= state.waits.iter().filter(|(_, _, scheduled)| *scheduled).count() {
             state.servers -= 1;
-            // Its time stands still from now on, whatever the others' does.
+            // Its time stands still from now on, independent of the others'.
             LEFT_AT.set(Some(state.now));
             self.changed.notify_all();
         }

@@ -23,7 +23,7 @@ impl Estimate {
         };
         let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
         let processes = measure.processes.max(1);
-        // Whatever a search comes to, it takes two measurements.
+        // Any search takes at least two probes.
         let probe_ns = measure.probe_ns();
         let search_ns = 2 * u128::from(probe_ns);
         let total_ns = u128::from(processes)

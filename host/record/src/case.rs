@@ -43,7 +43,7 @@ pub struct SyntheticInput {
 pub struct FileId {
     /// Its path as the manifest gives it, or the end of that if it is absolute.
     pub name: String,
-    /// SHA-256 of its content, in hexadecimal; empty if nobody has read it.
+    /// SHA-256 of its content, in hexadecimal; empty if it was not read.
     pub sha256: String,
 }
 
@@ -110,7 +110,7 @@ pub struct CaseSpec {
     pub inputs: InputSource<FileId>,
     /// Settings for the measurement.
     pub measure: MeasureSettings,
-    /// Seed for whatever is random in this case.
+    /// Seed of everything random in this case.
     pub seed: u64,
     /// Which of its processes measures it, from 0.
     #[serde(default, skip_serializing_if = "is_first")]

@@ -15,7 +15,7 @@ use crate::names::names;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Tolerance {
-    /// Largest absolute error, whatever the value's size.
+    /// Largest absolute error, for values of any size.
     pub absolute: f64,
     /// Additional error, relative to the reference's value.
     pub relative: f64,

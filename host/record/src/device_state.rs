@@ -134,10 +134,10 @@ impl DeviceStates {
                 maximum: values.iter().copied().reduce(f64::max)?,
             })
         };
-        let told: Vec<&Vec<SlowedBy>> =
+        let reported: Vec<&Vec<SlowedBy>> =
             samples.iter().filter_map(|sample| sample.slowed_by.as_ref()).collect();
         let shares = SlowedBy::ALL.into_iter().filter_map(|by| {
-            let readings = told.iter().filter(|causes| causes.contains(&by)).count() as u64;
+            let readings = reported.iter().filter(|causes| causes.contains(&by)).count() as u64;
             (readings > 0).then_some(SlowedShare { by, readings })
         });
         Self {
@@ -151,7 +151,7 @@ impl DeviceStates {
             memory_clock_hertz: spread(|sample| sample.memory_clock_hertz),
             temperature_celsius: spread(|sample| sample.temperature_celsius),
             power_watts: spread(|sample| sample.power_watts),
-            slowed_by: (!told.is_empty()).then(|| shares.collect()),
+            slowed_by: (!reported.is_empty()).then(|| shares.collect()),
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn looks_are_summed_up_and_what_is_not_told_stays_unknown() {
-        let look = |clock: Option<f64>, slowed_by: Option<&[SlowedBy]>| DeviceSample {
+        let reading = |clock: Option<f64>, slowed_by: Option<&[SlowedBy]>| DeviceSample {
             clock_hertz: clock,
             slowed_by: slowed_by.map(<[_]>::to_vec),
             ..DeviceSample::default()
@@ -171,10 +171,10 @@ mod tests {
             1000,
             5,
             &[
-                look(Some(2e9), Some(&[])),
-                look(None, None),
-                look(Some(1e9), Some(&[SlowedBy::Heat, SlowedBy::Power])),
-                look(Some(1.2e9), Some(&[SlowedBy::Heat])),
+                reading(Some(2e9), Some(&[])),
+                reading(None, None),
+                reading(Some(1e9), Some(&[SlowedBy::Heat, SlowedBy::Power])),
+                reading(Some(1.2e9), Some(&[SlowedBy::Heat])),
             ],
         );
         let clock = Spread { minimum: 1e9, mean: 1.4e9, maximum: 2e9 };
@@ -185,9 +185,9 @@ mod tests {
         let share = |by, readings| SlowedShare { by, readings };
         let expected = vec![share(SlowedBy::Power, 1), share(SlowedBy::Heat, 2)];
         assert_eq!(states.slowed_by, Some(expected));
-        let none = DeviceStates::of(1000, 5, &[look(None, None)]);
+        let none = DeviceStates::of(1000, 5, &[reading(None, None)]);
         assert_eq!((none.clock_hertz, none.slowed_by), (None, None));
-        let unhindered = DeviceStates::of(1000, 5, &[look(None, Some(&[]))]);
+        let unhindered = DeviceStates::of(1000, 5, &[reading(None, Some(&[]))]);
         assert_eq!(unhindered.slowed_by, Some(Vec::new()));
     }
 }

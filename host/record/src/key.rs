@@ -46,7 +46,7 @@ names! {
         Server = "server",
         /// Queries of one batch arrive at equal intervals, whether or not the last is done.
         ConstantRate = "constant-rate",
-        /// Several clients, each of which issues a query of one batch when its last one is done.
+        /// Several clients, each issuing a query of one batch when its last one is done.
         ClosedLoop = "closed-loop",
     }
 }

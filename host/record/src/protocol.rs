@@ -72,7 +72,7 @@ pub enum Request {
     },
 }
 
-/// The files of a case on the machine of its worker. Whoever starts the worker has found them by their
+/// The files of a case on the machine of its worker. The host has found them by their
 /// content; a case itself holds no path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -621,8 +621,8 @@ mod tests {
             let (name, values) = ("logits".into(), values.into());
             Message::Outputs(OutputBlock { name, first_example: 0, width, values })
         };
-        let said = refused(&outputs(2, vec![1.0; 3]));
-        assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");
+        let message = refused(&outputs(2, vec![1.0; 3]));
+        assert_eq!(message, "output `logits`: 3 values are not whole examples of 2 values");
         refused(&outputs(0, vec![]));
         let query =
             |scheduled_ns, begun_ns, ended_ns| ScheduledTimes { scheduled_ns, begun_ns, ended_ns };

@@ -82,7 +82,7 @@ pub struct Shown {
     pub(crate) order: u8,
     /// Order in which columns are dropped on a narrow terminal: higher is sooner; 0 stays.
     pub gives_way: u8,
-    /// Many machines cannot have it, such as the memory of a device where there is none beside the
+    /// Many machines cannot have it, such as the memory of a device without one beside the
     /// processor: it has no column if all cases have gaps.
     pub only_if_measured: bool,
 }
@@ -118,7 +118,7 @@ pub struct Quantity {
     pub definition: &'static str,
     /// Its source in a record.
     pub source: Source,
-    /// The metric that states it as it is, and where that is shown in the summary.
+    /// The metric that passes it on unchanged, and its place in the summary.
     pub metric: Option<(&'static str, Option<Shown>)>,
 }
 

@@ -82,7 +82,7 @@ pub struct MeasureSettings {
     /// Measuring goes on until at least this many queries have been made.
     pub minimum_queries: u64,
     /// Examples that one `offline` query holds at least; rounded up to whole batches.
-    /// `None` means: the whole data set, or 24 batches where there is none.
+    /// `None` means the whole data set, or 24 batches without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offline_examples: Option<u64>,
     /// Examples of one `multi-stream` query; rounded up to whole batches. `None` means 8, MLPerf's

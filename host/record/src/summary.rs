@@ -10,7 +10,7 @@ use crate::quantity::{QUANTITIES, Shown};
 pub struct SummaryMetric {
     /// Its name.
     pub metric: &'static str,
-    /// The start of names of metrics the first of which stands in for it: of accuracies, whichever was asked
+    /// Prefix of metrics' names; the first such metric stands in for it: of accuracies, the one that was asked
     /// for.
     pub or_first_of: Option<&'static str>,
     /// The heading of its column.

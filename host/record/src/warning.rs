@@ -1,7 +1,7 @@
 //! Typed doubts about a measurement, with their figures.
 //!
 //! A warning is data: it goes through the journal, the store and the views as it was found, and becomes text only
-//! where somebody reads it, with [`Warning`]'s `Display`.
+//! when somebody reads it, with [`Warning`]'s `Display`.
 
 use std::fmt;
 

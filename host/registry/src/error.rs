@@ -141,7 +141,7 @@ pub enum RegistryError {
         nearest: Option<String>,
         /// All known ids.
         available: Vec<String>,
-        /// The user's own plugin folder, where a plugin can be added.
+        /// The user's own plugin folder, to which plugins can be added.
         install: Option<PathBuf>,
     },
     /// The plugin exists but is broken.

@@ -40,7 +40,7 @@ struct Contents {
 /// Reasons why the lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// There is no place to keep it.
+    /// The lock file has no folder.
     #[error("there is no configuration folder in which to record the plugin's hash")]
     Nowhere,
     /// The system refused.

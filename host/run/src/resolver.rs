@@ -30,7 +30,7 @@ pub struct LocalPlugin {
     /// The runtime that it is to use: a folder or a library.
     pub runtime: Option<PathBuf>,
     /// The gap of a runtime that it asks for and that the host has not found. The plugin may do without, or find
-    /// one where the system keeps it; if it reports a missing runtime at loading, the case is that gap.
+    /// one in the system's folders; if it reports a missing runtime at loading, the case is that gap.
     pub missing_runtime: Option<Gap>,
 }
 

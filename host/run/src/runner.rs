@@ -40,7 +40,7 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<RunSummary, RunError> {
     let mut summary = RunSummary::default();
-    // A case of which one process did not finish is over.
+    // A case ends when one of its processes does not finish.
     let mut over = HashSet::new();
     for item in items {
         if let PlannedCase::Case(case) = &item

@@ -142,7 +142,7 @@ pub(crate) fn supervise<E>(
     let conclusion = decided.unwrap_or_else(|| {
         watch.memory.kills = watch.kills_before.zip(watch.machine.out_of_memory_kills());
         let failure = death::explain(status, phase, watch.memory, &standard_error);
-        // A Ctrl-C that reached the worker by another way is no failure of the worker.
+        // A Ctrl-C that reached the worker in another way is not a failure of the worker.
         if interrupt.is_interrupted() {
             Conclusion::Interrupted
         } else {

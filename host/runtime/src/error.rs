@@ -84,7 +84,7 @@ pub enum RuntimeError {
     #[error(transparent)]
     Lock(#[from] MetadataError),
     /// The named runtime does not exist.
-    #[error("the runtime that {} names for plugin `{id}` is not there: {}", naming(*.origin, .id), .path.display())]
+    #[error("the runtime that {} names for plugin `{id}` does not exist: {}", naming(*.origin, .id), .path.display())]
     NamedMissing {
         /// The plugin.
         id: String,

@@ -190,7 +190,7 @@ impl Installed {
             && stamps.values().all(Stamp::is_old)
             && let Ok(text) = serde_json::to_string_pretty(&stamps)
         {
-            // Where it cannot be kept, everything is read the next time as well.
+            // If it cannot be stored, everything is read again the next time.
             drop(fs::write(file, text + "\n"));
         }
         Ok(flaws)

@@ -352,7 +352,7 @@ fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, Runt
     let mut folders = vec![path.to_owned()];
     folders.extend(Some(path.join("lib")).filter(|inner| inner.is_dir()));
     for folder in &folders {
-        // Without a lock nobody knows what it would be called.
+        // Without a lock its name is unknown.
         if names.is_empty() || !libraries(folder, &names)?.is_empty() {
             return Ok(None);
         }

@@ -27,7 +27,7 @@ struct Place {
 }
 
 impl Place {
-    /// With a wheel of these files in the downloads, of which `unpack` is wanted.
+    /// Creates a place with a wheel of these files in the downloads. `unpack` selects files.
     fn new(files: &[(&str, &[u8])], unpack: &str) -> Self {
         let place = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -348,7 +348,7 @@ fn what_the_user_names_goes_before_what_is_installed() {
 
     place.named.flags = BTreeMap::from([("demo-npu".into(), "/nonexistent/runtime".into())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("it is not there");
-    insta::assert_snapshot!(error, @"the runtime that --runtime names for plugin `demo-npu` is not there: /nonexistent/runtime");
+    insta::assert_snapshot!(error, @"the runtime that --runtime names for plugin `demo-npu` does not exist: /nonexistent/runtime");
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     );
     assert!(error.help().expect("a hint").contains("the library itself"));
 
-    // Whatever the version, in the folder or in its `lib`.
+    // Of any version, in the folder or in its `lib`.
     for name in ["libdemo.so.9", "libdemo.so", "lib/libdemo.so.1"] {
         let library = folder.join(name);
         fs::write(&library, b"\x7fELF").expect("a library");

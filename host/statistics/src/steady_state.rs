@@ -91,14 +91,14 @@ impl SteadyState {
     }
 }
 
-/// Fewest values of which [`steady_state`] says anything.
+/// Fewest values that [`steady_state`] classifies.
 pub const STEADY_STATE_VALUES: usize = 40;
 
 /// Levels that differ by no more than this part are one: 1 %, below what two runs on one machine
 /// differ by.
 pub const STEADY_STATE_TOLERANCE: f64 = 0.01;
 
-/// Classifies a series of latencies in the order of measurement, and finds where it is steady. NaN is
+/// Classifies a series of latencies in the order of measurement, and finds its steady part. NaN is
 /// not allowed.
 ///
 /// Levels are the same if they differ by at most `tolerance` relative to the later one;

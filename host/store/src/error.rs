@@ -228,7 +228,7 @@ impl StoreError {
     }
 
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
-        // A full disk is no fault of the file; one that ends too soon is.
+        // A full disk is not the file's fault; a truncated file is.
         move |source| match source {
             ParquetError::External(cause) => match cause.downcast::<io::Error>() {
                 Ok(source) if source.kind() != io::ErrorKind::UnexpectedEof => {

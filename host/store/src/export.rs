@@ -88,7 +88,7 @@ pub fn export(
         .copy(source, columns, &path_literal(beside), options)
         .and_then(|()| fs::rename(beside, path).map_err(StoreError::io("write", path)));
     if written.is_err() {
-        // Whatever is there of it is of no use; that it may not be there at all is no error.
+        // A partial file is useless, and a missing one is not an error.
         let _ = fs::remove_file(beside);
     }
     written

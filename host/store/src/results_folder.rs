@@ -118,7 +118,7 @@ impl ResultsFolder {
     pub fn half_made(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut paths = self.folders()?;
         paths.retain(|path| {
-            // Where the lock cannot be looked at, nobody is seen to hold it.
+            // A lock that cannot be read counts as not held.
             let layout = Layout { root: path.clone() };
             !is_run(path) && !is_locked(&layout).unwrap_or(false)
         });

@@ -158,7 +158,7 @@ impl BackendTarget {
         outputs.filter_map(read).collect()
     }
 
-    /// Returns the call whose turn it is.
+    /// Returns the next call in turn.
     #[inline]
     pub(crate) fn next_call(&mut self) -> &mut Call {
         let index = self.next;

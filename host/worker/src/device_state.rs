@@ -174,15 +174,15 @@ mod tests {
             let sample = DeviceSample { slowed_by, ..DeviceSample::default() };
             DeviceStates::of(1, 1, &[sample, DeviceSample::default()])
         };
-        let told = |slowed_by: &[SlowedBy]| {
+        let doubt = |slowed_by: &[SlowedBy]| {
             let states = states(slowed_by);
             warnings(&states).map(|warning| warning.doubt).collect::<Vec<_>>()
         };
-        assert_eq!(told(&[SlowedBy::Idleness, SlowedBy::Setting]), []);
-        assert_eq!(told(&[]), []);
+        assert_eq!(doubt(&[SlowedBy::Idleness, SlowedBy::Setting]), []);
+        assert_eq!(doubt(&[]), []);
         let slowed =
             |by| Doubt::Throttled { by: Throttle::Device { by, samples: 1, of_samples: 2 } };
         let both = [SlowedBy::Power, SlowedBy::Heat];
-        assert_eq!(told(&both), both.map(slowed));
+        assert_eq!(doubt(&both), both.map(slowed));
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn warnings(found: &Disturbance) -> Vec<Warning> {
 fn preempted(found: &Disturbance) -> Option<Doubt> {
     const A_SECOND: f64 = 50.0;
     let (times, seconds) = (found.involuntary_switches?, found.elapsed_ns as f64 / 1e9);
-    // One in a short measurement is no rate.
+    // A single one in a short measurement does not make a rate.
     let is_much = times >= 10 && times as f64 > A_SECOND * seconds;
     is_much.then_some(Doubt::Preempted { times, elapsed_ns: found.elapsed_ns })
 }

@@ -26,7 +26,7 @@ impl From<io::Error> for Stop {
     /// Errors of the pipes to and from the host are the only ones that are not failures.
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // What is to be said cannot be.
+            // The message cannot be sent.
             io::ErrorKind::InvalidData => {
                 Failure::Protocol { phase: Phase::Unload, detail: error.to_string() }.into()
             }

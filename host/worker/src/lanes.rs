@@ -56,7 +56,7 @@ impl<'a> Lanes<'a> {
         });
         let calls = calls.collect::<Result<_, _>>()?;
         let mut target = BackendTarget::new(session, calls);
-        // What a first run does once is not to be in anybody's latency.
+        // The one-time work of a first run must not be in a latency.
         target.first_run()?;
         Ok(target)
     }

@@ -73,7 +73,7 @@ pub fn serve() -> ! {
         Err(_) => 1,
         Ok(mut connection) => match answer(&mut connection) {
             Ok(()) => 0,
-            // The host is gone, so there is nobody left to tell.
+            // The host is gone, so the error cannot be reported.
             Err(Stop::HostIsGone(_)) => 1,
             Err(Stop::Failed(failure)) => {
                 let _ = connection.send(&Message::Failed(*failure));

@@ -33,7 +33,7 @@ pub(crate) fn known(sha256: &str) -> Option<&str> {
     Some(sha256).filter(|sha256| !sha256.is_empty())
 }
 
-/// Opens a plugin's library and its backend, whatever its hash.
+/// Opens a plugin's library and its backend, with any hash.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ impl Library {
     /// Returns a [`Failure`] of its own kind for each step.
     pub(crate) fn open(self, on_progress: OnProgress) -> Result<Backend, Failure> {
         let path = self.path;
-        // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
+        // SAFETY: this is a worker's purpose. The user who added the plugin trusts it with a process of
         // its own, and this is that process.
         let library = unsafe { platform::open_library(&path) }
             .map_err(|error| loader_failure(&path, &loader_answer(&error)))?;

@@ -13,7 +13,7 @@ use plugin_api::client::{Error, MarkedRun, Session};
 
 use crate::backend::BackendTarget;
 
-/// Room for so many times within queries before any is allocated while the clock runs: half a MiB.
+/// Number of times within queries that are allocated before the clock runs: half a MiB.
 const ROOM: usize = 1 << 16;
 
 /// Runs of a session, phase by phase.

@@ -197,12 +197,12 @@ mod tests {
 
     #[test]
     fn values_that_are_no_numbers_are_counted() {
-        let said = |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
+        let judged = |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
         let nan = |one: f64, other: f64| {
             let f64s = [one, other].iter().flat_map(|value| value.to_ne_bytes()).collect();
             let halves =
                 [one, other].iter().flat_map(|value| f16::from_f64(*value).to_ne_bytes()).collect();
-            [said(DataType::F64, f64s), said(DataType::F16, halves)]
+            [judged(DataType::F64, f64s), judged(DataType::F16, halves)]
         };
         assert_eq!(nan(1.0, f64::NEG_INFINITY), [Ok(None), Ok(None)]);
         let one = Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 };
@@ -210,8 +210,8 @@ mod tests {
         let both = Breach::NotANumber { output: "y".into(), values: 2 };
         assert_eq!(nan(f64::NAN, f64::NAN), [Err(both.clone()), Err(both)]);
         // The bits of a NaN, in a type that has none.
-        assert_eq!(said(DataType::U8, vec![0xff; 2]), Ok(None));
-        assert_eq!(said(DataType::F32, Vec::new()), Ok(None));
+        assert_eq!(judged(DataType::U8, vec![0xff; 2]), Ok(None));
+        assert_eq!(judged(DataType::F32, Vec::new()), Ok(None));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_without_a_batch_axis_say_so() {
+    fn outputs_without_a_batch_axis_are_reported() {
         let output = Answer::Numbers(tensor(DataType::F32, &[2], vec![0; 8]));
         assert_eq!(
             blocks("loss", &output, 3, 0, 3),

@@ -2,7 +2,7 @@
 //!
 //! Two batches are run, so that outputs that do not follow their inputs are detected. A backend can be
 //! fast by answering with zeros, with earlier outputs, or with NaN; each of
-//! these is reported by name, whatever the tolerance.
+//! these is reported by name, with any tolerance.
 
 use host_record::{Check, DifferenceKind, Failure, OutputParity, Parity, Precision, Tolerance};
 use plugin_api::client::TensorData;
@@ -224,7 +224,7 @@ fn top1(pairs: &[Pair]) -> Option<f64> {
 fn beyond(parity: &Parity) -> Option<Difference> {
     let Tolerance { absolute, relative, cosine } = parity.tolerance;
     let output = parity.outputs.iter().find(|output| {
-        // Where all values are within the absolute tolerance of zero, a direction says nothing.
+        // If all values are within the absolute tolerance of zero, a direction means nothing.
         let turned = output.cosine.is_some_and(|found| found < cosine)
             && output.max_relative_error.is_some_and(|error| error > 0.0);
         output.beyond > 0 || turned

@@ -47,7 +47,7 @@ pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Fail
 
 /// Refuses processors that this process may not use.
 fn allowed(machine: &Machine, wanted: &[u32]) -> Result<(), Failure> {
-    // Where the system does not list them, binding finds it out.
+    // If the system does not list them, binding detects it.
     let Some(allowed) = machine.allowed_processors() else { return Ok(()) };
     let missing: Vec<u32> =
         wanted.iter().copied().filter(|number| !allowed.contains(number)).collect();
@@ -65,7 +65,7 @@ fn allowed(machine: &Machine, wanted: &[u32]) -> Result<(), Failure> {
 
 fn automatic(machine: &Machine, threads: Option<u32>) -> Result<Vec<u32>, Failure> {
     let not_told = |what: &str| Failure::NotPinned {
-        detail: format!("`measure.pin` is `auto`, and the system does not tell {what}"),
+        detail: format!("`measure.pin` is `auto`, and the system does not report {what}"),
     };
     let allowed =
         machine.allowed_processors().ok_or_else(|| not_told("which processors there are"))?;
@@ -205,7 +205,7 @@ mod tests {
         let failure = automatic(&without_cores.machine(), Some(1)).expect_err("no topology");
         assert_eq!(
             failure.to_string(),
-            "cannot pin the worker: `measure.pin` is `auto`, and the system does not tell their cores"
+            "cannot pin the worker: `measure.pin` is `auto`, and the system does not report their cores"
         );
     }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_nothing_is_bound_and_all_is_told() {
+    fn without_a_wish_nothing_is_bound_and_all_is_reported() {
         let scheduling = pin(&case(), &Machine::this()).expect("nothing to do");
         assert!(!scheduling.pinned);
         assert!(scheduling.processors.is_some() && scheduling.policy.is_some());

@@ -8,7 +8,7 @@ use plugin_api::client::{Error, Model, Session, TensorData};
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
-/// Names are cut to this many bytes; longer ones are no more useful.
+/// Limit of names in bytes; longer ones are not more useful.
 const LONGEST_NAME: usize = 200;
 
 /// Profiles one run. Making a profile may prepare the model again, so it is skipped if that took so
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_that_fell_back_are_told() {
+    fn operators_that_fell_back_are_reported() {
         let mixed = placement("Gpu", &["Gpu", "Cpu", "Gpu", "Cpu"]);
         let elsewhere = vec![ProviderShare { provider: "Cpu".into(), operators: 2, time_ns: 20 }];
         let fallback = Fallback {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_ran_on_the_device_nothing_is_said() {
+    fn where_all_ran_on_the_device_nothing_is_reported() {
         for rule in [PlacementRule::Any, PlacementRule::Strict] {
             assert_eq!(judge(rule, &placement("Gpu", &["Gpu"])), Ok(None));
             // Two providers of one device.

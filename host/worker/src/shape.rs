@@ -33,7 +33,7 @@ impl Shape<'_> {
         let mut doubts = Vec::new();
         doubts.extend(self.warming_up(&found));
         doubts.extend(self.slowed_down(&found));
-        // What comes at regular distances is no second mode, and neither is what comes after a change.
+        // Queries at regular distances are not a second mode, and neither are those after a change.
         if stalls.is_none() && found.class == SteadyClass::Flat {
             doubts.extend(self.bimodal());
         }

@@ -112,7 +112,7 @@ pub(crate) fn stalls(row: Row<'_>) -> Option<Doubt> {
 
 /// Stalls that come at regular distances.
 struct Regular {
-    /// One query in so many stalls.
+    /// Distance between stalls, in queries.
     every: f64,
     met: Vec<usize>,
 }
@@ -145,7 +145,7 @@ struct Comb {
 }
 
 impl Comb {
-    /// Returns the least probable of the combs that meet enough stalls, among so many queries.
+    /// Returns the least probable comb among those that meet enough stalls.
     fn over(places: &[usize], queries: usize) -> Option<Self> {
         if places.len() < LEAST {
             return None;
@@ -220,7 +220,7 @@ impl Comb {
         let density = places.len() as f64 / queries as f64;
         let by_chance = 1.0 - (1.0 - density).powi(2 * within as i32 + 1);
         let chance = chance(teeth - 2, met.len() - 2, by_chance);
-        // Where no tooth between them missed its stall.
+        // Parts without a missed stall in between.
         let one_step = |distance: &usize| 2 * distance < 3 * step;
         let distances = met.windows(2).map(|pair| pair[1] - pair[0]).filter(one_step);
         let distances: Vec<u64> = distances.map(|distance| distance as u64).collect();
@@ -281,12 +281,12 @@ mod tests {
     /// Of 1,000 series with regular and random stalls, at least 990 are reported with the right
     /// distance; of 1,000 with random ones alone at most one is taken for regular.
     #[test]
-    fn regular_stalls_are_told_from_random_ones_beside_them() {
-        let mut told = 0;
+    fn regular_stalls_are_distinguished_from_random_ones_beside_them() {
+        let mut reported = 0;
         for step in [50, 100, 200, 500] {
             for seed in 0..250 {
                 let found = Comb::over(&places(seed, Some(step), 0.0, ONE_IN_300), QUERIES);
-                told += usize::from(found.is_some_and(|comb| comb.step.round() == step as f64));
+                reported += usize::from(found.is_some_and(|comb| comb.step.round() == step as f64));
             }
         }
         let parts = [0.002, ONE_IN_300, 0.01, 0.03, 0.06];
@@ -296,7 +296,7 @@ mod tests {
                 Comb::over(&places, QUERIES).is_some()
             })
             .count();
-        assert!(told >= 990 && false_alarms <= 1, "{told} told, {false_alarms} false alarms");
+        assert!(reported >= 990 && false_alarms <= 1, "{reported} told, {false_alarms} false alarms");
     }
 
     /// If every so many runs stall and a query has several, the queries' distances are not whole numbers.
@@ -349,11 +349,11 @@ mod tests {
     #[test]
     fn distances_need_not_be_the_same() {
         for step in [20, 50, 100] {
-            let is_told = |seed: &u64| {
+            let is_reported = |seed: &u64| {
                 Comb::over(&places(*seed, Some(step), 0.08, ONE_IN_300), QUERIES).is_some()
             };
-            let told = (0..100).filter(is_told).count();
-            assert!(told >= 90, "{step}: {told}");
+            let reported = (0..100).filter(is_reported).count();
+            assert!(reported >= 90, "{step}: {reported}");
         }
     }
 

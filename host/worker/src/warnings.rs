@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_on_a_percentile_that_cannot_be_stated_is_told() {
+    fn a_limit_on_a_percentile_that_cannot_be_stated_is_reported() {
         let mut limited = case();
         let limit = |percentile: Option<f64>| LatencyLimit {
             at_most_ns: 50_000_000,
@@ -418,7 +418,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Two modes, whatever their weights and distance, are not called a drift.
+        /// Two modes of any weights and distance are not called a drift.
         #[test]
         fn two_modes_are_no_drift(seed: u64, weight in 0.3_f64..0.7, distance in 0.0_f64..1.0) {
             let mut random = generator(seed, "latency", 0);
@@ -428,7 +428,7 @@ mod tests {
                 (1e6 * mode * (1.0 + 0.01 * unit())) as u64
             }).collect();
             let mut found = warnings(|evidence| evidence.latencies = &latencies);
-            // A change point is found where there is none once in 1,000 series, and its class is told.
+            // Once in 1,000 series a change point is found that does not exist, and its class is reported.
             found.retain(|one| !one.starts_with("bimodal: ") && !one.starts_with("slowed-down: "));
             prop_assert_eq!(found, Vec::<String>::new());
         }
@@ -448,7 +448,7 @@ mod tests {
 
         /// For any levels, slopes and scatter: the class never appears without its figures.
         #[test]
-        fn a_slow_down_is_always_told(
+        fn a_slow_down_is_always_reported(
             seed: u64,
             levels in prop::collection::vec((20_usize..400, 1.0_f64..1.2, -0.0002_f64..0.0004), 1..5),
             scatter in 0.0_f64..0.1,
@@ -466,10 +466,10 @@ mod tests {
                 .collect();
             let class = steady_state(&latencies, STEADY_STATE_TOLERANCE).map(|found| found.class);
             let found = warnings(|evidence| evidence.latencies = &latencies);
-            let is_told = found.iter().any(|one| {
+            let is_reported = found.iter().any(|one| {
                 one.starts_with("slowed-down: ") || one.starts_with("drift: p50 rose ")
             });
-            prop_assert!(class != Ok(SteadyClass::SlowDown) || is_told, "{:?}", found);
+            prop_assert!(class != Ok(SteadyClass::SlowDown) || is_reported, "{:?}", found);
         }
     }
 }

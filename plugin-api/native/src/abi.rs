@@ -121,7 +121,7 @@ pub mod shapes_served {
 ///
 /// # Safety
 ///
-/// `V1_SIZE` must be where the last field that the struct had in ABI 1.0 ends, the struct's first field must
+/// `V1_SIZE` must be the end of the last field of the struct in ABI 1.0, the struct's first field must
 /// be `struct_size: usize`, and all fields must be valid when they are zero.
 pub unsafe trait SizedStruct: Copy {
     /// Size in ABI 1.0: the least that the other side may give.
@@ -740,7 +740,7 @@ pub unsafe fn read_sized<T: SizedStruct>(pointer: *const T) -> Result<T, SizeErr
     check_size::<T>(given)?;
     let mut copy = std::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: `given` bytes are readable, as many as `T` has are writable, and a sized struct may
-    // be all zeros where nothing was copied.
+    // be all zeros if nothing was copied.
     unsafe {
         let count = given.min(size_of::<T>());
         std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), copy.as_mut_ptr().cast(), count);

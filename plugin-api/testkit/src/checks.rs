@@ -1,4 +1,4 @@
-//! The checks. Each opens the backend anew, and its name is the statement that should hold.
+//! The checks. Each opens the backend again; its name is the statement that should hold.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -165,7 +165,7 @@ fn prepare(model: &Model, fixture: &Fixture) -> Result<Session, String> {
     describe_error(model.prepare(&fixture.precision, &shapes(fixture)))
 }
 
-/// Prepares and runs a model whatever the result, and reads all outputs.
+/// Prepares and runs a model, ignores the result, and reads all outputs.
 fn attempt(model: &Model, fixture: &Fixture) -> Result<Vec<TensorData>, Error> {
     let session = model.prepare(&fixture.precision, &shapes(fixture))?;
     let tensor = |input: &Values| {
@@ -270,7 +270,7 @@ fn small_structs_are_refused(suite: &Suite, _: &Fixture) -> Outcome {
         refuse: Some(ignore),
         progress: None,
     };
-    // SAFETY: whoever made the suite vouches for the entry point.
+    // SAFETY: the caller who made the suite vouches for the entry point.
     let table = unsafe { (suite.entry)(&raw const host) };
     if table.is_null() {
         return Err("the entry point returned null".into());
@@ -831,7 +831,7 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
         }
         held.extend(platform::own_bytes());
     }
-    // An allocator may keep some pages whatever happens.
+    // An allocator may always keep some pages.
     let slack = 2 << 20;
     let grown = growth(&held);
     ensure(grown <= repetitions * limit + slack, || {

@@ -130,7 +130,7 @@ fn what_only_one_run_has_measured_is_left_out() {
 }
 
 #[test]
-fn a_slower_case_is_told() {
+fn a_slower_case_is_reported() {
     let place = Place::measured(&manifest(1, 3));
     let first = place.run_folder();
     let _ = place.run(&["run", "it.toml"]).expect(0);

@@ -192,8 +192,8 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
     let without = without.to_str().expect("UTF-8");
     for (way, fixture, why) in [
         ("find-nothing", fixture, "there is no scale"),
-        ("list-nothing", fixture, "it sees no device here"),
-        ("nothing", without, "it sees no device `scale:7`, which the fixture names, and sees"),
+        ("list-nothing", fixture, "it finds no device"),
+        ("nothing", without, "it finds no device `scale:7`, which the fixture names, only"),
     ] {
         let arguments = ["plugins", "test", folder, "--fixture", fixture];
         let output = place.host(&arguments).env("CARELESS", way).output().expect("starting host");

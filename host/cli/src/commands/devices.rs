@@ -65,7 +65,7 @@ fn rows(seen: &[BackendDevices], memory: impl Fn(u64) -> Cell) -> Table {
         };
         match devices {
             Err(reason) => rows.push(empty(reason.clone())),
-            Ok(devices) if devices.is_empty() => rows.push(empty("it sees no device here".into())),
+            Ok(devices) if devices.is_empty() => rows.push(empty("it finds no device".into())),
             Ok(devices) => rows.extend(devices.iter().map(|device| {
                 let precisions: Vec<_> =
                     device.precisions.iter().map(|precision| precision.name()).collect();
@@ -88,8 +88,8 @@ fn rows(seen: &[BackendDevices], memory: impl Fn(u64) -> Cell) -> Table {
 
 /// Returns the kind of a device, and whether it is simulated.
 fn kind(device: &DeviceInfo) -> String {
-    let says = |name: &str| device.attributes.get(name).is_some_and(|value| value == "true");
-    match says("simulated") || says("software") {
+    let has = |name: &str| device.attributes.get(name).is_some_and(|value| value == "true");
+    match has("simulated") || has("software") {
         true => format!("{}, simulated", device.kind),
         false => device.kind.clone(),
     }

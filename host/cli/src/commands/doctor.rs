@@ -70,7 +70,7 @@ fn human(checks: &[Check], width: usize, palette: Palette) -> String {
     let mut parts = vec![format!("{} ok", count(CheckStatus::Ok))];
     for (status, word) in [
         (CheckStatus::Advice, "with advice"),
-        (CheckStatus::Unknown, "cannot be told"),
+        (CheckStatus::Unknown, "unknown"),
         (CheckStatus::Broken, "broken"),
     ] {
         if count(status) > 0 {

@@ -1,4 +1,4 @@
-//! `host plugins test`: the conformance suite for whoever writes a backend.
+//! `host plugins test`: the conformance suite for authors of backends.
 
 use std::path::Path;
 

@@ -55,7 +55,7 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
 fn status(status: &str) -> String {
     match status {
         UNAVAILABLE => format!("not for {}", platform_name()),
-        NAMED_MISSING => "named path is not there".into(),
+        NAMED_MISSING => "named path does not exist".into(),
         NAMED_OTHER => "named path is no runtime".into(),
         other => other.into(),
     }
@@ -220,7 +220,7 @@ fn verify(
         let message = format!("runtime `{name}` is not as it was installed: {}", flaws.join("; "));
         let owner = owners(name, registry).next();
         Failure::new(Exit::Plugin, message).help(match owner {
-            Some(plugin) => format!("{} puts it right", install_command(&plugin.metadata.id)),
+            Some(plugin) => format!("repair it with {}", install_command(&plugin.metadata.id)),
             None => format!("no plugin uses it: host runtimes remove {name}"),
         })
     });

@@ -214,10 +214,10 @@ mod tests {
 
     #[test]
     fn a_counter_is_invariant_by_its_flags() {
-        let told =
+        let invariant =
             |flags: &str| invariant_counter(&format!("processor\t: 0\nflags\t\t: {flags}\n"));
-        assert_eq!(told("fpu tsc constant_tsc nonstop_tsc"), Some(true));
-        assert_eq!(told("fpu tsc constant_tsc"), Some(false));
-        assert_eq!(told("fpu sse"), None);
+        assert_eq!(invariant("fpu tsc constant_tsc nonstop_tsc"), Some(true));
+        assert_eq!(invariant("fpu tsc constant_tsc"), Some(false));
+        assert_eq!(invariant("fpu sse"), None);
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn bind(processors: &[u32]) -> io::Result<()> {
         let word = mask.get_mut(index / WORD).ok_or(io::ErrorKind::InvalidInput)?;
         *word |= 1 << (index % WORD);
     }
-    // SAFETY: the mask is valid and as long as is said; the kernel only reads it.
+    // SAFETY: the mask is valid and has the given length; the kernel only reads it.
     let result =
         unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

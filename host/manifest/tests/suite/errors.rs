@@ -578,7 +578,7 @@ limits = [{ metric = "latensy.p98", at-most = "5ms" }]
 }
 
 #[test]
-fn a_load_that_is_missing_or_for_nothing_is_told() {
+fn a_load_that_is_missing_or_for_nothing_is_reported() {
     assert_snapshot!(errors(&with(
         "[matrix]\nscenario = [\"server\", \"closed-loop\"]\n[measure]\nlatency-percentile = 99"
     )), @r#"

@@ -145,7 +145,7 @@ fn a_case_is_measured_from_start_to_end() {
 }
 
 #[test]
-fn what_it_was_measured_under_is_told() {
+fn what_it_was_measured_under_is_reported() {
     let mut case = null();
     case.measure.minimum_duration_ns = 250_000_000;
     let (report, memory) = finish(case);
@@ -238,10 +238,10 @@ fn a_device_that_does_not_tell_is_a_gap() {
     let conditions = report.conditions;
     let gap = conditions.device_state.expect("it was asked for").expect_err("no extension");
     assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/device-state/1".into() }.into());
-    let told =
+    let reported =
         report.warnings.iter().find(|warning| warning.kind() == WarningKind::DeviceNotSampled);
-    let told = told.expect("it was asked for");
-    assert_eq!(told.doubt, Doubt::DeviceNotSampled { gap });
+    let reported = reported.expect("it was asked for");
+    assert_eq!(reported.doubt, Doubt::DeviceNotSampled { gap });
     let memory = conditions.memory.expect("it is told");
     let gap = memory.allocator.expect("it was asked").expect_err("no extension");
     assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/allocator/1".into() }.into());
@@ -293,10 +293,10 @@ fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
     // By what reading the outputs takes, and by the device's own clock.
     let both = [InvalidKind::ReturnedEarly, InvalidKind::Unsynchronised];
     assert_eq!(kinds, both, "{reasons:?}");
-    let told = |warning: &host_record::Warning| {
+    let reported = |warning: &host_record::Warning| {
         warning.doubt == Doubt::Invalid { breach: reasons[1].breach.clone() }
     };
-    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+    assert!(report.warnings.iter().any(reported), "{:?}", report.warnings);
 }
 
 #[test]
@@ -476,10 +476,10 @@ fn threads_without_processors_are_told_and_others_are_not() {
     let many = oversubscribed(CaseSpec { threads: Some(4096), ..null() });
     assert_eq!(many.len(), 1, "{many:?}");
     assert!(matches!(many[0], Doubt::Oversubscribed { threads: 4096, processors: 1.., .. }));
-    // A machine that is busy with other work may be told so; a quiet one is told nothing.
+    // A machine that is busy with other work may be reported; a quiet one is not.
     let fits = |case: CaseSpec| {
-        let told = oversubscribed(case);
-        assert!(told.iter().all(others_are_busy), "{told:?}");
+        let reported = oversubscribed(case);
+        assert!(reported.iter().all(others_are_busy), "{reported:?}");
     };
     fits(CaseSpec { threads: Some(1), ..null() });
 
@@ -499,7 +499,7 @@ fn others_are_busy(doubt: &Doubt) -> bool {
 }
 
 #[test]
-fn processors_that_others_keep_busy_are_told() {
+fn processors_that_others_keep_busy_are_reported() {
     let scheduling = finish(null()).0.conditions.scheduling.expect("it is told");
     let processors = processors_of_list(&scheduling.processors.expect("Linux tells"));
     let processors = processors.expect("a list").len();
@@ -521,9 +521,9 @@ fn processors_that_others_keep_busy_are_told() {
         done.store(true, Ordering::Relaxed);
         report
     });
-    let mut told = report.warnings.iter();
-    let told = told.any(|warning| others_are_busy(&warning.doubt));
-    assert!(told, "{:?}", report.warnings);
+    let mut reported = report.warnings.iter();
+    let reported = reported.any(|warning| others_are_busy(&warning.doubt));
+    assert!(reported, "{:?}", report.warnings);
 }
 
 #[test]
@@ -1011,7 +1011,7 @@ fn no_worker_outlives_its_host() {
     wait("the worker hangs", &|| frames().contains("load"));
     host.kill().expect("killing the shell");
     host.wait().expect("waiting for the shell");
-    // Where nobody reaps orphans, what is left of it is a zombie.
+    // If nothing reaps orphans, it remains as a zombie.
     let alive = || {
         let stat = fs::read_to_string(&stat).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -1180,7 +1180,7 @@ fn the_highest_rate_is_searched_and_measured() {
 
 /// A hundred queries of 20 ms have no room in a tenth of a second at any rate that they could come at.
 #[test]
-fn a_search_that_the_maximum_has_no_room_for_says_so() {
+fn a_search_that_the_maximum_has_no_room_for_is_reported() {
     let mut case = searched("20", 30_000_000, 0.99);
     case.measure.minimum_duration_ns = 20_000_000;
     case.measure.maximum_duration_ns = 200_000_000;

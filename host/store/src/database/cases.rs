@@ -201,7 +201,7 @@ pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'
     Ok(lacks.map(|(name, sql_type, _)| (name, sql_type)).collect())
 }
 
-/// Adds the columns that the table lacks. Runs that it has are then read anew at the next import, since
+/// Adds the columns that the table lacks. Its runs are then imported again the next time, since
 /// their folders may say what the columns are about.
 pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {
     let lacking = lacking(connection)?;

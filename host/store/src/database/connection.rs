@@ -102,11 +102,11 @@ pub(super) fn failed(
 /// Turns DuckDB's words about a file into the typed error that they stand for.
 pub(super) fn located(error: StoreError, path: &Path) -> StoreError {
     let StoreError::Database { action, detail } = error else { return error };
-    let says = |words: &[&str]| words.iter().any(|words| detail.contains(words));
+    let contains = |words: &[&str]| words.iter().any(|words| detail.contains(words));
     let path = path.to_owned();
-    if says(&["Could not set lock on file", "being used by another process"]) {
+    if contains(&["Could not set lock on file", "being used by another process"]) {
         StoreError::Busy { path, detail }
-    } else if says(&[
+    } else if contains(&[
         "not a valid DuckDB database",
         "Corrupt",
         "corrupt",

@@ -74,7 +74,7 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
     }
 }
 
-/// A host that knows another axis or quantity adds its column, and reads the runs anew.
+/// A host with another axis or quantity adds its column, and imports the runs again.
 #[test]
 fn a_column_that_a_database_lacks_is_added_and_its_runs_are_read_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -113,7 +113,7 @@ impl RunFolder {
         let files = [layout.journal(), layout.results(), layout.recommendations()];
         let torn = files.into_iter().map(torn_line).collect::<Result<Vec<_>, _>>()?;
         let mut torn: Vec<TornLine> = torn.into_iter().flatten().collect();
-        // Where the lock cannot be looked at, nobody is seen to hold it.
+        // A lock that cannot be read counts as not held.
         if !torn.is_empty() && is_locked(layout).unwrap_or(false) {
             torn.clear();
         }

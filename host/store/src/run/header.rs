@@ -185,7 +185,7 @@ impl From<&CaseSpec> for PlanLine {
 /// A line of `results.jsonl`: what one metric plugin, with one set of options, says of one case.
 ///
 /// A later line for the same case, plugin id and options takes the place of an earlier one, so
-/// metrics can be computed anew at any time.
+/// metrics can be recomputed at any time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ResultRecord {

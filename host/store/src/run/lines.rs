@@ -133,7 +133,7 @@ impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
         let Some(text) = self.buffer.strip_suffix(b"\n") else {
             self.reader = None;
             let torn = TornLine { path: self.path.clone(), line: self.line, bytes: read as u64 };
-            // Whoever reads asks `RunFolder::flaws`; here it would be said at each reading.
+            // Readers call `RunFolder::flaws`; a warning here would be repeated at each reading.
             tracing::debug!(%torn);
             self.torn = Some(torn);
             return None;

@@ -58,7 +58,7 @@ fn a_case_is_read_as_it_was_written() {
     assert!(!columns.attributes.contains_key("sequence-length"));
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
     // The report has no time for preparing, a closed loop no schedule, one process no number, and a query of
-    // inference no marks: there are no such columns.
+    // inference no marks, so these columns do not exist.
     let absent = [
         column::PHASES,
         column::TOKENS,

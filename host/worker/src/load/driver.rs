@@ -134,7 +134,7 @@ impl Sink {
             SamplePhase::Measured => Phase::Measure,
         };
         let Bench { connection, runner, marks, .. } = bench;
-        // Marks of runs that no loop made are no block's.
+        // Marks of runs outside a loop do not belong to a block.
         marks.iter().for_each(MarkLog::clear);
         let mut sending = Sending { sink: self, connection, between, marks };
         runner.run(pattern, rule, &mut sending).map_err(|error| match error {

@@ -68,7 +68,7 @@ impl Load<'_> {
     ) -> Result<(Thinned, Option<WarmUpFacts>), Stop> {
         bench.connection.enter(Phase::WarmUp)?;
         let settings = &self.case.measure;
-        // An open loop may have to wait long for its next query; nobody else has to wait.
+        // An open loop may have to wait long for its next query; other loops do not wait.
         let longest = |time: u64| match self.case.key.rate {
             Some(_) => time.max(settings.maximum_duration_ns),
             None => u64::MAX,

@@ -1,4 +1,4 @@
-//! Examines a measurement: what is doubtful about it, where its time went, and where its operators ran.
+//! Examines a measurement: its doubts, the parts of its time, and the placement of its operators.
 
 use host_machine::Machine;
 use host_record::{
@@ -20,7 +20,7 @@ use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{clock, device_state, device_time, early, profile, stages};
 
-/// A measurement with all that is to be said of it, but for its outputs.
+/// A measurement with all its findings, except for outputs.
 pub(super) struct Examined {
     pub(super) subject: Subject,
     pub(super) session: Session,

@@ -175,7 +175,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// As for [`Call::read_output`], or where it has numbers.
+    /// As for [`Call::read_output`], or if it has numbers.
     pub fn read_texts(&mut self, index: usize) -> Result<TextData> {
         let handle = self.output(index)?;
         let (dtype, shape) = tensor::describe(&self.session.model, handle)?;

@@ -163,18 +163,18 @@ impl DeviceStateReader<'_> {
         };
         // SAFETY: the arguments are whole, and any thread may call this one.
         unsafe { invoke(name, self.read, &mut args) }?;
-        let told = |what: &str, value: f64, low: f64, high: f64| match value {
+        let checked = |what: &str, value: f64, low: f64, high: f64| match value {
             value if value.is_nan() => Ok(None),
             value if (low..=high).contains(&value) => Ok(Some(value)),
             _ => Err(Error::contract(name, format!("returned a {what} of {value}"))),
         };
         Ok(DeviceReading {
-            utilisation: told("utilisation", args.utilisation, 0.0, 1.0)?,
-            memory_utilisation: told("memory utilisation", args.memory_utilisation, 0.0, 1.0)?,
-            clock_hertz: told("clock", args.clock_hertz, 0.0, 1e12)?,
-            memory_clock_hertz: told("memory clock", args.memory_clock_hertz, 0.0, 1e12)?,
-            temperature_celsius: told("temperature", args.temperature_celsius, -273.15, 1e4)?,
-            power_watts: told("power", args.power_watts, 0.0, 1e6)?,
+            utilisation: checked("utilisation", args.utilisation, 0.0, 1.0)?,
+            memory_utilisation: checked("memory utilisation", args.memory_utilisation, 0.0, 1.0)?,
+            clock_hertz: checked("clock", args.clock_hertz, 0.0, 1e12)?,
+            memory_clock_hertz: checked("memory clock", args.memory_clock_hertz, 0.0, 1e12)?,
+            temperature_celsius: checked("temperature", args.temperature_celsius, -273.15, 1e4)?,
+            power_watts: checked("power", args.power_watts, 0.0, 1e6)?,
             slowed_by: (args.slowed_known != 0).then_some(args.slowed_by),
         })
     }

@@ -89,7 +89,7 @@ pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Returns a message, of which `limit` bytes are kept; the rest is counted.
+/// Returns a message, cut at `limit` bytes; the rest is counted.
 ///
 /// # Safety
 ///

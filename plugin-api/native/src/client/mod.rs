@@ -122,7 +122,7 @@ struct Host {
 
 unsafe extern "C" fn progress(context: *mut c_void, report: *const abi::Progress) {
     // SAFETY: the plugin passes the context that it was given, from within a call, while the host is valid.
-    // No more than these two fields is looked at, of which another thread sees only what never changes.
+    // Only these two fields are read, and another thread sees only constant parts of them.
     let (thread, on_progress) = unsafe {
         let host = context.cast::<Host>();
         (&(*host).thread, &raw const (*host).on_progress)
@@ -346,7 +346,7 @@ impl Backend {
             mode: abi::String::borrow(mode),
         };
         invoke!(self.inner.functions, load, &raw mut args)?;
-        // From here on the handle is unloaded whatever happens.
+        // From here on the handle is always unloaded.
         let inner = ModelInner { backend: Arc::clone(&self.inner), handle: args.model };
         // SAFETY: the call has filled it in, and it is valid until `unload`.
         let info = unsafe { foreign::model_info(args.info) }
@@ -374,7 +374,7 @@ impl Backend {
 /// A model of a backend that serves several threads.
 pub struct ModelOnThreads<'a>(&'a Model);
 
-// SAFETY: it is only made where the backend offers the extension, which allows what can be done
+// SAFETY: it is only made if the backend offers the extension, which allows what can be done
 // with a model on any thread, and several at once. Its handle ends after all of these.
 unsafe impl Send for ModelOnThreads<'_> {}
 // SAFETY: the same.
@@ -398,7 +398,7 @@ impl Drop for ModelInner {
     fn drop(&mut self) {
         let mut args =
             abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: self.handle };
-        // Whoever wants the error calls `Model::unload`.
+        // Callers that want the error call `Model::unload`.
         let _ = invoke!(self.backend.functions, unload, &raw mut args);
     }
 }

@@ -71,7 +71,7 @@ fn an_extension_of_the_example_in_c_is_found_by_its_name() {
 }
 
 /// Checks the host's side of the extensions of a backend in C or C++.
-fn extensions_are_told(source: &str) {
+fn extensions_are_reported(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build(source, folder.path(), &[]);
     // SAFETY: it is our own, and nobody else has loaded this copy.

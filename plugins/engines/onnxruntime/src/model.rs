@@ -197,7 +197,7 @@ impl Source {
             let mut message = format!("{}: {}", self.path.display(), error.message);
             if error.code == ErrorCode::RuntimeMissing {
                 let plugin = self.library.plugin();
-                message += &format!("; `host runtimes install {plugin}` installs it");
+                message += &format!("; install it with `host runtimes install {plugin}`");
             }
             Error { message, ..error }
         })?;

@@ -81,8 +81,8 @@ fn slowed(states: &DeviceStates) -> Option<Fact> {
     let shares: Vec<String> = shares
         .map(|share| format!("{} in {} of {}", share.by.name(), share.readings, states.readings))
         .collect();
-    let said = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
-    Some(("what slowed the device", said))
+    let text = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
+    Some(("what slowed the device", text))
 }
 
 /// The figures of a comparison, as headings of columns.

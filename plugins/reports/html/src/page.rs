@@ -384,9 +384,9 @@ fn left_out(count: usize) -> Markup {
 
 /// Ids of the cases that a recommender says it chose, as opposed to those it compared them with.
 fn chosen(run: &Run) -> BTreeSet<&str> {
-    let said =
+    let texts =
         run.advice.iter().filter_map(|advice| advice.recommendation.attributes.get("chosen"));
-    said.flat_map(|ids| ids.split(' ')).collect()
+    texts.flat_map(|ids| ids.split(' ')).collect()
 }
 
 fn distributions(run: &Run) -> Option<Markup> {
@@ -674,8 +674,8 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
 fn definitions(run: &Run) -> Markup {
     let mut metrics: BTreeMap<&str, [Vec<&str>; 3]> = BTreeMap::new();
     for result in run.cases.iter().flat_map(|case| &case.results) {
-        let said = metrics.entry(&result.metric).or_default();
-        for (known, name) in said.iter_mut().zip(DEFINED_BY) {
+        let texts = metrics.entry(&result.metric).or_default();
+        for (known, name) in texts.iter_mut().zip(DEFINED_BY) {
             let value = result.attributes.get(name).map(String::as_str);
             // Why there is no interval is a matter of its case.
             let value = value.filter(|value| !value.starts_with("none: "));
@@ -683,15 +683,15 @@ fn definitions(run: &Run) -> Markup {
         }
     }
     let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (metric, said) in metrics {
-        let recommendation: Vec<_> = said
+    for (metric, texts) in metrics {
+        let texts: Vec<_> = texts
             .iter()
             .zip(DEFINED_BY)
             .filter(|(values, _)| !values.is_empty())
             .map(|(values, name)| format!("{name}: {}", values.join(", or ")))
             .collect();
-        if !said.is_empty() {
-            definitions.entry(said.join(" · ")).or_default().push(metric);
+        if !texts.is_empty() {
+            definitions.entry(texts.join(" · ")).or_default().push(metric);
         }
     }
     html! {
@@ -711,11 +711,11 @@ const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
 /// missing for the same reason has that in their place.
 fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     let found = |case: &Case, quantity: &Quantity| quantity.of(&case.record);
-    let is_told = |quantity: &&Quantity| {
+    let is_reported = |quantity: &&Quantity| {
         let has = |case: &&Case| found(case, quantity).is_some_and(|found| found.is_ok());
         quantity.group == group && finished.iter().any(has)
     };
-    let columns: Vec<_> = QUANTITIES.iter().filter(is_told).collect();
+    let columns: Vec<_> = QUANTITIES.iter().filter(is_reported).collect();
     let gap = |case: &Case| {
         let mut reasons =
             columns.iter().map(|quantity| Some(found(case, quantity)?.err()?.to_string()));

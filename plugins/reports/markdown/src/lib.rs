@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_doubtful_is_said() {
+    fn what_is_missing_and_doubtful_is_reported() {
         let text = rendered(&made_up::tables(&COMPARISON));
         assert!(text.contains("**failed**: out-of-memory"));
         assert!(text.contains("- Gap: the backend \\`gpu\\` does not support int8 on \\`gpu:0\\`; it supports fp32 and fp16 ("));

@@ -1,4 +1,4 @@
-//! Series of which the truth is known. Also compiled into `examples/proof.rs`.
+//! Series whose truth is known. Also compiled into `examples/proof.rs`.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -203,7 +203,7 @@ pub(crate) fn plant(
             for (index, level) in levels.iter_mut().enumerate() {
                 *level += size * (-(index as f64) / time).exp();
             }
-            // Where no more is left than this.
+            // Less than this is left.
             let left = |part: f64| ((size / part).ln().max(0.0) * time) as usize;
             ramp = 0..left(0.001).min(count);
             (vec![], SteadyClass::WarmUp)
