@@ -223,7 +223,7 @@ fn without_python_or_a_known_plugin_it_says_what_to_do() {
     let output_text = place.failure(&["runtimes", "install", "dem"], 4);
     assert!(output_text.contains("did you mean `demo`?"), "{output_text}");
     let output_text = place.failure(&["runtimes", "list", "--runtime", "nobody=/x"], 2);
-    assert!(output_text.contains("no plugin of that id takes a runtime"), "{output_text}");
+    assert!(output_text.contains("no plugin of that id needs a runtime"), "{output_text}");
     let output_text = place.failure(&["plugins", "list"], 0);
     assert!(output_text.contains("runtime `demo` 1.0 of `demo` is not installed"), "{output_text}");
     assert!(output_text.contains("host runtimes install demo"), "{output_text}");

@@ -53,13 +53,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// The manifest asks for all backends, and none is installed.
-    #[error("no backend is installed that `all` could stand for")]
+    #[error("`all` matches no backend: none is installed")]
     NoBackend,
     /// A WASM plugin cannot be used, or refuses its options, and no manifest has a place for it.
     #[error("{0}")]
     Guest(Box<GuestProblem>),
     /// A runtime is named for a plugin that does not take one.
-    #[error("--runtime names `{id}`, and no plugin of that id takes a runtime")]
+    #[error("--runtime names `{id}`, but no plugin of that id needs a runtime")]
     NoSuchRuntimePlugin {
         /// The plugin's id.
         id: String,
@@ -68,7 +68,7 @@ pub enum Error {
     #[error("the sandbox for WASM plugins cannot start")]
     Sandbox(#[source] GuestError),
     /// The worker was not found.
-    #[error("{name} is not beside the executable of host")]
+    #[error("{name} was not found beside the executable of host")]
     NoWorker {
         /// The name of its executable.
         name: String,
@@ -123,7 +123,7 @@ pub enum Error {
         reason: String,
     },
     /// The conformance suite was not found.
-    #[error("{name} is not beside the executable of host")]
+    #[error("{name} was not found beside the executable of host")]
     NoTestkit {
         /// The name of its executable.
         name: String,
@@ -186,7 +186,7 @@ pub enum Change {
         id: String,
     },
     /// A plugin has another version or hash.
-    #[error("the plugin `{}` was {} and is {}", then.id, described(then), described(now))]
+    #[error("the plugin `{}` was {} and is now {}", then.id, described(then), described(now))]
     Plugin {
         /// The plugin when the run began.
         then: PluginIdentity,
@@ -206,7 +206,7 @@ pub enum Change {
     #[error("there are more cases now")]
     MoreCases,
     /// The first case that differs.
-    #[error("the case {key} is planned otherwise: its model, data or device has changed")]
+    #[error("the case {key} has changed: its model, data or device is different")]
     Case {
         /// Its coordinates.
         key: CaseKey,

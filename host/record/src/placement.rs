@@ -79,7 +79,9 @@ impl Placement {
     /// Returns the shares of unwanted providers; none if the session does not say which are wanted.
     pub fn not_wanted(&self) -> impl Iterator<Item = &ProviderShare> {
         let names_provider = !self.wanted.is_empty();
-        self.providers.iter().filter(move |share| names_provider && !self.wanted.contains(&share.provider))
+        self.providers
+            .iter()
+            .filter(move |share| names_provider && !self.wanted.contains(&share.provider))
     }
 }
 

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Results could not be kept.
-    #[error("results cannot be kept: {0}")]
+    #[error("results cannot be stored: {0}")]
     Recorder(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -77,7 +77,7 @@ pub enum StoreError {
         newest: Vec<String>,
     },
     /// More than one run fits.
-    #[error("`{wanted}` fits more than one run: {}", .candidates.join(", "))]
+    #[error("`{wanted}` matches more than one run: {}", .candidates.join(", "))]
     AmbiguousRun {
         /// The requested run.
         wanted: String,

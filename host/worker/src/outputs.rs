@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn values_that_are_no_numbers_are_counted() {
-        let judged = |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
+        let judged =
+            |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
         let nan = |one: f64, other: f64| {
             let f64s = [one, other].iter().flat_map(|value| value.to_ne_bytes()).collect();
             let halves =

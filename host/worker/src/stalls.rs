@@ -296,7 +296,10 @@ mod tests {
                 Comb::over(&places, QUERIES).is_some()
             })
             .count();
-        assert!(reported >= 990 && false_alarms <= 1, "{reported} told, {false_alarms} false alarms");
+        assert!(
+            reported >= 990 && false_alarms <= 1,
+            "{reported} told, {false_alarms} false alarms"
+        );
     }
 
     /// If every so many runs stall and a query has several, the queries' distances are not whole numbers.

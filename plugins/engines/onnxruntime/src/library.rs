@@ -203,8 +203,9 @@ pub fn loader_says(error: &libloading::Error) -> String {
 }
 
 fn missing(what: &str, plugin: &str) -> Error {
-    let message =
-        format!("ONNX Runtime was not found: {what}; install it with `host runtimes install {plugin}`");
+    let message = format!(
+        "ONNX Runtime was not found: {what}; install it with `host runtimes install {plugin}`"
+    );
     Error::new(ErrorCode::RuntimeMissing, message)
 }
 
