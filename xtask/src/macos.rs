@@ -49,7 +49,7 @@ pub(crate) fn check_macos() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A 64-bit Mach-O file for Arm begins like this.
+/// Returns whether a file is a 64-bit Mach-O file for Arm.
 fn is_mach(path: &Path) -> Result<(), Failed> {
     const START: [u8; 8] = [0xcf, 0xfa, 0xed, 0xfe, 0x0c, 0x00, 0x00, 0x01];
     let bytes = fs::read(path).at(path)?;
@@ -70,7 +70,7 @@ cargo-zigbuild==0.24.1 \\
     --hash=sha256:07c5e3dcddf208500462ec927c556bb306cca2b533b0abe29446bffb63767b85
 ";
 
-/// The folder that both are in, where they are fetched into if they are not there.
+/// Returns the folder that both are in, where they are fetched into if they are not there.
 fn zig() -> Result<PathBuf, Failed> {
     let folder = setup::cache_folder()?.join(format!("zig-{ZIG_VERSION}"));
     if folder.is_dir() {

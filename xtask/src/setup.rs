@@ -193,7 +193,7 @@ const OTHERWISE: &str = "help: install DuckDB's C library yourself and name its 
                          DUCKDB_LIB_DIR, or build it with `--features host-cli/bundled`, \
                          which takes over an hour";
 
-/// The library for Macs, to link with.
+/// Returns the library for Macs, to link with.
 pub(crate) fn duckdb_for_macos() -> Result<PathBuf, Failed> {
     fetched(&MACOS, &cache_folder()?.join(format!("duckdb-macos-{PREBUILT_VERSION}")))
 }

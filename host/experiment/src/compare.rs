@@ -1,20 +1,19 @@
 /*!
-Whether something got slower from one run to another.
+Comparison of two runs: which cases became slower or faster.
 
-Cases are matched by their id, which is a hash of all that defines a case. Of each the median latency is
-held against the other run's. What differs from process to process is more than what differs from query to
-query, and a single process shows none of it. So there is a verdict only where both runs have several
-processes: then each has an interval over them, and where the intervals are apart, one is slower. Where they
-overlap, where there is none, where a run has a single process or where a result is invalid, nothing can be
-said, which is not the same as "no change". The interval within a single process is shown, and named as such.
+Cases are matched by their id, a hash of the case's definition, and compared by their median latency. Processes
+differ more than the queries within one, and a single process does not show how much. So a case has a result only
+if both runs have several processes: each then has an interval over them, and if the intervals do not overlap, one
+run is slower. The change is unknown, which does not mean "no change", if the intervals overlap or are missing, if
+a run has a single process, or if a result is invalid. The interval within a single process is shown and labelled
+as such.
 
-Where the rate was searched, each process was measured at the rate that it found, and latencies at different
-rates say nothing of each other. There the rates themselves are compared in the same way, of which the higher
-is the better.
+If the rate was searched, each process was measured at the rate that it found, and latencies at different rates
+cannot be compared. Then the rates themselves are compared in the same way; higher is better.
 
-Beside that stands how often a value of the second run is the larger: of the processes' medians, with the test
-of Mann and Whitney and the least that it can say of so few, and otherwise of queries, which describes them and
-tests nothing.
+The comparison also shows the part of values that are larger in the second run. For processes' medians it has the
+probability by the test of Mann and Whitney, and the smallest probability possible with so few processes. For the
+queries of single processes it only describes them and tests nothing.
 */
 
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 The application as a library: from a manifest's text to results, reports and advice.
 
 The command line, a Python binding, a server and tests call this crate, and only this crate, to run
-an experiment. It knows no terminal, prints nothing and ends no process: errors are typed, with the
-places in the manifest where they have one, and everything else that a caller may want to tell a
-person reaches an [`Observer`] as a [`Notice`] or as [`Progress`].
+an experiment. It does not know terminals, print, or end the process: errors are typed and have their
+positions in the manifest if there are any, and an [`Observer`] gets everything else that a caller may
+want to show, as a [`Notice`] or as [`Progress`].
 
 | step | call |
 |---|---|
@@ -19,7 +19,7 @@ person reaches an [`Observer`] as a [`Notice`] or as [`Progress`].
 | report | [`report`] |
 | look at the machine | [`examine`], [`devices()`] |
 
-[`RunResults`] is what a run folder says, read back. [`Settings`] are the folders and the plugins that a
+[`RunResults`] is the content of a run folder. [`Settings`] are the folders and the plugins that a
 caller works with. Native plugins are never loaded here: workers do that, one process for each case.
 */
 

@@ -1,8 +1,8 @@
 /*!
 SHA-256 of bytes, files and streams, as this program writes it: in lower-case hexadecimal digits.
 
-Plugins, models, runtimes, manifests and cases are all told apart by such hashes, which are compared as
-text between rooms and with files that people read. So the digits are made in one place.
+Such hashes identify plugins, models, runtimes, manifests and cases. Rooms compare them as text, also
+with files that people read. So the digits are written in one place.
 */
 
 use std::convert::Infallible;

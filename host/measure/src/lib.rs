@@ -1,20 +1,19 @@
 /*!
 The timing loop: load scenarios, warm-up and stopping rules, generic over one trait.
 
-The loop owns one promise: between two clock readings there is the query and nothing else of
-ours that could be left out. It therefore reads the clock once per query, since the reading that
+The loop keeps one promise: between two clock readings there is the query, and no avoidable work of
+ours. It therefore reads the clock once per query, since the reading that
 ends a query also begins the next; it writes readings into a buffer that was allocated before;
 and it decides whether to stop from the reading that it has anyway. Longer work happens between
 blocks, when no query is being timed: samples are handed to an observer, the full rule is checked,
 and the chain of readings starts anew.
 
-In an open loop queries come by a schedule, whether or not the target is ready. There the promise
+In an open loop queries arrive by a schedule, whether or not the target is ready. There the promise
 is that a latency counts from the scheduled time, so that waiting behind a slow query is part of
 it. The schedule is generated between blocks, and it stands still while a block is handed on.
 
-A [`Target`] is what is timed, a [`Clock`] is what times it, a [`Pattern`] says what one query
-is and when it is issued, a [`StopRule`] says when there are enough, and an [`Observer`] takes the
-samples and may judge them. Warming up and measuring are the same loop under two rules. A
+A [`Clock`] times a [`Target`], a [`Pattern`] defines a query and when it is issued, a [`StopRule`]
+decides when there are enough, and an [`Observer`] takes the samples and may judge them. Warming up and measuring are the same loop under two rules. A
 [`Meter`] runs the loop on the caller's thread; a [`Crew`] runs it with several targets, each on
 a thread of its own. [`find_max_rate`] searches for the highest rate within a latency limit, and
 [`Rules`] judge whether a result is valid. Nothing here does I/O or knows of plugins: the tests run

@@ -3,14 +3,14 @@ The worker process: loads one backend plugin, measures one case, streams its sam
 
 A worker lives for one request. It reads the request from standard input, answers in frames (see
 [`host_record::protocol`]) and ends. It owns what must happen in the plugin's own process, and
-nothing else: opening the library, making the inputs, timing, reading outputs back. Of its own it has
-three kinds of threads and no other: one for each client or server if there are several, one that looks at
-the device if the case asks for that, and one that sleeps until the host asks to end what is under way, if
-the backend can be asked.
+nothing else: opening the library, making the inputs, timing, reading outputs back. It has three kinds of
+threads of its own: one for each client or server if there are several, one that samples the device's
+state if the case asks for it, and one that waits for the host's request to cancel, if the backend can
+cancel.
 
-The plugin is trusted with this process and with nothing beyond: whatever it does to it, the host
-sees only frames that stop coming. So the worker makes no attempt at surviving; it makes sure
-that a frame is either whole or absent, and that the phase is known in which it died.
+The plugin is trusted with this process and with nothing beyond: if it destroys the process, the host
+only sees frames that stop coming. So the worker does not try to survive. It makes sure that a frame is
+either whole or absent, and that the phase is known in which it died.
 */
 
 mod backend;

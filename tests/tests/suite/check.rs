@@ -143,7 +143,7 @@ fn verdicts(place: &Place) -> Vec<(String, Value, Value)> {
     place.lines("journal.jsonl").iter().map(verdict).collect()
 }
 
-/// The reference's outputs in the run folder.
+/// Returns the reference's outputs in the run folder.
 fn kept(folder: &Path) -> PathBuf {
     let files = fs::read_dir(folder.join("references")).expect("the references");
     let files: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();

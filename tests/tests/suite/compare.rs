@@ -183,7 +183,7 @@ fn a_slower_case_is_reported() {
     }
 }
 
-/// The names in the first column of the tables of a page whose first heading is one of these.
+/// Returns the names in the first column of the tables of a page whose first heading is one of these.
 fn listed(page: &str, headings: &[&str]) -> BTreeSet<String> {
     let page = fs::read_to_string(root().join("docs/reference").join(page)).expect("the page");
     let mut names = BTreeSet::new();

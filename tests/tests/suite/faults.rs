@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::{Place, built, root};
 
-/// A manifest with one model and the backends given as TOML.
+/// Returns a manifest with one model and the backends given as TOML.
 fn manifest(backends: &str, measure: &str) -> String {
     format!(
         r#"schema = 1

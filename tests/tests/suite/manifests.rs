@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use end_to_end::{Place, root};
 use serde_json::Value;
 
-/// The cells of a manifest's plan: by backend, the gaps' reasons, empty for a case.
+/// Returns the cells of a manifest's plan: by backend, the gaps' reasons, empty for a case.
 fn planned(name: &str) -> BTreeMap<String, Vec<String>> {
     let place = Place::new();
     let path = root().join(format!("manifests/{name}.toml"));

@@ -37,7 +37,7 @@ fn checks(document: &Value) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// A folder `name` with this library as a plugin.
+/// Returns a folder `name` with this library as a plugin.
 fn plugin(place: &Place, name: &str, library: &[u8], more: &str) -> PathBuf {
     let folder = place.path().join(name);
     fs::create_dir_all(&folder).expect("a folder");

@@ -30,7 +30,7 @@ plugin = "scaling"
 plugin = "json"
 "#;
 
-/// A place with one finished run of two cases.
+/// Returns a place with one finished run of two cases.
 fn measured() -> Place {
     Place::measured(MANIFEST)
 }

@@ -25,12 +25,12 @@ plugin = "latency"
 plugin = "json"
 "#;
 
-/// A place with one finished run of two cases.
+/// Returns a place with one finished run of two cases.
 fn measured() -> Place {
     Place::measured(MANIFEST)
 }
 
-/// The files of samples, in the order of their names.
+/// Returns the files of samples, in the order of their names.
 fn samples(run: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(run.join("samples")).expect("the samples");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();

@@ -449,7 +449,7 @@ impl Request {
         Ok(copy)
     }
 
-    /// Computes, and returns when that is done.
+    /// Computes, and waits for the result.
     #[inline]
     pub(crate) fn infer(&mut self) -> Result<()> {
         // SAFETY: the request is alive and used by nobody else.

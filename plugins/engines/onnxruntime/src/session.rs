@@ -441,7 +441,7 @@ impl Allocator for OrtSession {
 }
 
 impl DeviceTimer for OrtSession {
-    /// Times the run from its first piece of work to its last, by the device's own clock.
+    /// Measures the run from its first piece of work to its last, by the device's own clock.
     fn run_timed(
         &mut self,
         inputs: &[&OrtTensor],

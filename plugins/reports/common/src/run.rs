@@ -87,7 +87,7 @@ impl Case {
         self.report().is_some()
     }
 
-    /// Whether the result is valid; `None` if it was not judged.
+    /// Returns whether the result is valid; `None` if it was not judged.
     #[must_use]
     pub fn valid(&self) -> Option<bool> {
         Some(self.report()?.verdict.as_ref()?.is_valid())

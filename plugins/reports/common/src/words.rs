@@ -36,7 +36,7 @@ pub(crate) fn search(search: &RateSearch) -> String {
     written
 }
 
-/// Facts that are not numbers, from what a case was measured under.
+/// Returns the conditions of a case that are not numbers.
 pub(crate) fn conditions(conditions: &Conditions) -> Vec<Fact> {
     [
         conditions.scheduling.as_ref().and_then(processors),
