@@ -23,6 +23,9 @@ const STYLES: Styles = Styles::styled()
 /// what to report. Each case is measured in a process of its own. A value that cannot be measured is
 /// a gap with a reason, never a guess. Start with `host init`, or with `host run
 /// manifests/quickstart.toml`.
+///
+/// A packaged tool has a second name for this command, `tare`, for machines on which `host` is
+/// another program.
 #[derive(Debug, Parser)]
 #[command(
     name = "host",
@@ -311,10 +314,17 @@ pub enum ResultsCommand {
     /// List the runs.
     List,
     /// Show one run: its cases, results and advice.
+    #[command(after_long_help = SHOW_HELP)]
     Show {
         /// The run: its id, a part of it, its folder, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
+        /// Print every warning, failure and gap of every case, with all figures, instead of the table.
+        #[arg(long)]
+        warnings: bool,
+        /// Print all advice, with the figures that it is based on, instead of the table.
+        #[arg(long)]
+        advice: bool,
     },
     /// Compare the cases that two runs share: did they get slower?
     #[command(after_long_help = COMPARE_HELP)]
@@ -363,6 +373,11 @@ pub enum ResultsCommand {
         rebuild: bool,
     },
 }
+
+const SHOW_HELP: &str = "\
+The table is followed by each kind of failure, gap and warning, once, with its number of cases and
+its worst case, and by the advice in a sentence each. --warnings and --advice print all of them.
+--format json and the reports always have everything.";
 
 const COMPARE_HELP: &str = "\
 Cases are matched by their id, so only equally defined cases are compared. For each, the median

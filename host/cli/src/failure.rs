@@ -242,6 +242,15 @@ fn words(hint: &Hint) -> String {
 
 /// Returns the command that resumes a run.
 pub(crate) fn resume_command(run: &str, results: &Path) -> String {
+    command(&format!("run --resume {run}"), results)
+}
+
+/// The command that shows a run.
+pub(crate) fn show_command(run: &str, results: &Path) -> String {
+    command(&format!("results show {}", shell_word(Path::new(run))), results)
+}
+
+fn command(words: &str, results: &Path) -> String {
     let place = if results == Path::new("results") {
         String::new()
     } else {
@@ -250,7 +259,7 @@ pub(crate) fn resume_command(run: &str, results: &Path) -> String {
     // As it was called this time, which need not be by a name that the shell finds.
     let program = std::env::args_os().next().unwrap_or_else(|| "host".into());
     let program = shell_word(Path::new(&program));
-    format!("{program} run --resume {run}{place}")
+    format!("{program} {words}{place}")
 }
 
 /// Returns the path as one word of a POSIX shell.

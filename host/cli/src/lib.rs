@@ -9,6 +9,7 @@ measuring, no statistics and no SQL, and it never loads a native plugin: workers
 - `printer` is the one door for printing, and `visible` what it makes of others' text;
 - `failure` is what an error looks like at the edge: what failed, where, what to do;
 - `notices` turns what the application tells into lines and progress bars;
+- `summary` shows what a run came to, on a screen, and `notes` what its table cannot say;
 - [`exit`] lists the exit codes;
 - `commands` has a module for each command.
 */
@@ -18,6 +19,7 @@ mod axes;
 mod commands;
 pub mod exit;
 mod failure;
+mod notes;
 mod notices;
 mod printer;
 mod progress;

@@ -1,15 +1,18 @@
 //! What a person is told while the application works: notices as lines, progress as bars.
 
+use std::collections::BTreeMap;
+
 use host_experiment::{Notice, Observer, Progress};
 use host_plan::Plan;
 use host_record::Gap;
 use host_store::Flaw;
 
 use crate::axes::Common;
-use crate::printer::Printer;
+use crate::notes;
+use crate::printer::{Printer, STATUS};
 use crate::progress::Bar;
 use crate::runtimes::Watch;
-use crate::summary::wrapped;
+use crate::visible::wrapped;
 use host_experiment::units;
 
 /// Shows notices and progress.
@@ -17,11 +20,16 @@ pub(crate) struct Console<'printer> {
     printer: &'printer Printer,
     bar: Option<Bar<'printer>>,
     installation: Watch<'printer>,
+    /// The latest help about a missing backend.
+    helped: Option<String>,
+    /// How many cases each metric plugin has failed on.
+    metric_errors: BTreeMap<String, u64>,
 }
 
 impl<'printer> Console<'printer> {
     pub(crate) fn new(printer: &'printer Printer) -> Self {
-        Self { printer, bar: None, installation: Watch::new(printer) }
+        let installation = Watch::new(printer);
+        Self { printer, bar: None, installation, helped: None, metric_errors: BTreeMap::new() }
     }
 }
 
@@ -38,7 +46,12 @@ impl Observer for Console<'_> {
                     plugin.plugin.folder.display()
                 ),
             ),
-            Notice::BackendMissing(error) => printer.warning(error, error.help().as_deref()),
+            Notice::BackendMissing(error) => {
+                // Of several backends, the help is mostly the same.
+                let help = error.help().filter(|help| self.helped.as_ref() != Some(help));
+                printer.warning(error, help.as_deref());
+                self.helped = help.or(self.helped.take());
+            }
             Notice::Unstated { plugin, error } => printer.warning(
                 format_args!("nothing is known of what `{plugin}` will state: {error}"),
                 Some("a metric answers with gaps where it has no columns"),
@@ -54,7 +67,10 @@ impl Observer for Console<'_> {
             Notice::Planned(plan) => {
                 summarise(plan, printer);
                 for line in gap_reasons(plan) {
-                    printer.detail(line);
+                    let width = printer.width().saturating_sub(STATUS);
+                    for line in notes::in_lines(&line, width, "", 1).lines {
+                        printer.detail(line);
+                    }
                 }
             }
             Notice::TornLine(torn) => printer.warning(
@@ -75,7 +91,12 @@ impl Observer for Console<'_> {
             }
             Notice::MetricFailed { plugin, case, error, stays } => {
                 let help = stays.then_some(STAYS);
+                let told = self.metric_errors.entry(plugin.to_owned()).or_default();
+                *told += 1;
                 match case {
+                    Some(_) if *told == METRIC_ERRORS + 1 => printer
+                        .warning(format_args!("metric `{plugin}` has no value for more cases"), help),
+                    Some(_) if *told > METRIC_ERRORS => {}
                     Some(case) => printer.warning(
                         format_args!("metric `{plugin}` has no value for {case}: {error}"),
                         help,
@@ -133,6 +154,9 @@ impl Observer for Console<'_> {
     }
 }
 
+/// Cases of a metric plugin whose errors are told while it works. All are in the summary.
+const METRIC_ERRORS: u64 = 3;
+
 const STAYS: &str = "what was computed before stays";
 
 /// The reasons of a plan's gaps, each once.
@@ -168,9 +192,9 @@ pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
     }
     printer.status("Planned", text);
     if count.cases > 0 {
-        let width = printer.width().saturating_sub(12).max(20);
+        let width = printer.width().saturating_sub(STATUS).max(20);
         for line in wrapped(&estimate.basis, width, "").lines() {
-            printer.detail(printer.status_palette().faint(line));
+            printer.aside(line);
         }
     }
 }

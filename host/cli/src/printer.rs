@@ -27,6 +27,9 @@ use crate::{table, terminal, visible};
 /// Width of lines if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 100;
 
+/// Characters before the text of a status line.
+pub(crate) const STATUS: usize = 12;
+
 /// Prints.
 #[derive(Debug, Clone)]
 pub(crate) struct Printer {
@@ -183,6 +186,14 @@ impl Printer {
                 self.err.verb(format_args!("{verb:>11}")),
                 below(text)
             ));
+        }
+    }
+
+    /// Prints a minor line below a [`Printer::status`] line.
+    pub(crate) fn aside(&self, text: impl Display) {
+        if !self.quiet {
+            // Styled last: the text's own escape sequences are made visible.
+            self.line(format_args!("{:>11} {}", "", self.err.faint(below(text))));
         }
     }
 

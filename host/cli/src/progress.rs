@@ -6,16 +6,21 @@ beginning of the warm-up and the end of the measurement. What the reader sees du
 drawn before it began.
 */
 
+use std::collections::BTreeSet;
+
 use host_record::{CaseRecord, CaseSpec, Outcome, Phase};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::axes::Common;
-use crate::printer::Printer;
+use crate::notes;
+use crate::printer::{Printer, STATUS};
 use crate::visible;
 use host_experiment::units;
 
 /// Characters of a failure's reason that are shown at once; more of it stands in the summary.
 const REASON: usize = 300;
+/// Reasons of failures that are shown at once above a bar, which counts them; all are in the summary.
+const FAILURES: usize = 5;
 
 /// Shows how a run goes on.
 pub(crate) struct Bar<'printer> {
@@ -25,6 +30,9 @@ pub(crate) struct Bar<'printer> {
     common: Common,
     total: u64,
     done: u64,
+    failures: u64,
+    /// Reasons of failures that were shown.
+    reasons: BTreeSet<String>,
 }
 
 impl<'printer> Bar<'printer> {
@@ -41,7 +49,7 @@ impl<'printer> Bar<'printer> {
         bar.set_style(style.progress_chars("━╸ "));
         bar.set_prefix(printer.status_palette().verb(format_args!("{:>11}", "Measuring")));
         bar.set_position(done);
-        Self { printer, bar, common, total, done }
+        Self { printer, bar, common, total, done, failures: 0, reasons: BTreeSet::new() }
     }
 
     /// Takes the bar away.
@@ -54,7 +62,15 @@ impl<'printer> Bar<'printer> {
     }
 
     pub(crate) fn case_started(&mut self, case: &CaseSpec) {
-        self.bar.set_message(visible::line(&self.common.rest(&case.key)).into_owned());
+        self.message(&visible::line(&self.common.rest(&case.key)));
+    }
+
+    fn message(&self, doing: &str) {
+        let failed = match self.failures {
+            0 => String::new(),
+            failures => format!("{failures} failed · "),
+        };
+        self.bar.set_message(format!("{failed}{doing}"));
     }
 
     pub(crate) fn phase_entered(&mut self, case: &CaseSpec, phase: Phase) {
@@ -71,7 +87,7 @@ impl<'printer> Bar<'printer> {
             Phase::Unload => "ending",
         };
         let place = self.common.rest(&case.key);
-        self.bar.set_message(format!("{}: {doing}", visible::line(&place)));
+        self.message(&format!("{}: {doing}", visible::line(&place)));
     }
 
     pub(crate) fn case_finished(&mut self, record: &CaseRecord) {
@@ -81,13 +97,23 @@ impl<'printer> Bar<'printer> {
             place.push_str(&format!(", process {} of {}", record.process + 1, record.processes()));
         }
         match &record.outcome {
+            // The bar says it already.
+            Outcome::Finished(_) if self.printer.shows_progress() => {}
             Outcome::Finished(_) => {
                 let took = units::duration(record.elapsed_ns as f64);
                 self.line("Measured", &format!("{place} in {took}"));
             }
             Outcome::Failed { failure } => {
+                self.failures += 1;
                 let reason = visible::beginning(&failure.to_string(), REASON);
-                self.line("Failed", &format!("{place}: {reason}"));
+                let text = format!("{place}: {reason}");
+                if !self.printer.shows_progress() {
+                    // A log has no bar that counts.
+                    self.line("Failed", &text);
+                } else if self.reasons.len() < FAILURES && self.reasons.insert(reason) {
+                    let width = self.printer.width().saturating_sub(STATUS);
+                    self.line("Failed", &notes::in_lines(&text, width, "", 2).lines.join("\n"));
+                }
             }
             // Gaps are shown with the plan, and again at the end.
             Outcome::Gap { .. } => {}

@@ -1,6 +1,10 @@
 /*!
 What a run came to: the table at the end of `host run` and of `host results show`, and the same for
 machines. It is read back from the run folder, so that what is shown is what is kept.
+
+A person gets at most a screen: the table, then each kind of failure, gap and warning once, then the
+advice without its reasons. What is left out is named with the command that shows it. Machines get
+everything.
 */
 
 use std::collections::BTreeSet;
@@ -10,23 +14,31 @@ use std::path::Path;
 use host_experiment::{CaseResults as Case, RunResults};
 use host_record::{
     Axis, CaseKey, Cell, MetricValue, Outcome, OutputParity, Recommendation, Shown, Table,
-    Tolerance, WarningKind, is_bundled, summary,
+    Tolerance, WarningKind, by_kind, is_bundled, summary,
 };
 use host_store::RunFolder;
 use serde_json::{Value, json};
 
 use crate::axes::Common;
 use crate::failure::Result;
+use crate::notes::{self, Note, Word};
 use crate::style::Palette;
 use crate::table::{self, Column};
-use crate::visible;
+use crate::visible::{self, wrapped};
 use host_experiment::units;
 
 /// A run, as it is shown.
 pub(crate) struct Summary(RunResults);
 
-/// Cases whose evidence for a warning is written out; the others are counted.
-const EVIDENCE: usize = 3;
+/// Lines that the end of a run may take, with the paths that follow it.
+const SCREEN: usize = 40;
+/// Lines for the paths and a blank line, which are printed by others.
+const PATHS: usize = 6;
+/// Lines for failures, gaps and warnings if a table fills the screen by itself.
+const LEAST_NOTES: usize = 10;
+/// Pieces of advice that are shown, and lines of each.
+const ADVICE: usize = 6;
+const ADVICE_LINES: usize = 2;
 
 impl Summary {
     /// Reads a run folder.
@@ -98,45 +110,115 @@ impl Summary {
         Table { columns, rows: self.0.cases.iter().map(row).collect() }
     }
 
-    /// The form for people; where it is verbose, with how outputs compared with the reference's.
-    pub(crate) fn human(&self, width: usize, palette: Palette, is_verbose: bool) -> String {
+    /// The form for people, on one screen if the table allows it; if it is verbose, with how outputs
+    /// compared with the reference's. `command` shows the run again, and more of it with an option.
+    pub(crate) fn human(
+        &self,
+        width: usize,
+        palette: Palette,
+        is_verbose: bool,
+        command: &str,
+    ) -> String {
         let mut text = String::new();
-        let common = Common::of(self.0.cases.iter().map(|case| &case.record.key));
-        let mut heading = vec![self.0.header.experiment.clone()];
-        heading.extend(common.heading());
-        let _ = writeln!(text, "{}\n", palette.heading(visible::line(&heading.join(" · "))));
+        let common = self.common();
+        let _ = writeln!(text, "{}\n", self.heading(&common, width, palette));
         let measured: Vec<_> = self
             .0
             .cases
             .iter()
             .filter(|case| matches!(case.record.outcome, Outcome::Finished(_)))
             .collect();
+        let mut metrics = Vec::new();
         if !measured.is_empty() {
-            let (drawn, note) = self.measured(&measured, &common, width);
-            let mut lines = drawn.lines();
+            let drawn = self.measured(&measured, &common, width);
+            let mut lines = drawn.text.lines();
             if let Some(header) = lines.next() {
                 let _ = writeln!(text, "{}", palette.faint(header));
             }
             for line in lines {
                 let _ = writeln!(text, "{line}");
             }
-            if let Some(note) = note {
+            if let Some(note) = drawn.note {
                 let _ = writeln!(text, "{}", palette.faint(note));
             }
-            text.push('\n');
+            metrics = drawn.metrics;
         }
         if is_verbose {
+            text.push('\n');
             text.push_str(&compared(&measured, &common, width, palette));
-        } else if measured.iter().any(|case| case.parity().is_some()) {
-            let note = "outputs agree with the reference's; --verbose shows by how much";
-            let _ = writeln!(text, "{}\n", palette.faint(note));
+        } else {
+            if measured.iter().any(|case| case.parity().is_some()) {
+                let note = "outputs agree with the reference's; --verbose shows by how much";
+                let _ = writeln!(text, "{}", palette.faint(note));
+            }
+            if !measured.is_empty() {
+                text.push('\n');
+            }
         }
-        self.reasons(&mut text, &common, width, palette);
-        for advice in &self.0.recommendations {
-            let Recommendation { title, explanation, .. } = &advice.recommendation;
-            let _ = writeln!(text, "{}", palette.good(wrapped(title, width, "")));
-            let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
+        let (advice, advice_is_cut) = self.titles(width, palette);
+        let mut end = advice;
+        let _ = writeln!(end, "{}", self.counted(palette));
+        let has_advice = !self.0.recommendations.is_empty();
+        // Below come two lines at most that name a command, and a blank line.
+        let used = text.lines().count() + end.lines().count() + PATHS + 3;
+        let room = SCREEN.saturating_sub(used).max(LEAST_NOTES);
+        let notes = self.notes(&common, metrics, width);
+        let fitted = notes::fit(&notes, room, width, palette);
+        for line in &fitted.lines {
+            let _ = writeln!(text, "{line}");
         }
+        if !fitted.lines.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&end);
+        let mut more = |option: &str, what: &str| {
+            let _ = writeln!(text, "{}", palette.faint(format_args!("{what}: {command} {option}")));
+        };
+        if fitted.shortened {
+            more("--warnings", "every warning, failure and gap in full");
+        }
+        if has_advice {
+            let what = if advice_is_cut { "all advice, and why" } else { "why this advice" };
+            more("--advice", what);
+        }
+        text
+    }
+
+    fn common(&self) -> Common {
+        Common::of(self.0.cases.iter().map(|case| &case.record.key))
+    }
+
+    /// The experiment, and what all cases have in common.
+    fn heading(&self, common: &Common, width: usize, palette: Palette) -> String {
+        let mut heading = vec![self.0.header.experiment.clone()];
+        heading.extend(common.heading());
+        let lines = notes::in_lines(&heading.join(" · "), width, "", usize::MAX).lines;
+        palette.heading(lines.join("\n"))
+    }
+
+    /// The advice without its reasons, and whether some is left out or cut.
+    fn titles(&self, width: usize, palette: Palette) -> (String, bool) {
+        let mut text = String::new();
+        let mut is_cut = false;
+        let all = &self.0.recommendations;
+        for advice in all.iter().take(ADVICE) {
+            let title = &advice.recommendation.title;
+            let fitted = notes::in_lines(title, width, "", ADVICE_LINES);
+            is_cut |= fitted.shortened;
+            let _ = writeln!(text, "{}", palette.good(fitted.lines.join("\n")));
+        }
+        if let Some(more) = all.len().checked_sub(ADVICE).filter(|more| *more > 0) {
+            is_cut = true;
+            let _ = writeln!(text, "and {more} more");
+        }
+        if !all.is_empty() {
+            text.push('\n');
+        }
+        (text, is_cut)
+    }
+
+    /// How many cases ended in which way.
+    fn counted(&self, palette: Palette) -> String {
         let (finished, failed, gaps) = self.counts();
         let mut counts = vec![format!("{finished} measured")];
         if failed > 0 {
@@ -148,12 +230,74 @@ impl Summary {
         if self.0.unreached > 0 {
             counts.push(palette.warning(format_args!("{} not reached", self.0.unreached)));
         }
-        let _ = writeln!(text, "{}", counts.join(", "));
+        counts.join(", ")
+    }
+
+    /// The advice with its reasons.
+    pub(crate) fn advice(&self, width: usize, palette: Palette) -> String {
+        let mut text = String::new();
+        for advice in &self.0.recommendations {
+            let Recommendation { title, explanation, .. } = &advice.recommendation;
+            let _ = writeln!(text, "{}", palette.good(wrapped(title, width, "")));
+            let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
+        }
+        if text.is_empty() {
+            text.push_str(
+                "no advice: the manifest has no [[recommend]], or it had nothing to say\n",
+            );
+        }
         text
     }
 
-    /// The table of what was measured, and a note of what it has no room for.
-    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> (String, Option<String>) {
+    /// Every warning, failure and gap of every case, whole.
+    pub(crate) fn evidence(&self, width: usize, palette: Palette) -> String {
+        let common = self.common();
+        let mut text = String::new();
+        for case in &self.0.cases {
+            let mut said: Vec<(Word, String)> = Vec::new();
+            match &case.record.outcome {
+                Outcome::Finished(_) => {}
+                Outcome::Failed { failure } => said.push((Word::Failed, failure.to_string())),
+                Outcome::Gap { gap } => said.push((Word::Gap, gap.to_string())),
+            }
+            for (plugin, error) in &case.errors {
+                said.push((Word::NoValue, format!("metric `{plugin}`: {error}")));
+            }
+            for value in &case.metrics {
+                if let Err(gap) = &value.value {
+                    said.push((Word::Gap, format!("{}: {gap}", value.metric)));
+                }
+            }
+            for warning in case.warnings() {
+                said.push(match warning.kind() {
+                    WarningKind::Invalid => (Word::Invalid, warning.to_string()),
+                    kind => (Word::Warning, format!("{kind}: {warning}")),
+                });
+            }
+            if said.is_empty() {
+                continue;
+            }
+            let place = common.rest(&case.record.key);
+            let _ = writeln!(text, "{}", palette.heading(wrapped(&place, width, "")));
+            for (word, words) in said {
+                // The word is painted last, since a style has no width.
+                let whole =
+                    wrapped(&format!("{}  {words}", word.text()), width.saturating_sub(2), "  ");
+                let rest = whole.trim_start().strip_prefix(word.text()).unwrap_or_default();
+                let rest = rest.replace('\n', "\n  ");
+                let _ = writeln!(text, "  {} {rest}", word.painted(palette));
+            }
+            text.push('\n');
+        }
+        if text.is_empty() {
+            text.push_str("no case has a warning, a failure or a gap\n");
+        }
+        text
+    }
+
+    /// The table of what was measured.
+    fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> Measured {
+        let mut metrics: Vec<(String, String)> = Vec::new();
         let mut columns: Vec<Column> = Vec::new();
         let mut coordinate = |heading: &str, right: bool, value: &dyn Fn(&CaseKey) -> String| {
             let cells = cases.iter().map(|case| value(&case.record.key)).collect();
@@ -167,7 +311,10 @@ impl Summary {
         let names = || cases.iter().flat_map(|case| &case.metrics).map(|value| &*value.metric);
         for wanted in summary() {
             if let Some(metric) = wanted.find(names()) {
-                columns.extend(metric_column(metric, wanted.heading, wanted.shown, cases));
+                let column = metric_column(metric, wanted.heading, wanted.shown, cases);
+                let has_column = column.is_some();
+                metrics.extend(has_column.then(|| (wanted.heading.into(), metric.into())));
+                columns.extend(column);
             }
         }
         let own: Vec<_> = cases
@@ -183,6 +330,7 @@ impl Summary {
             });
         for name in own.into_iter().take(3) {
             columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), cases));
+            metrics.push((name.to_owned(), name.to_owned()));
         }
         if cases.iter().any(|case| !case.notes().is_empty()) {
             let notes: Vec<_> = cases.iter().map(|case| case.notes()).collect();
@@ -198,12 +346,14 @@ impl Summary {
                 ..Column::new("warnings", notes.iter().map(|notes| notes.join(", ")).collect())
             });
         }
-        table::fit(columns, width)
+        let (text, note) = table::fit(columns, width);
+        Measured { text, note, metrics }
     }
 
-    /// Failures, gaps and failed plugins, each with its reason; cases with the same reason together.
-    fn reasons(&self, text: &mut String, common: &Common, width: usize, palette: Palette) {
-        let mut reasons: Vec<(&str, String, Vec<String>)> = Vec::new();
+    /// Failures, gaps and failed plugins, each reason once; gaps of the metrics that have a column, each
+    /// metric once; and warnings, each kind once with its worst case.
+    fn notes(&self, common: &Common, metrics: Vec<(String, String)>, width: usize) -> Vec<Note> {
+        let mut reasons: Vec<(Word, String, Vec<String>)> = Vec::new();
         let mut add = |word, reason: String, name: String| match reasons
             .iter_mut()
             .find(|known| known.0 == word && known.1 == reason)
@@ -215,57 +365,80 @@ impl Summary {
             let name = common.rest(&case.record.key);
             match &case.record.outcome {
                 Outcome::Finished(_) => {}
-                Outcome::Failed { failure } => add("failed", failure.to_string(), name.clone()),
-                Outcome::Gap { gap } => add("gap", gap.to_string(), name.clone()),
+                Outcome::Failed { failure } => add(Word::Failed, failure.to_string(), name.clone()),
+                Outcome::Gap { gap } => add(Word::Gap, gap.to_string(), name.clone()),
             }
             for (plugin, error) in &case.errors {
-                add("no value", format!("metric `{plugin}`: {error}"), name.clone());
+                add(Word::NoValue, format!("metric `{plugin}`: {error}"), name.clone());
             }
         }
-        for (word, reason, names) in &reasons {
-            let painted = match *word {
-                "failed" => palette.bad(word),
-                _ => palette.warning(word),
-            };
-            let shown = names.len().min(3);
-            let mut which = names[..shown].join("; ");
-            if names.len() > shown {
-                let _ = write!(which, "; and {} more", names.len() - shown);
-            }
-            let _ = writeln!(text, "{painted}  {}", visible::line(&which));
-            let _ = writeln!(text, "{}", wrapped(&visible::excerpt(reason), width, "  "));
-        }
-        let warnings: Vec<_> = self
-            .0
-            .cases
-            .iter()
-            .flat_map(|case| case.warnings().iter().map(move |warning| (case, warning)))
+        // What failed comes before what could not be.
+        reasons.sort_by_key(|(word, ..)| *word == Word::Gap);
+        let mut notes: Vec<_> = reasons
+            .into_iter()
+            .map(|(word, text, names)| {
+                let brief = units::count(names.len() as u64, "case", "cases");
+                let room = width.saturating_sub(word.text().len() + 2 + brief.len() + 2);
+                let (all, is_cut) = notes::names(&names, room);
+                let head = if names.len() == 1 { all } else { format!("{brief}: {all}") };
+                let stands_for_others = is_cut;
+                Note { word, head, brief, text, stands_for_others }
+            })
             .collect();
-        let mut kinds: Vec<_> = warnings.iter().map(|(_, warning)| warning.kind()).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        for kind in kinds {
-            let of_kind: Vec<_> =
-                warnings.iter().filter(|(_, warning)| warning.kind() == kind).collect();
-            let mut cases: Vec<_> = of_kind.iter().map(|(case, _)| &case.record.case_id).collect();
-            cases.dedup();
-            let cases = units::count(cases.len() as u64, "case", "cases");
-            let _ = match kind {
-                WarningKind::Invalid => writeln!(text, "{}  {cases}", palette.bad(kind)),
-                _ => writeln!(text, "{}  {kind}, in {cases}", palette.warning("warning")),
-            };
-            for (case, warning) in of_kind.iter().take(EVIDENCE) {
-                let said = format!("{}: {warning}", common.rest(&case.record.key));
-                let _ = writeln!(text, "{}", wrapped(&visible::excerpt(&said), width, "  "));
-            }
-            if let Some(more) = of_kind.len().checked_sub(EVIDENCE).filter(|more| *more > 0) {
-                let _ = writeln!(text, "  and {more} more, in the report and in --format json");
-            }
+        for (heading, metric) in metrics {
+            let gaps = self.0.cases.iter().filter_map(|case| {
+                let value = case.metric(&metric)?;
+                Some((common.rest(&case.record.key), value.value.as_ref().err()?.to_string()))
+            });
+            let (names, reasons): (Vec<_>, Vec<_>) = gaps.unzip();
+            let Some(text) = reasons.first().cloned() else { continue };
+            let cases = units::count(names.len() as u64, "case", "cases");
+            let brief = format!("{heading} ({cases})");
+            let room = width.saturating_sub(brief.chars().count() + 8);
+            let (all, is_cut) = notes::names(&names, room);
+            let head = format!("{heading} of {cases}: {all}");
+            let stands_for_others = is_cut || reasons.iter().any(|reason| *reason != text);
+            notes.push(Note { word: Word::Gap, head, brief, text, stands_for_others });
         }
-        if !reasons.is_empty() || !warnings.is_empty() {
-            text.push('\n');
-        }
+        notes.extend(self.warnings(common));
+        notes
     }
+
+    fn warnings(&self, common: &Common) -> Vec<Note> {
+        let (finished, ..) = self.counts();
+        let all =
+            self.0.cases.iter().enumerate().flat_map(|(index, case)| {
+                case.warnings().iter().map(move |warning| (index, warning))
+            });
+        by_kind(all)
+            .into_iter()
+            .map(|group| {
+                let (index, worst) = group.worst;
+                let place = common.rest(&self.0.cases[index].record.key);
+                let cases = units::count(group.places as u64, "case", "cases");
+                let of_all = units::count(finished, "case", "cases");
+                let (word, brief, kind) = match group.kind {
+                    WarningKind::Invalid => (Word::Invalid, cases, String::new()),
+                    kind => (Word::Warning, format!("{kind} ({cases})"), format!("{kind} in ")),
+                };
+                let head = match group.count {
+                    1 => format!("{kind}{place}"),
+                    _ => format!("{kind}{} of {of_all}; worst: {place}", group.places),
+                };
+                let stands_for_others = group.count > 1;
+                Note { word, head, brief, text: worst.to_string(), stands_for_others }
+            })
+            .collect()
+    }
+}
+
+/// The table of what was measured.
+struct Measured {
+    text: String,
+    /// What it has no room for.
+    note: Option<String>,
+    /// Heading and name of its metrics, some of whose values may be gaps.
+    metrics: Vec<(String, String)>,
 }
 
 /// A case in the machine form.
@@ -413,56 +586,5 @@ fn has_column<'a>(shown: Shown, mut values: impl Iterator<Item = &'a MetricValue
     values.any(|found| !shown.only_if_measured || found.value.is_ok())
 }
 
-/// Breaks text of anybody's into lines that fit, each beginning with `indent`.
-pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
-    let text = visible::lines(text);
-    let mut lines = Vec::new();
-    for paragraph in text.lines() {
-        let mut line = indent.to_owned();
-        // Not at the narrow spaces within numbers.
-        for word in paragraph.split_ascii_whitespace() {
-            let long = line.chars().count() + word.chars().count() + 1 > width;
-            if long && line.len() > indent.len() {
-                lines.push(std::mem::replace(&mut line, indent.to_owned()));
-            }
-            if line.len() > indent.len() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(line);
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
-mod tests {
-    use host_record::{Direction, MetricValue, NotMeasured, Shown};
-
-    use super::{has_column, wrapped};
-
-    #[test]
-    fn what_no_device_counts_has_no_column_and_what_one_counts_has() {
-        let value = |value: Option<f64>| MetricValue {
-            metric: "any".into(),
-            value: value.ok_or(NotMeasured::BeforeRecorded { quantity: "it".into() }.into()),
-            unit: "B".into(),
-            direction: Direction::Lower,
-            interval: None,
-            attributes: std::collections::BTreeMap::new(),
-        };
-        let (gap, counted) = (value(None), value(Some(1.0)));
-        let of_device = Shown::at(1, 1).if_measured();
-        assert!(!has_column(of_device, [&gap, &gap].into_iter()));
-        assert!(has_column(of_device, [&gap, &counted].into_iter()));
-        let of_all = Shown::at(1, 1);
-        assert!(has_column(of_all, [&gap].into_iter()), "why is in the reports");
-        assert!(!has_column(of_all, [].into_iter()));
-    }
-
-    #[test]
-    fn a_number_is_not_broken_at_its_thousands() {
-        let text = "throughput 18\u{202f}048/s offline";
-        assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s offline");
-    }
-}
+mod tests;

@@ -59,6 +59,28 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     parts.join("\n").into()
 }
 
+/// Breaks text of anybody's into lines that fit, each beginning with `indent`.
+pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let text = lines(text);
+    let mut broken = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = indent.to_owned();
+        // Not at the narrow spaces within numbers.
+        for word in paragraph.split_ascii_whitespace() {
+            let long = line.chars().count() + word.chars().count() + 1 > width;
+            if long && line.len() > indent.len() {
+                broken.push(std::mem::replace(&mut line, indent.to_owned()));
+            }
+            if line.len() > indent.len() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        broken.push(line);
+    }
+    broken.join("\n")
+}
+
 /// Returns a limited part of the text, and how much is left out.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(EXCERPT) else { return text.into() };
@@ -174,6 +196,12 @@ mod tests {
         assert_eq!(beginning("first\nsecond", 80), "first …");
         assert_eq!(beginning("a\x1bb", 80), "a␛b");
         assert_eq!(beginning("first second", 5), "first …");
+    }
+
+    #[test]
+    fn a_number_is_not_broken_at_its_thousands() {
+        let text = "throughput 18\u{202f}048/s offline";
+        assert_eq!(wrapped(text, 16, ""), "throughput\n18\u{202f}048/s offline");
     }
 
     #[test]

@@ -131,6 +131,20 @@ fn what_is_no_plugin_is_not_tested() {
 }
 
 #[test]
+#[cfg(unix)]
+fn the_tools_second_name_is_the_one_in_its_help() {
+    let place = Place::new();
+    let tare = place.0.path().join("tare");
+    std::os::unix::fs::symlink(cargo_bin!("host"), &tare).expect("a second name");
+    let output = Command::new(&tare).arg("--help").output().expect("starting tare");
+    let help = String::from_utf8_lossy(&output.stdout);
+    assert!(help.contains("Usage: tare ") && help.contains("Start with `tare init`"), "{help}");
+    let output = place.host(&["--help"]).output().expect("starting host");
+    let help = String::from_utf8_lossy(&output.stdout);
+    assert!(help.contains("second name for this command, `tare`"), "{help}");
+}
+
+#[test]
 fn completions_are_scripts_for_each_shell() {
     let place = Place::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {

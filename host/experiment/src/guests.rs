@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::{panic, thread};
 
 use host_manifest::{LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
 use host_record::{MetricValue, PluginIdentity};
@@ -138,34 +139,38 @@ impl Guests {
         let sandbox = sandbox()?;
         let mut problems = Vec::new();
         let mut stated = BTreeMap::new();
-        let mut choose = |kind, wishes: &[GuestWish]| {
-            let mut guests = Vec::new();
-            for wish in wishes {
-                let plugin = match find(&sandbox, registry, kind, wish) {
-                    Ok(plugin) => plugin,
-                    Err(problem) => {
-                        problems.push(*problem);
-                        continue;
-                    }
-                };
-                let Some(options) = &wish.options else { continue };
-                match try_options(&sandbox, &plugin, wish, options, &mut problems) {
-                    Ok(values) if kind == Kind::Metric => {
-                        stated.insert(wish.id.clone(), values);
-                    }
-                    Ok(_) => {}
-                    Err(error) => {
-                        observer.notice(Notice::Unstated { plugin: &wish.id, error: &error });
-                    }
+        let kinds = [
+            (Kind::Metric, &wishes.metrics),
+            (Kind::Report, &wishes.reports),
+            (Kind::Recommender, &wishes.recommenders),
+        ];
+        let (mut metrics, mut reports, mut recommenders) = (Vec::new(), Vec::new(), Vec::new());
+        for (kind, wish, found) in find_all(&sandbox, registry, kinds) {
+            let Found { plugin, values, problems: refused } = match found {
+                Ok(found) => found,
+                Err(problem) => {
+                    problems.push(*problem);
+                    continue;
                 }
-                let identity = identity(&plugin);
-                guests.push(Guest { plugin, identity, options: options.clone() });
+            };
+            problems.extend(refused);
+            let Some(options) = wish.options.clone() else { continue };
+            match values {
+                Ok(values) if kind == Kind::Metric => {
+                    stated.insert(wish.id.clone(), values);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    observer.notice(Notice::Unstated { plugin: &wish.id, error: &error });
+                }
             }
-            guests
-        };
-        let metrics = choose(Kind::Metric, &wishes.metrics);
-        let reports = choose(Kind::Report, &wishes.reports);
-        let recommenders = choose(Kind::Recommender, &wishes.recommenders);
+            let guests = match kind {
+                Kind::Metric => &mut metrics,
+                Kind::Report => &mut reports,
+                Kind::Recommender => &mut recommenders,
+            };
+            guests.push(Guest { identity: identity(&plugin), plugin, options });
+        }
         let limits = wishes.recommenders.iter().flat_map(|wish| &wish.spans.limits);
         for limit in limits {
             problems.extend(check_limit(limit, &stated));
@@ -184,6 +189,51 @@ impl Guests {
             .chain(self.reports.iter().map(role(PluginRole::Report)))
             .chain(self.recommenders.iter().map(role(PluginRole::Recommender)))
     }
+}
+
+/// A guest that was found, and the result of trying its options.
+struct Found {
+    plugin: Plugin,
+    /// The values that a metric would state with these options.
+    values: Result<Vec<MetricValue>, GuestError>,
+    /// Problems with its options.
+    problems: Vec<GuestProblem>,
+}
+
+/// A wish of a kind, and the guest for it.
+type FoundFor<'wish> = (Kind, &'wish GuestWish, Result<Found, Box<GuestProblem>>);
+
+/// Finds, loads and tries all guests, each on its own thread, and returns them in the order of the
+/// wishes: loading ten of them in turn would take most of the time before the first sample.
+fn find_all<'wish>(
+    sandbox: &Sandbox,
+    registry: &Registry,
+    kinds: [(Kind, &'wish Vec<GuestWish>); 3],
+) -> Vec<FoundFor<'wish>> {
+    let span = tracing::Span::current();
+    let find_one = &|kind, wish: &GuestWish| -> Result<Found, Box<GuestProblem>> {
+        let _span = span.enter();
+        let plugin = find(sandbox, registry, kind, wish)?;
+        let mut problems = Vec::new();
+        let values = match &wish.options {
+            Some(options) => try_options(sandbox, &plugin, wish, options, &mut problems),
+            None => Ok(Vec::new()),
+        };
+        Ok(Found { plugin, values, problems })
+    };
+    thread::scope(|scope| {
+        let wishes = kinds
+            .into_iter()
+            .flat_map(|(kind, wishes)| wishes.iter().map(move |wish| (kind, wish)));
+        let threads: Vec<_> = wishes
+            .map(|(kind, wish)| (kind, wish, scope.spawn(move || find_one(kind, wish))))
+            .collect();
+        let found = threads.into_iter().map(|(kind, wish, thread)| {
+            let found = thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+            (kind, wish, found)
+        });
+        found.collect()
+    })
 }
 
 /// Returns the identity of a guest in results.

@@ -180,17 +180,23 @@ pub fn index(
     folder: &RunFolder,
     observer: &mut dyn Observer,
 ) -> Option<PathBuf> {
-    let indexed = Database::open(results, PATIENCE).and_then(|mut database| {
-        database.sync(folder)?;
-        database.close()
-    });
-    match indexed {
-        Ok(()) => Some(results.database_path()),
-        Err(error) => {
-            observer.notice(Notice::NotIndexed(&error));
-            None
-        }
-    }
+    indexed(import(results, folder), observer)
+}
+
+/// Brings a run into the database. Returns the database's file.
+pub(crate) fn import(results: &ResultsFolder, folder: &RunFolder) -> Result<PathBuf, StoreError> {
+    let mut database = Database::open(results, PATIENCE)?;
+    database.sync(folder)?;
+    database.close()?;
+    Ok(results.database_path())
+}
+
+/// Returns the database's file, and tells what hindered the import if there is none.
+pub(crate) fn indexed(
+    imported: Result<PathBuf, StoreError>,
+    observer: &mut dyn Observer,
+) -> Option<PathBuf> {
+    imported.map_err(|error| observer.notice(Notice::NotIndexed(&error))).ok()
 }
 
 /// Returns the results folder that contains a run's folder, as `runs/RUN`.

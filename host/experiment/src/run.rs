@@ -10,6 +10,7 @@ output and nothing that was measured.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::{panic, thread};
 
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
@@ -29,7 +30,7 @@ use crate::guests::{Guest, Guests};
 use crate::observer::{Notice, Observer, OfCases, Progress};
 use crate::programs::Hashing;
 use crate::recompute::tell;
-use crate::results::{index, record_result, results_of};
+use crate::results::{import, indexed, record_result, results_of};
 use crate::settings::Settings;
 
 /// Options of a run.
@@ -346,13 +347,21 @@ impl StartedRun {
         let interrupted = self.measure(interrupt, observer)?;
         self.compute_metrics(observer)?;
         let folder = self.writer.folder().clone();
-        let mut written = Vec::new();
-        if !interrupted {
+        let (written, imported) = if interrupted {
+            (Vec::new(), import(&self.results, &folder))
+        } else {
             self.ask_recommenders(observer)?;
             self.writer.finish()?;
-            written = self.write_reports(reports, observer)?;
-        }
-        let database = index(&self.results, &folder, observer);
+            // The reports and the database take about as long, and neither reads the other.
+            let (results, folder) = (self.results.clone(), &folder);
+            let (written, imported) = thread::scope(|scope| {
+                let importing = scope.spawn(move || import(&results, folder));
+                let written = self.write_reports(reports, observer);
+                (written, importing.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
+            });
+            (written?, imported)
+        };
+        let database = indexed(imported, observer);
         Ok(ExecutedRun {
             folder,
             results: self.results,

@@ -93,9 +93,9 @@ pub fn bind(processors: &[u32]) -> io::Result<()> {
 }
 
 /// Asks the scheduler to run this thread on fast processors and soon, if the system takes such a
-/// wish. Returns whether it does. Linux does not: there, [`bind`] chooses.
-pub fn prefer_fast_processors() -> bool {
-    os::prefer_fast_processors()
+/// wish. Linux does not: there, [`bind`] chooses.
+pub fn prefer_fast_processors() {
+    os::prefer_fast_processors();
 }
 
 /// Returns the scheduling policy of this thread by the kernel's name, if it is a known one: on

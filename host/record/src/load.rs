@@ -196,6 +196,44 @@ pub enum Breach {
     },
 }
 
+impl Breach {
+    /// The factor by which a bound is missed, so that the worst of many can be chosen. Breaches without such a
+    /// figure give 0.
+    #[must_use]
+    pub fn severity(&self) -> f64 {
+        let factor = |greater: f64, smaller: f64| greater / smaller.max(1.0);
+        match *self {
+            Self::TooShort { timed_ns, minimum_ns } => factor(minimum_ns as f64, timed_ns as f64),
+            Self::TooFewQueries { queries, minimum_queries } => {
+                factor(minimum_queries as f64, queries as f64)
+            }
+            Self::TooFewExamples { examples, minimum_examples } => {
+                factor(minimum_examples as f64, examples as f64)
+            }
+            Self::OverLimit { over_queries, allowed_queries, .. } => {
+                factor(over_queries as f64, allowed_queries as f64)
+            }
+            Self::Late { p99_ns, bound_ns } => factor(p99_ns as f64, bound_ns as f64),
+            Self::TooSlow { offered_per_second, achieved_per_second, bound_ratio } => {
+                // Rates may be below one per second.
+                let achieved = achieved_per_second.max(f64::MIN_POSITIVE);
+                offered_per_second * bound_ratio / achieved
+            }
+            Self::Unserved { queries } => queries as f64,
+            Self::Unsynchronised { run_ns, device_ns } => factor(device_ns as f64, run_ns as f64),
+            Self::ReturnedEarly { run_ns, output_ns, .. } => {
+                factor(output_ns as f64, run_ns as f64)
+            }
+            // Nothing of the output can be right.
+            Self::NotANumber { .. } => f64::INFINITY,
+            Self::CutShort
+            | Self::NoRules { .. }
+            | Self::AgainstRules { .. }
+            | Self::NotFound { .. } => 0.0,
+        }
+    }
+}
+
 /// A point in which a case differs from what the rules ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "of", rename_all = "kebab-case", rename_all_fields = "kebab-case")]

@@ -591,8 +591,8 @@ impl Doubt {
                 // A page from a disk costs some hundred times as much.
                 100.0 * disk_pages.unwrap_or(0) as f64 + mapped_pages.unwrap_or(0) as f64
             }
-            Self::Invalid { .. }
-            | Self::Simulated { .. }
+            Self::Invalid { ref breach } => breach.severity(),
+            Self::Simulated { .. }
             | Self::Impossible { .. }
             | Self::NotAsAsked { .. }
             | Self::DeviceNotSampled { .. }
@@ -1295,6 +1295,7 @@ mod tests {
         let mut kinds = BTreeSet::new();
         for (breach, words) in breaches {
             assert_eq!(breach.to_string(), words);
+            assert!(!breach.severity().is_nan(), "{breach:?}");
             let reason = InvalidReason::from(breach);
             let json = serde_json::to_value(&reason).expect("JSON");
             assert_eq!(json["kind"], reason.kind().name(), "{json}");
@@ -1333,6 +1334,28 @@ mod tests {
             ]
         );
         assert_eq!(by_kind::<()>([]), []);
+    }
+
+    #[test]
+    fn a_limit_that_is_missed_by_more_is_worse() {
+        let over =
+            |over_queries| Breach::OverLimit { over_queries, queries: 100, allowed_queries: 2 };
+        let slow = |achieved_per_second| Breach::TooSlow {
+            offered_per_second: 100.0,
+            achieved_per_second,
+            bound_ratio: 0.99,
+        };
+        let pairs = [
+            (Breach::CutShort, over(3)),
+            (over(3), over(9)),
+            (over(9), slow(9.9)),
+            (slow(9.9), slow(0.5)),
+            (slow(0.5), Breach::NotANumber { output: "y".into(), values: 1 }),
+        ];
+        for (better, worse) in pairs {
+            let severity = |breach: &Breach| Doubt::Invalid { breach: breach.clone() }.severity();
+            assert!(severity(&worse) > severity(&better), "{worse:?} and {better:?}");
+        }
     }
 
     /// A NaN could not be compared with other severities.

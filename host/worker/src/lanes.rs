@@ -1,5 +1,6 @@
 //! Several targets of one model, for clients and servers on threads of their own.
 
+use host_machine::process;
 use host_measure::SystemClock;
 use host_record::{CaseSpec, ErrorCode, Failure, Phase};
 use plugin_api::abi::MARKS;
@@ -47,6 +48,8 @@ impl<'a> Lanes<'a> {
     ///
     /// The backend's error.
     pub(crate) fn target(&self, lane: u32) -> Result<BackendTarget, Error> {
+        // A thread does not inherit this wish. The lane's own thread calls here.
+        process::prefer_fast_processors();
         let model = self.model.here();
         let session = model.prepare(self.case.key.precision.name(), &self.shapes)?;
         let count = self.batches.len();

@@ -18,6 +18,12 @@ use host_record::{CaseSpec, Failure, Pin, Scheduling, list_of_processors};
 /// A failure that names the processors which are not there or may not be used, or the nice value that
 /// it may not have.
 pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Failure> {
+    if !process::can_bind() && case.measure.pin != Pin::None {
+        let detail = "this operating system does not let a program choose its processors";
+        return Err(Failure::NotPinned { detail: detail.into() });
+    }
+    // All that such a system takes. What it made of it is recorded with the policy.
+    process::prefer_fast_processors();
     // Each client has the backend's threads at work at the same time.
     let clients = case.key.clients.unwrap_or(1);
     let threads = case.threads.map(|threads| threads.saturating_mul(clients));

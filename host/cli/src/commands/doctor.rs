@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::style::Palette;
-use crate::summary::wrapped;
+use crate::visible::wrapped;
 
 pub(crate) fn doctor(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let checks = examine(settings);

@@ -11,10 +11,12 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::notices::{Console, summarise};
 use crate::printer::Printer;
-use crate::{table, visible};
+use crate::{notes, table, visible};
 
 /// Cases that are shown at most to a person, and are written at a time to a machine.
 const PAGE: usize = 100;
+/// Lines of a gap's reason that a person is shown.
+const REASON: usize = 3;
 
 pub(crate) fn plan(
     arguments: &ManifestArgument,
@@ -115,9 +117,24 @@ fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
     Table { columns: columns.into_iter().map(Into::into).collect(), rows: items.map(row).collect() }
 }
 
+/// Replaces the reasons of gaps by numbers, and gives the reasons in this order, each once.
+fn numbered(mut table: Table) -> (Table, Vec<String>) {
+    let mut reasons: Vec<String> = Vec::new();
+    for cell in table.rows.iter_mut().filter_map(|row| row.last_mut()) {
+        let Cell::Text(reason) = &*cell else { continue };
+        let known = reasons.iter().position(|known| known == reason).unwrap_or_else(|| {
+            reasons.push(reason.clone());
+            reasons.len() - 1
+        });
+        *cell = Cell::Integer(i64::try_from(known + 1).unwrap_or(i64::MAX));
+    }
+    (table, reasons)
+}
+
 fn human(plan: &Plan, printer: &Printer) {
     let items: Vec<_> = plan.items().take(PAGE).collect();
-    let mut shown = table::without_empty_columns(rows(items.iter()));
+    let (table, reasons) = numbered(rows(items.iter()));
+    let mut shown = table::without_empty_columns(table);
     // There is one mode only, and people do not count from 0.
     for name in ["index", "mode"] {
         table::remove_column(&mut shown, name);
@@ -125,7 +142,17 @@ fn human(plan: &Plan, printer: &Printer) {
     for name in &mut shown.columns {
         *name = name.replace('_', " ");
     }
-    printer.show(printer.headed(&table::human(&shown, printer.width())));
+    let width = printer.width();
+    printer.show(printer.headed(&table::human(&shown, width)));
+    let palette = printer.palette();
+    for (index, reason) in reasons.iter().enumerate() {
+        let number = format!("gap {}", index + 1);
+        let indent = " ".repeat(number.len() + 2);
+        let room = width.saturating_sub(indent.len());
+        let lines = notes::in_lines(reason, room, "", REASON).lines;
+        let lines = lines.join(&format!("\n{indent}"));
+        printer.show(format_args!("{}  {lines}", palette.warning(&number)));
+    }
     let total = plan.count().total();
     if total > PAGE as u64 {
         printer

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::style::Palette;
-use crate::summary;
+use crate::visible;
 
 pub(crate) fn test(
     target: &str,
@@ -64,7 +64,7 @@ fn shown(checked: &CheckedPlugin, palette: Palette, width: usize) -> String {
         CheckVerdict::NotChecked => palette.faint(format_args!("{:<7}", "-")),
     };
     let detail = detail.as_deref().unwrap_or_default();
-    let detail = summary::wrapped(detail, width, &" ".repeat(8));
+    let detail = visible::wrapped(detail, width, &" ".repeat(8));
     let line = format!("{word} {check}");
     if detail.trim().is_empty() { line } else { format!("{line}\n{detail}") }
 }

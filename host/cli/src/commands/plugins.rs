@@ -147,7 +147,7 @@ fn info(id: &str, settings: &Settings, printer: &Printer) -> Result<Exit> {
         for (name, value) in facts {
             let text = plain(value);
             let indent = " ".repeat(20);
-            let value = crate::summary::wrapped(&text, printer.width(), &indent);
+            let value = crate::visible::wrapped(&text, printer.width(), &indent);
             printer.show(format_args!(
                 "{}{}",
                 printer.palette().heading(format_args!("{name:<20}")),

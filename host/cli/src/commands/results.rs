@@ -14,7 +14,7 @@ use crate::arguments::{Format, ResultsCommand};
 use crate::commands::compare::compare;
 use crate::commands::recompute::recompute;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, show_command};
 use crate::notices::warn_of_flaws;
 use crate::printer::Printer;
 use crate::summary::Summary;
@@ -33,7 +33,11 @@ pub(crate) fn results(
     let results = ResultsFolder::new(settings.results(None));
     match command {
         ResultsCommand::List => list(&results, printer),
-        ResultsCommand::Show { run } => show(&results.find(run)?, printer),
+        ResultsCommand::Show { run, warnings, advice } => {
+            let path = results.find(run)?;
+            let command = show_command(run, results.path());
+            show(&path, &command, Parts { warnings: *warnings, advice: *advice }, printer)
+        }
         ResultsCommand::Compare { first, second } => {
             let folder = |run: &str| Ok::<_, Failure>(RunFolder::open(&results.find(run)?)?);
             compare(&folder(first)?, &folder(second)?, printer)
@@ -132,7 +136,14 @@ fn columns(entries: &[Result<RunEntry, DamagedRun>]) -> Vec<Column> {
     ]
 }
 
-fn show(path: &Path, printer: &Printer) -> Result<Exit> {
+/// Parts of a run that are shown instead of its table.
+#[derive(Clone, Copy)]
+struct Parts {
+    warnings: bool,
+    advice: bool,
+}
+
+fn show(path: &Path, command: &str, parts: Parts, printer: &Printer) -> Result<Exit> {
     let folder = RunFolder::open(path)?;
     let summary = Summary::read(&folder)?;
     let flaws = folder.flaws()?;
@@ -142,7 +153,16 @@ fn show(path: &Path, printer: &Printer) -> Result<Exit> {
         document
     };
     if !printer.machine(document, || summary.rows()) {
-        printer.show(summary.human(printer.width(), printer.palette(), printer.is_verbose()));
+        let (width, palette) = (printer.width(), printer.palette());
+        if parts.warnings {
+            printer.show(summary.evidence(width, palette));
+        }
+        if parts.advice {
+            printer.show(summary.advice(width, palette));
+        }
+        if !parts.warnings && !parts.advice {
+            printer.show(summary.human(width, palette, printer.is_verbose(), command));
+        }
         printer.status("Folder", path.display());
     }
     warn_of_flaws(&flaws, printer);

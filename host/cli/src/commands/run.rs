@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::RunArguments;
 use crate::commands::manifest_of;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, resume_command};
+use crate::failure::{Failure, Result, resume_command, show_command};
 use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
 use crate::summary::Summary;
@@ -66,7 +66,9 @@ fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
         document
     };
     if !printer.machine(document, || summary.rows()) {
-        let text = summary.human(printer.width(), printer.palette(), printer.is_verbose());
+        let command = show_command("latest", ran.results.path());
+        let (width, palette) = (printer.width(), printer.palette());
+        let text = summary.human(width, palette, printer.is_verbose(), &command);
         printer.show(format_args!("\n{text}"));
     }
     if ran.interrupted {

@@ -14,12 +14,12 @@ pub(super) fn bind(_: &[u32]) -> io::Result<()> {
 
 /// Raises the quality of service, which decides between performance and efficiency cores. A thread that this
 /// one starts does not inherit it.
-pub(super) fn prefer_fast_processors() -> bool {
-    // SAFETY: it takes no pointers and concerns the calling thread only.
-    let result = unsafe {
-        libc::pthread_set_qos_class_self_np(libc::qos_class_t::QOS_CLASS_USER_INTERACTIVE, 0)
-    };
-    result == 0
+pub(super) fn prefer_fast_processors() {
+    // SAFETY: it takes no pointers and concerns the calling thread only. If it fails, the thread keeps
+    // the class that it had, and `policy` returns that.
+    unsafe {
+        libc::pthread_set_qos_class_self_np(libc::qos_class_t::QOS_CLASS_USER_INTERACTIVE, 0);
+    }
 }
 
 pub(super) fn policy() -> Option<&'static str> {

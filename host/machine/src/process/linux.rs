@@ -22,9 +22,7 @@ pub(super) fn bind(processors: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-pub(super) fn prefer_fast_processors() -> bool {
-    false
-}
+pub(super) fn prefer_fast_processors() {}
 
 pub(super) fn policy() -> Option<&'static str> {
     // SAFETY: it takes no pointers.

@@ -221,9 +221,9 @@ impl<'a, 'o> Group<'a, 'o> {
             1..=MAXIMUM_NAMED => join(&labels),
             many => format!("{many} configurations"),
         };
-        let verb = if labels.len() == 1 { "does" } else { "do" };
+        let verb = if labels.len() == 1 { "misses" } else { "miss" };
         let title = format!(
-            "{}: {which} {verb} not keep to {}, by a lower percentile",
+            "{}: {which} {verb} {}: a lower percentile is above it already",
             self.name,
             join(&limits)
         );
@@ -240,13 +240,14 @@ impl<'a, 'o> Group<'a, 'o> {
         if open.is_empty() { all.collect() } else { open }
     }
 
+    /// The limits in words.
+    fn limits(&self) -> String {
+        join(&self.limits.iter().map(Limit::text).collect::<Vec<_>>())
+    }
+
     /// The limits in words, with the word that joins them to what goes before.
     fn within(&self) -> String {
-        if self.limits.is_empty() {
-            return String::new();
-        }
-        let limits: Vec<_> = self.limits.iter().map(Limit::text).collect();
-        format!(" with {}", join(&limits))
+        if self.limits.is_empty() { String::new() } else { format!(" with {}", self.limits()) }
     }
 
     /// The best in each open objective. One that is best in several is named once.
@@ -286,29 +287,32 @@ impl<'a, 'o> Group<'a, 'o> {
         let labels: Vec<_> = winners.iter().map(|winner| winner.label.clone()).collect();
         let tie = winners.len() > 1;
         let alone = comparable.len() == 1;
-        let all = comparable.len() == self.candidates.len() && self.unfinished.is_empty();
-        let title = match (alone, tie) {
-            (true, _) => format!(
-                "{}: {} is all that {}{}",
-                self.name,
-                labels[0],
-                if all { "was measured" } else { "could be compared" },
-                self.limits
-                    .first()
-                    .map_or(String::new(), |_| format!(", and it runs{}", self.within())),
-            ),
-            (_, true) => {
-                format!("{}: {} tie for {}{}", self.name, join(&labels), join(&best), self.within())
-            }
-            _ => format!("{}: {} has {}{}", self.name, labels[0], join(&best), self.within()),
-        };
-        let title = match all || alone {
-            true => title,
-            false => format!("{title}, of the {} that could be compared", comparable.len()),
-        };
         let disturbed = comparable.iter().filter(|candidate| candidate.is_disturbed()).count();
         let certain = sure && (disturbed == 0 || alone);
-        let title = if certain { title } else { format!("{title}, which is not certain") };
+        let title = match (alone, tie) {
+            (true, _) => self.alone(&labels[0]),
+            (_, true) => {
+                let which = match labels.len() {
+                    0..=MAXIMUM_NAMED => join_with(&labels, "or"),
+                    many => format!("one of {many} configurations"),
+                };
+                format!("{}: use {which}: they tie for {}{}", self.name, join(&best), self.within())
+            }
+            _ => format!("{}: use {}: {}{}", self.name, labels[0], join(&best), self.within()),
+        };
+        let mut remarks = Vec::new();
+        if !sure {
+            remarks.push(self.doubt_in_short(winners));
+        }
+        // Alone, the title says already that nothing else was compared.
+        if !alone {
+            remarks.extend(self.compared_in_short(comparable.len(), disturbed));
+        }
+        let title = match (remarks.is_empty(), certain) {
+            (true, _) => title,
+            (_, true) => format!("{title} ({})", remarks.join("; ")),
+            (_, false) => format!("{title} (not certain: {})", remarks.join("; ")),
+        };
 
         let mut sentences = Vec::new();
         let mut rests_on = Cases::default();
@@ -373,6 +377,65 @@ impl<'a, 'o> Group<'a, 'o> {
         recommendation
     }
 
+    /// The title's beginning if there is a single configuration to speak of.
+    fn alone(&self, label: &str) -> String {
+        let measured = if self.total() == 1 { "measured" } else { "that could be compared" };
+        let mut title = format!("{}: {label} is the only configuration {measured}", self.name);
+        if !self.limits.is_empty() {
+            title.push_str(&format!(", and it meets {}", self.limits()));
+        }
+        title
+    }
+
+    /// Why it is not certain that the chosen ones meet the limits, in a few words.
+    fn doubt_in_short(&self, winners: &[&Candidate<'a>]) -> String {
+        let doubtful = winners.iter().flat_map(|winner| self.limits.iter().zip(&winner.limits));
+        let mut doubtful =
+            doubtful.filter(|(_, (verdict, _))| matches!(verdict, Verdict::KeptPerhaps));
+        match doubtful.next() {
+            Some((limit, (_, Ok(reading)))) if reading.interval.is_some() => {
+                format!("the interval of its {} crosses the limit", limit.name())
+            }
+            Some((limit, _)) => format!("its {} has no interval", limit.name()),
+            None => "the limit may be missed".to_owned(),
+        }
+    }
+
+    /// How many could be compared if not all, and how many of them were disturbed, in a few words.
+    fn compared_in_short(&self, compared: usize, disturbed: usize) -> Option<String> {
+        let total = self.total();
+        if compared < total {
+            let which = match disturbed {
+                0 => String::new(),
+                all if all == compared && all == 2 => ", both disturbed".to_owned(),
+                all if all == compared => ", all disturbed".to_owned(),
+                some => format!(", {some} disturbed"),
+            };
+            return Some(format!("{compared} of {total} configurations could be compared{which}"));
+        }
+        match disturbed {
+            0 => None,
+            1 => Some(format!("1 of {total} configurations was disturbed")),
+            2 if total == 2 => Some("both configurations were disturbed".to_owned()),
+            all if all == total => Some(format!("all {total} configurations were disturbed")),
+            some => Some(format!("{some} of {total} configurations were disturbed")),
+        }
+    }
+
+    /// How many configurations the run was to have: those with results, and those of which no case finished.
+    fn total(&self) -> usize {
+        let mut without: Vec<&Case> = Vec::new();
+        for (_, case) in &self.unfinished {
+            let has_results =
+                |it: &Candidate<'_>| is_alike(case, it.configuration.first(), AxisRole::Choice);
+            let is_known = |known: &&Case| is_alike(case, known, AxisRole::Choice);
+            if !self.candidates.iter().any(has_results) && !without.iter().any(is_known) {
+                without.push(case);
+            }
+        }
+        self.candidates.len() + without.len()
+    }
+
     /// Which limits a configuration may miss after all.
     fn doubts(&self, candidate: &Candidate<'_>) -> Vec<String> {
         let doubtful =
@@ -391,7 +454,7 @@ impl<'a, 'o> Group<'a, 'o> {
                     ),
                 };
                 Some(format!(
-                    "Whether {} keeps to {} is not certain: {why}.",
+                    "Whether {} meets {} is not certain: {why}.",
                     candidate.label,
                     limit.text()
                 ))
@@ -418,7 +481,7 @@ impl<'a, 'o> Group<'a, 'o> {
             let objective = &self.objectives[other];
             if let [best] = best(winners, other, objective)[..] {
                 let label = &winners[best].label;
-                text.push_str(&format!(" Of these, {label} has {}.", objective.best()));
+                text.push_str(&format!(" Of these, {label} has the {}.", objective.best()));
             }
         }
         text
@@ -502,7 +565,6 @@ impl<'a, 'o> Group<'a, 'o> {
             .iter()
             .min_by(|one, other| one.excess(self.limits).total_cmp(&other.excess(self.limits)));
         let closest = closest.expect("called with at least one");
-        let limits: Vec<_> = self.limits.iter().map(Limit::text).collect();
         let missed: Vec<_> = self
             .limits
             .iter()
@@ -516,10 +578,10 @@ impl<'a, 'o> Group<'a, 'o> {
             .collect();
         let perhaps = judged.iter().any(|it| it.verdict() == Verdict::BrokenPerhaps);
         let title = format!(
-            "{}: nothing that was measured {} {}; the closest is {} with {}",
+            "{}: nothing {} {}; closest: {} with {}",
             self.name,
-            if perhaps { "surely keeps to" } else { "keeps to" },
-            join(&limits),
+            if perhaps { "certainly meets" } else { "meets" },
+            self.limits(),
             closest.label,
             join(&missed),
         );
@@ -542,11 +604,11 @@ impl<'a, 'o> Group<'a, 'o> {
         let labels: Vec<_> = front.iter().map(|candidate| candidate.label.clone()).collect();
         let metrics: Vec<_> =
             self.objectives.iter().map(|objective| metric_name(&objective.metric)).collect();
-        let title = if labels.len() > MAXIMUM_NAMED {
-            format!("{}: the Pareto front has {} configurations", self.name, labels.len())
-        } else {
-            format!("{}: the Pareto front is {}", self.name, join(&labels))
+        let which = match labels.len() {
+            0..=MAXIMUM_NAMED => join(&labels),
+            many => format!("{many} configurations"),
         };
+        let title = format!("{}: Pareto front by {}: {which}", self.name, join(&metrics));
         let dominated = comparable.len() - front.len();
         let others = match dominated {
             0 => "no other configuration is".to_owned(),
@@ -602,7 +664,12 @@ impl<'a, 'o> Group<'a, 'o> {
     fn not_judged(&self) -> Option<Recommendation> {
         let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut rests_on = Cases::default();
-        let mut count = 0;
+        let mut configurations: Vec<&Case> = Vec::new();
+        let mut count = |case: &'a Case| {
+            if !configurations.iter().any(|known| is_alike(known, case, AxisRole::Choice)) {
+                configurations.push(case);
+            }
+        };
         for candidate in &self.candidates {
             if candidate.broken_below(self.limits).is_some() {
                 continue;
@@ -612,7 +679,7 @@ impl<'a, 'o> Group<'a, 'o> {
                 (None, Verdict::Unknown(reason)) => reason,
                 _ => continue,
             };
-            count += 1;
+            count(candidate.configuration.first());
             reasons.entry(reason).or_default().push(candidate.label.clone());
             rests_on.candidate(candidate);
         }
@@ -625,17 +692,21 @@ impl<'a, 'o> Group<'a, 'o> {
             if failed && self.candidates.iter().any(is_of) {
                 continue;
             }
-            count += 1;
+            count(case);
             let reason = case.reason().map(|(_, reason)| reason).unwrap_or_default();
             reasons.entry(reason).or_default().push(label.clone());
         }
-        if count == 0 {
-            return None;
-        }
+        let labels: Vec<_> = reasons.values().flatten().cloned().collect();
+        let which = match labels.len() {
+            0 => return None,
+            1..=MAXIMUM_NAMED => join(&labels),
+            _ if configurations.len() == 1 => "1 configuration".to_owned(),
+            _ => format!("{} configurations", configurations.len()),
+        };
         let title = if self.candidates.is_empty() {
             format!("{}: nothing could be measured", self.name)
         } else {
-            format!("{}: {count} could not be judged", self.name)
+            format!("{}: {which} could not be judged", self.name)
         };
         let sentences: Vec<_> = reasons
             .iter()
@@ -744,10 +815,14 @@ fn recommendation(
 }
 
 fn join(words: &[String]) -> String {
+    join_with(words, "and")
+}
+
+fn join_with(words: &[String], word: &str) -> String {
     match words {
         [] => String::new(),
-        [word] => word.clone(),
-        [words @ .., last] => format!("{} and {last}", words.join(", ")),
+        [single] => single.clone(),
+        [words @ .., last] => format!("{} {word} {last}", words.join(", ")),
     }
 }
 

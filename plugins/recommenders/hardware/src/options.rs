@@ -103,9 +103,17 @@ pub(crate) enum Side {
 }
 
 impl Limit {
-    /// `p99 latency at most 5 ms`.
+    /// The metric's name beside a bound, whose unit says that it is a latency: `p99`.
+    pub(crate) fn name(&self) -> String {
+        match self.metric.split_once('.') {
+            Some(("latency", statistic)) => statistic.to_owned(),
+            _ => metric_name(&self.metric),
+        }
+    }
+
+    /// `p99 ≤ 5 ms`.
     pub(crate) fn text(&self) -> String {
-        let side = if self.side == Side::AtMost { "at most" } else { "at least" };
+        let side = if self.side == Side::AtMost { '≤' } else { '≥' };
         let bound = humanise_metric(&self.metric, self.bound, &self.unit);
         // A bound is exact: zeros that stand for precision would be out of place.
         let (number, rest) = bound.split_at(
@@ -115,7 +123,7 @@ impl Limit {
             true => number.trim_end_matches('0').trim_end_matches('.'),
             false => number,
         };
-        format!("{} {side} {number}{rest}", metric_name(&self.metric))
+        format!("{} {side} {number}{rest}", self.name())
     }
 }
 
@@ -132,10 +140,10 @@ impl Objective {
         if self.direction == Direction::Higher { one > other } else { one < other }
     }
 
-    /// `the lowest p99 latency`.
+    /// `lowest p99 latency`.
     pub(crate) fn best(&self) -> String {
         let word = if self.direction == Direction::Higher { "highest" } else { "lowest" };
-        format!("the {word} {}", metric_name(&self.metric))
+        format!("{word} {}", metric_name(&self.metric))
     }
 }
 

@@ -3,7 +3,7 @@
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
 use report_common::Scenario;
-use report_common::host_record::{Breach, Phase, Precision, Verdict};
+use report_common::host_record::{Breach, Doubt, Phase, Precision, Verdict};
 use report_common::made_up::{self, COMPARISON, QUICKSTART, SINGLE, Shape, Tables};
 
 use crate::{Hardware, LimitOption, Options, Quantity};
@@ -55,11 +55,11 @@ fn the_best_within_a_limit_is_named() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))), @r"
-    # digits: batch 8 has the highest throughput with p99 latency at most 5 ms
+    # digits: use batch 8: highest throughput with p99 ≤ 5 ms
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     1 other configuration within the limits did not do better.
     [5eed000000000002 5eed000000000003]
-    # digits: the Pareto front is batch 1, batch 8 and batch 64
+    # digits: Pareto front by p99 latency and throughput: batch 1, batch 8 and batch 64
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; no other configuration is dominated.
     Batch 1: p99 latency 120 µs (110 to 130 µs), throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %). Within the limits.
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %). Within the limits.
@@ -76,9 +76,9 @@ fn a_limit_inside_an_interval_is_not_certain() {
         (4.9, (4.7, 5.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: batch 8 has the highest throughput with p99 latency at most 5 ms
+    # digits: use batch 8: highest throughput with p99 ≤ 5 ms
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
-    1 other configuration within the limits did not do better. Batch 64 would do better: throughput 10 400/s single-stream, 13 000/s offline. Whether batch 64 keeps to p99 latency at most 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
+    1 other configuration within the limits did not do better. Batch 64 would do better: throughput 10 400/s single-stream, 13 000/s offline. Whether batch 64 meets p99 ≤ 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
     [5eed000000000002 5eed000000000003 5eed000000000004 5eed000000000005]
     ");
     let tables = three([
@@ -87,9 +87,9 @@ fn a_limit_inside_an_interval_is_not_certain() {
         (9.0, (8.9, 9.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: batch 1 has the highest throughput with p99 latency at most 5 ms, which is not certain
+    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: the interval of its p99 crosses the limit)
     Batch 1: p99 latency 4.90 ms (4.70 to 5.20 ms), throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
-    Whether batch 1 keeps to p99 latency at most 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
+    Whether batch 1 meets p99 ≤ 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
     [5eed000000000000 5eed000000000001]
     ");
 }
@@ -102,12 +102,12 @@ fn a_percentile_without_an_interval_is_not_certain_to_keep_a_limit() {
         (9.0, (8.9, 9.2), 13_000.0),
     ]);
     made_up::set_value(&mut tables, 0, "latency.p99", Some(1e6), None);
-    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r#"
-    # digits: batch 1 has the highest throughput with p99 latency at most 5 ms, which is not certain
+    insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
+    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: its p99 has no interval)
     Batch 1: p99 latency 1.00 ms, throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
-    Whether batch 1 keeps to p99 latency at most 5 ms is not certain: its p99 latency 1.00 ms has no interval, since queries were too alike to their neighbours.
+    Whether batch 1 meets p99 ≤ 5 ms is not certain: its p99 latency 1.00 ms has no interval, since queries were too alike to their neighbours.
     [5eed000000000000 5eed000000000001]
-    "#);
+    ");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_does_not_differ_clearly_is_a_tie() {
         (3.0, (2.9, 3.1), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: batch 8 and batch 64 tie for the highest throughput with p99 latency at most 5 ms
+    # digits: use batch 8 or batch 64: they tie for highest throughput with p99 ≤ 5 ms
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 10 240/s single-stream, 12 800/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Batch 64: p99 latency 3.00 ms (2.90 to 3.10 ms), throughput 10 400/s single-stream, 13 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Their throughput does not differ clearly: they differ by no more than 5 %. Of these, batch 8 has the lowest p99 latency. 1 other configuration within the limits did not do better.
@@ -134,7 +134,7 @@ fn where_nothing_meets_the_limit_the_closest_is_named() {
         (9.0, (8.9, 9.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: nothing that was measured keeps to p99 latency at most 5 ms; the closest is batch 1 with p99 latency 6.00 ms
+    # digits: nothing meets p99 ≤ 5 ms; closest: batch 1 with p99 latency 6.00 ms
     Batch 1: p99 latency 6.00 ms (5.90 to 6.10 ms), throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     [5eed000000000000 5eed000000000001]
     ");
@@ -148,11 +148,11 @@ fn without_limits_each_objective_has_its_best() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, Options::default())[..2]), @r"
-    # digits: batch 1 has the lowest p99 latency
+    # digits: use batch 1: lowest p99 latency
     Batch 1: p99 latency 120 µs (110 to 130 µs), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better.
     [5eed000000000000 5eed000000000001]
-    # digits: batch 64 has the highest throughput
+    # digits: use batch 64: highest throughput
     Batch 64: p99 latency 6.40 ms (6.20 to 6.60 ms), throughput 13 000/s offline, 10 400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better.
     [5eed000000000004 5eed000000000005]
@@ -170,9 +170,9 @@ fn a_gap_is_not_a_zero() {
         made_up::set_value(&mut tables, 4, percentile, None, None);
     }
     let advice = advice(&tables, at_most("latency.p99", "5ms"));
-    assert!(advice[0].title.contains("batch 8 has the highest throughput"), "{}", advice[0].title);
+    assert!(advice[0].title.contains("use batch 8: highest throughput"), "{}", advice[0].title);
     insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r"
-    # digits: 1 could not be judged
+    # digits: batch 64 could not be judged
     Batch 64: p99 latency is a gap: made up to be missing.
     [5eed000000000004 5eed000000000005]
     ");
@@ -189,35 +189,35 @@ fn a_lower_percentile_above_the_limit_rules_out() {
     made_up::set_value(&mut tables, 4, "latency.p50", Some(6.3e6), Some((6.2e6, 6.4e6)));
     made_up::set_value(&mut tables, 4, "latency.p90", None, None);
     let found = advice(&tables, at_most("latency.p99", "5ms"));
-    assert!(found[0].title.contains("batch 8 has the highest throughput"), "{}", found[0].title);
-    insta::assert_snapshot!(text(&found[found.len() - 1..]), @r#"
-    # digits: batch 64 does not keep to p99 latency at most 5 ms, by a lower percentile
+    assert!(found[0].title.contains("use batch 8: highest throughput"), "{}", found[0].title);
+    insta::assert_snapshot!(text(&found[found.len() - 1..]), @r"
+    # digits: batch 64 misses p99 ≤ 5 ms: a lower percentile is above it already
     Batch 64: p50 latency 6.30 ms (6.20 to 6.40 ms), and no p99 latency is below that. The p99 latency itself is not known.
     [5eed000000000004 5eed000000000005]
-    "#);
+    ");
 
     // A median that may be below the limit proves nothing.
     made_up::set_value(&mut tables, 4, "latency.p50", Some(6.3e6), Some((4.9e6, 6.4e6)));
     let found = advice(&tables, at_most("latency.p99", "5ms"));
-    assert_eq!(found.last().expect("advice").title, "digits: 1 could not be judged");
+    assert_eq!(found.last().expect("advice").title, "digits: batch 64 could not be judged");
     // Nor does a high one, where the limit is the other way.
     made_up::set_value(&mut tables, 4, "latency.p50", Some(6.3e6), Some((6.2e6, 6.4e6)));
     let at_least = Some(Quantity::Text("5ms".to_owned()));
     let limit = LimitOption { metric: "latency.p99".to_owned(), at_most: None, at_least };
     let found = advice(&tables, Options { limits: vec![limit], ..Options::default() });
-    assert_eq!(found.last().expect("advice").title, "digits: 1 could not be judged");
+    assert_eq!(found.last().expect("advice").title, "digits: batch 64 could not be judged");
 }
 
 #[test]
 fn a_real_loss_of_accuracy_is_said() {
     let advice = advice(&made_up::tables(&COMPARISON), at_most("latency.p99", "50ms"));
-    insta::assert_snapshot!(text(&advice), @r#"
-    # resnet-50: gpu · fp32 · batch 64 and gpu · int8 · batch 16 tie for the highest throughput with p99 latency at most 50 ms, of the 13 that could be compared, which is not certain
+    insta::assert_snapshot!(text(&advice), @r"
+    # resnet-50: use gpu · fp32 · batch 64 or gpu · int8 · batch 16: they tie for highest throughput with p99 ≤ 50 ms (not certain: 13 of 16 configurations could be compared, 4 disturbed)
     gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 to 2.41 ms), throughput 52 103/s single-stream, 49 498/s offline, peak memory 49.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
     Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries, which scatter by 5.87 µs). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
     [5eed000000000016 5eed000000000017 5eed00000000001c 5eed00000000001d 5eed000000000014]
-    # resnet-50: the Pareto front has 7 configurations
+    # resnet-50: Pareto front by p99 latency and throughput: 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
     cpu · fp32 · batch 1: p99 latency 174 µs (174 to 183 µs), throughput 8621/s single-stream, 9305/s offline, peak memory 36.4 MiB, accuracy 97.66 % (97.23 to 98.05 %). Within the limits.
     cpu · int8 · batch 1: p99 latency 80.7 µs (80.7 to 83.5 µs), throughput 15 874/s single-stream, 16 993/s offline, peak memory 36.4 MiB, accuracy 96.48 % (96.05 to 96.87 %). Within the limits. cpu · int8 · batch 1 is 1.2 points less accurate than cpu · fp32 · batch 1, which has accuracy 97.66 % (97.23 to 98.05 %).
@@ -228,12 +228,12 @@ fn a_real_loss_of_accuracy_is_said() {
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %). Within the limits. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %).
     Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be.
     [5eed000000000000 5eed000000000001 5eed000000000008 5eed000000000009 5eed000000000012 5eed000000000013 5eed000000000014 5eed000000000015 5eed000000000016 5eed000000000017 5eed00000000001a 5eed00000000001b 5eed00000000001c 5eed00000000001d]
-    # resnet-50: 5 could not be judged
-    gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: gpu:0 computes in fp32 and fp16, not in int8.
+    # resnet-50: 3 configurations could not be judged
     gpu · int8 · batch 64 · single-stream; gpu · int8 · batch 64 · offline: out of memory in phase prepare: the worker used 8.0 GiB of 8.0 GiB.
     cpu · fp32 · batch 64: p99 latency is a gap: needs 368 queries, has 203.
+    gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: the backend `gpu` does not compute in int8 on `gpu:0`; it computes in fp32 and fp16.
     [5eed000000000006 5eed000000000007 5eed000000000018 5eed000000000019 5eed00000000001e 5eed00000000001f]
-    "#);
+    ");
 }
 
 #[test]
@@ -245,12 +245,12 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
     ]);
     made_up::crash(&mut tables, 5, Phase::Measure);
     let advice = advice(&tables, at_most("memory.peak", "1GiB"));
-    insta::assert_snapshot!(advice[1].title, @"digits: batch 8 has the highest throughput with peak memory at most 1 GiB, of the 2 that could be compared");
-    insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r#"
-    # digits: 1 could not be judged
+    insta::assert_snapshot!(advice[1].title, @"digits: use batch 8: highest throughput with peak memory ≤ 1 GiB (2 of 3 configurations could be compared)");
+    insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r"
+    # digits: batch 64 could not be judged
     Batch 64: it failed in offline: the worker was ended by signal 11 (SIGSEGV) while in phase measure.
     [5eed000000000004 5eed000000000005]
-    "#);
+    ");
     for advice in &advice[..advice.len() - 1] {
         assert!(!advice.cases.contains(&made_up::case_id(4)), "{advice:?}");
         assert!(!advice.attributes.values().any(|it| it.contains(&made_up::case_id(4))));
@@ -275,11 +275,11 @@ fn what_is_invalid_is_not_recommended() {
     let mut of_single_stream = tables.clone();
     valid(&mut of_single_stream, 2, Scenario::SingleStream);
     let said = advice(&of_single_stream, at_most("latency.p99", "5ms"));
-    insta::assert_snapshot!(text(&said[said.len() - 1..]), @r#"
-    # digits: 1 could not be judged
+    insta::assert_snapshot!(text(&said[said.len() - 1..]), @r"
+    # digits: batch 8 could not be judged
     Batch 8: single-stream is invalid.
     [5eed000000000002 5eed000000000003]
-    "#);
+    ");
     // A rate that was too much says nothing against the others.
     let mut of_server = tables;
     valid(&mut of_server, 3, Scenario::Server);
@@ -298,7 +298,7 @@ fn throughputs_of_different_scenarios_are_not_compared() {
     made_up::set_value(&mut tables, 0, "throughput.samples", Some(99_000.0), None);
     tables.get_mut("cases").expect("a view").rows.remove(1);
     let advice = advice(&tables, Options::default());
-    insta::assert_snapshot!(advice[0].title, @"digits: batch 1 has the lowest p99 latency and the highest throughput");
+    insta::assert_snapshot!(advice[0].title, @"digits: use batch 1: lowest p99 latency and highest throughput");
 }
 
 #[test]
@@ -309,14 +309,14 @@ fn what_differs_by_noise_alone_is_a_tie() {
         (1.02, (0.92, 1.12), 11_000.0),
     ]);
     let advice = advice(&tables, Options::default());
-    insta::assert_snapshot!(advice[0].title, @"digits: batch 1, batch 8 and batch 64 tie for the lowest p99 latency and the highest throughput");
-    insta::assert_snapshot!(advice[1].title, @"digits: the Pareto front is batch 1, batch 8 and batch 64");
+    insta::assert_snapshot!(advice[0].title, @"digits: use batch 1, batch 8 or batch 64: they tie for lowest p99 latency and highest throughput");
+    insta::assert_snapshot!(advice[1].title, @"digits: Pareto front by p99 latency and throughput: batch 1, batch 8 and batch 64");
 }
 
 #[test]
 fn one_case_is_not_crowned() {
     insta::assert_snapshot!(text(&advice(&made_up::tables(&SINGLE), at_most("latency.p99", "5ms"))), @r"
-    # digits: cpu · cpu:0 · fp32 · batch 1 is all that was measured, and it runs with p99 latency at most 5 ms
+    # digits: cpu · cpu:0 · fp32 · batch 1 is the only configuration measured, and it meets p99 ≤ 5 ms
     cpu · cpu:0 · fp32 · batch 1: p99 latency 174 µs (174 to 183 µs), throughput 8621/s, peak memory 36.4 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     [5eed000000000000]
     ");
@@ -326,14 +326,14 @@ fn one_case_is_not_crowned() {
 fn without_single_stream_there_is_no_latency_to_judge() {
     let shape = Shape { scenarios: &[Scenario::Offline], ..QUICKSTART };
     insta::assert_snapshot!(text(&advice(&made_up::tables(&shape), Options::default())[..1]), @r"
-    # digits: batch 8 has the highest throughput
+    # digits: use batch 8: highest throughput
     Batch 8: throughput 11 040/s, peak memory 37.8 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better. No configuration has a p99 latency, so it was not compared.
     [5eed000000000001]
     ");
     let limited = advice(&made_up::tables(&shape), at_most("latency.p99", "5ms"));
     insta::assert_snapshot!(text(&limited), @r"
-    # digits: 3 could not be judged
+    # digits: batch 1, batch 8 and batch 64 could not be judged
     Batch 1; batch 8; batch 64: p99 latency was not measured in the single-stream scenario.
     [5eed000000000000 5eed000000000001 5eed000000000002]
     ");
@@ -521,6 +521,54 @@ fn empty_tables_are_an_error_that_says_so() {
     insta::assert_snapshot!(error, @"view `cases`, row 1, column `case_id`: expected text, found nothing");
 }
 
+#[test]
+fn a_title_says_how_many_could_be_compared_and_were_disturbed() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    let title = |disturbed: &[u64], has_third: bool| {
+        let mut tables = tables.clone();
+        for case in disturbed {
+            let drift = Doubt::Drift { from_ns: 1e6, to_ns: 1.2e6, scatter_ns: 1e4 };
+            made_up::warn(&mut tables, *case, drift);
+        }
+        if !has_third {
+            made_up::crash(&mut tables, SINGLE_STREAM[2], Phase::Measure);
+            made_up::crash(&mut tables, OFFLINE[2], Phase::Measure);
+        }
+        let advice = advice(&tables, at_most("latency.p99", "5ms"));
+        let title = advice[0].title.replace('\u{202f}', " ");
+        let certain = advice[0].attributes["certain"].clone();
+        let said = title.strip_prefix("digits: use batch 8: highest throughput with p99 ≤ 5 ms");
+        (said.expect("the same advice").to_owned(), certain)
+    };
+    let expected = |said: &str, certain: &str| (said.to_owned(), certain.to_owned());
+    assert_eq!(title(&[], true), expected("", "yes"));
+    assert_eq!(title(&[], false), expected(" (2 of 3 configurations could be compared)", "yes"));
+    assert_eq!(
+        title(&SINGLE_STREAM[..2], false),
+        expected(" (not certain: 2 of 3 configurations could be compared, both disturbed)", "no")
+    );
+    assert_eq!(
+        title(&SINGLE_STREAM[1..2], false),
+        expected(" (not certain: 2 of 3 configurations could be compared, 1 disturbed)", "no")
+    );
+    assert_eq!(
+        title(&SINGLE_STREAM[..1], true),
+        expected(" (not certain: 1 of 3 configurations was disturbed)", "no")
+    );
+    assert_eq!(
+        title(&SINGLE_STREAM[..2], true),
+        expected(" (not certain: 2 of 3 configurations were disturbed)", "no")
+    );
+    assert_eq!(
+        title(&SINGLE_STREAM, true),
+        expected(" (not certain: all 3 configurations were disturbed)", "no")
+    );
+}
+
 /// Two backends, and what their devices count.
 fn devices() -> Tables {
     let shape = Shape {
@@ -588,13 +636,16 @@ fn what_takes_clearly_less_of_the_device_is_not_dominated() {
         front.title.clone()
     };
     // A processor without device memory is not on the front for want of it.
-    assert_eq!(front(&worse_by_objectives()), "resnet-50: the Pareto front is gpu · batch 1");
+    assert_eq!(
+        front(&worse_by_objectives()),
+        "resnet-50: Pareto front by p99 latency and throughput: gpu · batch 1"
+    );
     for metric in ["memory.device-peak", "energy.device-per-sample"] {
         let mut tables = worse_by_objectives();
         made_up::set_value(&mut tables, 3, metric, Some(0.001), None);
         assert_eq!(
             front(&tables),
-            "resnet-50: the Pareto front is gpu · batch 1 and gpu · batch 4",
+            "resnet-50: Pareto front by p99 latency and throughput: gpu · batch 1 and gpu · batch 4",
             "{metric}"
         );
     }
@@ -602,7 +653,11 @@ fn what_takes_clearly_less_of_the_device_is_not_dominated() {
     for metric in ["memory.allocator-peak", "energy.package-per-sample"] {
         let mut tables = worse_by_objectives();
         made_up::set_value(&mut tables, 3, metric, Some(0.001), None);
-        assert_eq!(front(&tables), "resnet-50: the Pareto front is gpu · batch 1", "{metric}");
+        assert_eq!(
+            front(&tables),
+            "resnet-50: Pareto front by p99 latency and throughput: gpu · batch 1",
+            "{metric}"
+        );
     }
 }
 
@@ -615,5 +670,10 @@ fn a_processors_energy_counts_where_that_is_what_there_is() {
     }
     made_up::set_value(&mut tables, 3, "energy.package-per-sample", Some(0.001), None);
     let said = text(&advice(&tables, Options::default()));
-    assert!(said.contains("the Pareto front is gpu · batch 1 and gpu · batch 4"), "{said}");
+    assert!(
+        said.contains(
+            "Pareto front by p99 latency and throughput: gpu · batch 1 and gpu · batch 4"
+        ),
+        "{said}"
+    );
 }

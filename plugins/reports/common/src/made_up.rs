@@ -75,6 +75,18 @@ pub fn change_report(
     });
 }
 
+/// Adds a warning to a case, given by its place in the plan.
+pub fn warn(tables: &mut Tables, case_index: u64, doubt: Doubt) {
+    let rows = &mut tables.get_mut("warnings").expect("the view of warnings").rows;
+    rows.push(warning_row(&case_id(case_index), doubt));
+}
+
+fn warning_row(id: &str, doubt: Doubt) -> Vec<Cell> {
+    let (kind, warning) = (doubt.kind(), Warning::from(doubt));
+    let data = serde_json::to_string(&warning).expect("a warning is JSON");
+    vec![text(id), Cell::Integer(0), text(kind.name()), text(&data)]
+}
+
 /// Makes a case, given by its place in the plan, fail by a signal.
 pub fn crash(tables: &mut Tables, case_index: u64, phase: Phase) {
     change_case(tables, case_index, |record| {
@@ -298,9 +310,7 @@ impl<'a> Maker<'a> {
     }
 
     fn warn(&mut self, id: &str, doubt: Doubt) {
-        let (kind, warning) = (doubt.kind(), Warning::from(doubt));
-        let data = serde_json::to_string(&warning).expect("a warning is JSON");
-        self.warnings.push(vec![text(id), Cell::Integer(0), text(kind.name()), text(&data)]);
+        self.warnings.push(warning_row(id, doubt));
     }
 
     fn quantiles(&mut self, id: &str, median: f64, queries: f64) -> Vec<(f64, f64)> {

@@ -897,7 +897,7 @@ fn plugins(run: &Run) -> Option<Markup> {
     let models: BTreeSet<_> = run
         .cases
         .iter()
-        .filter_map(|case| Some((&case.key.model, case.spec()?.model_sha256.as_str())))
+        .filter_map(|case| Some((&case.key.model, case.spec()?.model.sha256.as_str())))
         .collect();
     if run.plugins.is_empty() && models.is_empty() {
         return None;
