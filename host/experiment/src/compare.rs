@@ -290,7 +290,7 @@ impl Change {
             return Self::CannotTell(Doubt::OneProcess);
         };
         match (before, after) {
-            (Err(why), _) | (_, Err(why)) => Self::CannotTell(Doubt::NoInterval(*why)),
+            (Err(reason), _) | (_, Err(reason)) => Self::CannotTell(Doubt::NoInterval(*reason)),
             (Ok((_, high)), Ok((low, _))) if high < low => high_is,
             (Ok((low, _)), Ok((_, high))) if high < low => low_is,
             _ => Self::CannotTell(Doubt::Overlap),

@@ -193,7 +193,7 @@ fn see_that_it_has_a_device(
         runtime: runtime.map(Path::to_owned),
         missing_runtime: None,
     };
-    let why = match executor.describe(&local, None, &Interrupt::new()) {
+    let reason = match executor.describe(&local, None, &Interrupt::new()) {
         Ok(description) => {
             let ids: Vec<_> = description.devices.iter().map(|device| &*device.id).collect();
             without_device(&ids, fixture.and_then(device_of).as_deref())
@@ -208,7 +208,7 @@ fn see_that_it_has_a_device(
         },
     };
     let id = &plugin.metadata.id;
-    match why {
+    match reason {
         Some(reason) => Err(Error::NotChecked { id: id.clone(), reason }),
         None => Ok(()),
     }

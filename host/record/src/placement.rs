@@ -22,7 +22,7 @@ pub struct DeviceTime {
 #[serde(rename_all = "kebab-case")]
 pub struct Placement {
     /// Provider of the session, or several of one device. Empty if it does not say.
-    pub wanted: Vec<String>,
+    pub requested: Vec<String>,
     /// Places of operators, the longest time first.
     pub providers: Vec<ProviderShare>,
     /// Names of operators that ran elsewhere than wanted, the longest first, limited to a readable
@@ -49,7 +49,7 @@ impl Placement {
 
     /// Counts a profile.
     #[must_use]
-    pub fn of(wanted: Vec<String>, operators: &[ProfiledOperator]) -> Self {
+    pub fn of(requested: Vec<String>, operators: &[ProfiledOperator]) -> Self {
         let mut providers: Vec<ProviderShare> = Vec::new();
         for operator in operators {
             let known = providers.iter().position(|share| share.provider == operator.provider);
@@ -78,10 +78,10 @@ impl Placement {
 
     /// Returns the shares of unwanted providers; none if the session does not say which are wanted.
     pub fn not_wanted(&self) -> impl Iterator<Item = &ProviderShare> {
-        let names_provider = !self.wanted.is_empty();
+        let names_provider = !self.requested.is_empty();
         self.providers
             .iter()
-            .filter(move |share| names_provider && !self.wanted.contains(&share.provider))
+            .filter(move |share| names_provider && !self.requested.contains(&share.provider))
     }
 }
 

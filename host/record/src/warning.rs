@@ -398,7 +398,7 @@ pub enum Throttle {
 #[serde(rename_all = "kebab-case")]
 pub struct Fallback {
     /// Providers of the requested device.
-    pub wanted: Vec<String>,
+    pub requested: Vec<String>,
     /// Number of all operators.
     pub operators: u64,
     /// Total time of all operators.
@@ -932,7 +932,7 @@ impl fmt::Display for Fallback {
             formatter,
             "{count} of {} operators did not run on {}: {}: {}",
             self.operators,
-            list(&self.wanted, "or"),
+            list(&self.requested, "or"),
             shares.join(", "),
             self.names.join(", ")
         )?;
@@ -1102,7 +1102,7 @@ mod tests {
             (
                 Doubt::FellBack {
                     fallback: Fallback {
-                        wanted: vec!["Trt".into(), "Gpu".into()],
+                        requested: vec!["Trt".into(), "Gpu".into()],
                         operators: 9,
                         time_ns: 200,
                         elsewhere: vec![share("Cpu", 3, 50)],

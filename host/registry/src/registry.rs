@@ -390,8 +390,10 @@ fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugi
         return Err(Problem::MissingLibrary { id, version, library }.into());
     }
     if !metadata.api.matches(&crate::HOST_ABI) {
-        let (wanted, offered) = (metadata.api, crate::HOST_ABI);
-        return Err(Problem::Abi { id, version, folder: folder.to_owned(), wanted, offered }.into());
+        let (required, offered) = (metadata.api, crate::HOST_ABI);
+        return Err(
+            Problem::Abi { id, version, folder: folder.to_owned(), required, offered }.into()
+        );
     }
     let library = library.canonicalize().unwrap_or(library);
     Ok(NativePlugin { metadata, folder: folder.to_owned(), library, origin })

@@ -64,7 +64,7 @@ impl Runtimes {
 
         let folder = self.folder()?.join(&name);
         let _turn = self.take_turn(&name, observer)?;
-        if let Some(installed) = whole(&folder, &packages, observer) {
+        if let Some(installed) = find_complete(&folder, &packages, observer) {
             return Ok(Outcome { folder, installed, was_there: true });
         }
         let downloads = self.downloads(&name)?;
@@ -148,7 +148,7 @@ impl Runtimes {
 
 /// Returns the installed runtime, if it is complete and from these packages. An unreadable one is
 /// not complete.
-fn whole(
+fn find_complete(
     folder: &Path,
     packages: &[&LockedPackage],
     observer: &mut dyn Observer,

@@ -164,8 +164,8 @@ impl ResultsFolder {
     /// # Errors
     ///
     /// If no run or more than one fits.
-    pub fn find(&self, wanted: &str) -> Result<PathBuf, StoreError> {
-        let as_path = Path::new(wanted);
+    pub fn find(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let as_path = Path::new(name);
         if as_path.components().count() > 1 || as_path.is_absolute() {
             return if as_path.join("run.json").is_file() {
                 Ok(as_path.to_owned())
@@ -174,28 +174,28 @@ impl ResultsFolder {
             };
         }
         let paths = self.run_paths()?;
-        let name = |path: &PathBuf| folder_name(path);
-        if wanted == "latest"
+        let id = |path: &PathBuf| folder_name(path);
+        if name == "latest"
             && let Some(path) = paths.last()
         {
             return Ok(path.clone());
         }
-        if let Some(path) = paths.iter().find(|path| name(path) == wanted) {
+        if let Some(path) = paths.iter().find(|path| id(path) == name) {
             return Ok(path.clone());
         }
-        let fits = |path: &&PathBuf| !wanted.is_empty() && name(path).contains(wanted);
+        let fits = |path: &&PathBuf| !name.is_empty() && id(path).contains(name);
         let mut fitting: Vec<_> = paths.iter().filter(fits).collect();
         match fitting.len() {
             1 => Ok(fitting.remove(0).clone()),
             0 if as_path.join("run.json").is_file() => Ok(as_path.to_owned()),
             0 => Err(StoreError::NoSuchRun {
-                wanted: wanted.into(),
+                name: name.into(),
                 results: self.root.clone(),
-                newest: paths.iter().rev().take(5).map(name).collect(),
+                newest: paths.iter().rev().take(5).map(id).collect(),
             }),
             _ => Err(StoreError::AmbiguousRun {
-                wanted: wanted.into(),
-                candidates: fitting.into_iter().map(name).collect(),
+                name: name.into(),
+                candidates: fitting.into_iter().map(id).collect(),
             }),
         }
     }

@@ -102,11 +102,11 @@ pub enum GuestErrorKind {
         /// The limit.
         limit: Duration,
     },
-    /// The guest wanted more memory than it may have.
-    #[error("out of memory: it asked for {wanted} bytes; the limit is {limit}")]
+    /// The guest requested more memory than it may have.
+    #[error("out of memory: it asked for {requested} bytes; the limit is {limit}")]
     Memory {
         /// The memory that it would have had, in bytes.
-        wanted: usize,
+        requested: usize,
         /// The limit in bytes.
         limit: usize,
     },

@@ -210,9 +210,9 @@ impl Sandbox {
             .collect();
         let mut columns = Vec::new();
         let mut others = Vec::new();
-        let wanted =
+        let requested =
             |column: &&Column| plugin.columns.iter().any(|asked| asks_for(asked, &column.name));
-        for column in case.columns.iter().filter(wanted) {
+        for column in case.columns.iter().filter(requested) {
             let Column { name, unit, width, data } = column;
             let other = |values| OtherColumn {
                 name: name.clone(),
@@ -433,8 +433,8 @@ impl Sandbox {
 
     /// Returns the reason why a call ended, from wasmtime's error.
     fn classify(&self, failure: &wasmtime::Error) -> GuestErrorKind {
-        if let Some(MemoryLimit { wanted, limit }) = failure.downcast_ref() {
-            return GuestErrorKind::Memory { wanted: *wanted, limit: *limit };
+        if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
+            return GuestErrorKind::Memory { requested: *requested, limit: *limit };
         }
         if failure.is::<DeadlinePassed>() {
             return GuestErrorKind::Deadline { limit: self.limits.deadline };

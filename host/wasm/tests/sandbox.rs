@@ -257,9 +257,9 @@ fn an_endless_loop_meets_the_deadline() {
 #[test]
 fn a_memory_bomb_is_told_from_a_panic() {
     let error = hostile(small(), "allocate");
-    let GuestErrorKind::Memory { wanted, limit } = *error.kind else { panic!("{error}") };
+    let GuestErrorKind::Memory { requested, limit } = *error.kind else { panic!("{error}") };
     assert_eq!(limit, 64 << 20);
-    assert!(wanted > limit);
+    assert!(requested > limit);
     // Columns that do not fit are the same.
     let sandbox = sandbox(Limits { memory_bytes: 4 << 20, ..small() });
     let plugin = load(&sandbox, "hostile_metric");

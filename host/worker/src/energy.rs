@@ -42,8 +42,8 @@ pub(crate) struct Rapl {
 }
 
 /// Returns the gap for a missing energy figure.
-fn no_energy(why: NoEnergy) -> Gap {
-    let cause = match why {
+fn no_energy(cause: NoEnergy) -> Gap {
+    let cause = match cause {
         NoEnergy::NotOffered => NotMeasured::NoEnergyInterface,
         NoEnergy::NoCounters { folder } => NotMeasured::NoEnergyCounters { folder },
         NoEnergy::Unreadable { file, error } => NotMeasured::CounterUnreadable {

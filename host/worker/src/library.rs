@@ -29,7 +29,7 @@ use crate::platform::Stamp;
 use crate::{failure, platform};
 
 /// Returns the hash, unless it is empty, which means unknown.
-pub(crate) fn known(sha256: &str) -> Option<&str> {
+pub(crate) fn nonempty_hash(sha256: &str) -> Option<&str> {
     Some(sha256).filter(|sha256| !sha256.is_empty())
 }
 
@@ -410,7 +410,7 @@ mod tests {
             judge(&good[..199]),
             not_a_plugin("cut off: its header promises 200 bytes, and it has 199")
         );
-        assert_eq!(judge(&elf(2, elf::ET_DYN, here())), elsewhere("Linux"));
+        assert_eq!(judge(&elf(2, elf::ET_DYN, this_machine())), elsewhere("Linux"));
 
         // A universal file of two processors, whose parts begin at 4096.
         let universal = |processors: [u32; 2]| {
@@ -433,7 +433,7 @@ mod tests {
         );
     }
 
-    fn here() -> u16 {
+    fn this_machine() -> u16 {
         if cfg!(target_arch = "x86_64") { elf::EM_X86_64 } else { elf::EM_AARCH64 }
     }
 
@@ -443,18 +443,18 @@ mod tests {
         let name = if cfg!(target_arch = "x86_64") { "aarch64" } else { "x86_64" };
         let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
         let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
-        assert_eq!(judge(&elf(2, elf::ET_DYN, here())), Ok(()));
+        assert_eq!(judge(&elf(2, elf::ET_DYN, this_machine())), Ok(()));
         assert_eq!(judge(&elf(2, elf::ET_DYN, other)), elsewhere(name));
         assert_eq!(judge(&elf(1, elf::ET_DYN, elf::EM_386)), elsewhere("a 32-bit processor"));
         assert_eq!(
-            judge(&elf(2, elf::ET_EXEC, here())),
+            judge(&elf(2, elf::ET_EXEC, this_machine())),
             not_a_plugin("a program, not a shared library")
         );
         assert_eq!(
-            judge(&elf(2, elf::ET_REL, here())),
+            judge(&elf(2, elf::ET_REL, this_machine())),
             not_a_plugin("an object file; link it to a shared library")
         );
-        let good = elf(2, elf::ET_DYN, here());
+        let good = elf(2, elf::ET_DYN, this_machine());
         assert_eq!(judge(&good[..30]), not_a_plugin("a damaged ELF file"));
         assert_eq!(judge(&good[..100]), not_a_plugin("a damaged ELF file"));
         assert_eq!(

@@ -50,7 +50,7 @@ pub(crate) fn takes_too_long(prepare_ns: u64, timeout_ns: u64) -> Option<Gap> {
 }
 
 /// Returns the providers that a session says it uses: one, or several joined by commas.
-pub(crate) fn wanted(provider: Option<&String>) -> Vec<String> {
+pub(crate) fn requested_providers(provider: Option<&String>) -> Vec<String> {
     let names = provider.into_iter().flat_map(|names| names.split(','));
     names.map(|name| cut(name.trim().to_owned())).filter(|name| !name.is_empty()).collect()
 }
@@ -65,7 +65,7 @@ pub(crate) fn judge(rule: PlacementRule, placement: &Placement) -> Result<Option
         (PlacementRule::Strict, Some(fallback)) => {
             Err(Failure::Misplaced { fallback: Some(fallback) })
         }
-        (PlacementRule::Strict, None) if placement.wanted.is_empty() => {
+        (PlacementRule::Strict, None) if placement.requested.is_empty() => {
             Err(Failure::Misplaced { fallback: None })
         }
         (PlacementRule::Any, Some(fallback)) => Ok(Some(Doubt::FellBack { fallback })),
@@ -76,7 +76,7 @@ pub(crate) fn judge(rule: PlacementRule, placement: &Placement) -> Result<Option
 fn fallback(placement: &Placement) -> Option<Fallback> {
     let elsewhere: Vec<_> = placement.not_wanted().cloned().collect();
     (!elsewhere.is_empty()).then(|| Fallback {
-        wanted: placement.wanted.clone(),
+        requested: placement.requested.clone(),
         operators: placement.providers.iter().map(|share| share.operators).sum(),
         time_ns: placement.providers.iter().map(|share| share.time_ns).sum(),
         elsewhere,
@@ -99,7 +99,7 @@ mod tests {
             duration_ns: 10,
         };
         let operators: Vec<_> = providers.iter().enumerate().map(operator).collect();
-        Placement::of(super::wanted(Some(&wanted.to_owned())), &operators)
+        Placement::of(super::requested_providers(Some(&wanted.to_owned())), &operators)
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let mixed = placement("Gpu", &["Gpu", "Cpu", "Gpu", "Cpu"]);
         let elsewhere = vec![ProviderShare { provider: "Cpu".into(), operators: 2, time_ns: 20 }];
         let fallback = Fallback {
-            wanted: vec!["Gpu".into()],
+            requested: vec!["Gpu".into()],
             operators: 4,
             time_ns: 40,
             elsewhere,

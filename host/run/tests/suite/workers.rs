@@ -315,13 +315,13 @@ fn operators_that_fell_back_are_a_warning_or_a_failure() {
     }
     let report = finish(case("fallback", PlacementRule::Any)).0;
     let placement = report.conditions.placement.expect("it was asked").expect("it is offered");
-    assert_eq!(placement.wanted, ["FaultProvider"]);
+    assert_eq!(placement.requested, ["FaultProvider"]);
     assert_eq!(placement.elsewhere, ["sum"]);
     assert!(report.warnings.iter().any(|warning| warning.kind() == WarningKind::FellBack));
     let (failure, ..) = failure(&runner(), case("fallback", PlacementRule::Strict));
     let Failure::Misplaced { fallback: Some(fallback) } = failure else { panic!("{failure}") };
     assert_eq!((fallback.operators, fallback.count()), (2, 1));
-    assert_eq!(fallback.wanted, ["FaultProvider"]);
+    assert_eq!(fallback.requested, ["FaultProvider"]);
     assert_eq!(fallback.elsewhere[0].provider, "OtherProvider");
     // A backend without a profile is believed: it took the option.
     let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;

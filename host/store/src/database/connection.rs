@@ -61,14 +61,14 @@ pub(super) fn connect(
             Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            opened => return opened.and_then(|connection| whole(connection, path)),
+            opened => return opened.and_then(|connection| check_complete(connection, path)),
         }
     }
 }
 
 /// Refuses a file that is shorter than the blocks in use. DuckDB opens one whose lost blocks it does not
 /// need yet; it may have free blocks beyond the end of the file, so those do not count.
-fn whole(connection: Connection, path: &Path) -> Result<Connection, StoreError> {
+fn check_complete(connection: Connection, path: &Path) -> Result<Connection, StoreError> {
     /// DuckDB's main header and its two database headers, of 4 KiB each, lie before the blocks.
     const HEADERS_BYTES: u64 = 3 * 4096;
     let blocks_bytes: u64 = connection

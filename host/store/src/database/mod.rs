@@ -212,9 +212,9 @@ impl Database {
         let results = existing(results)?;
         let path = results.database_path();
         let mut connection = connect(&path, AccessMode::ReadOnly, patience)?;
-        let (found, known) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
-        if found > known {
-            return Err(StoreError::NewerDatabase { path, found, known });
+        let (found, supported) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
+        if found > supported {
+            return Err(StoreError::NewerDatabase { path, found, supported });
         }
         let lacking = || cases::lacking(&connection).map_err(failed(&path, "read the database"));
         if found < known || !lacking()?.is_empty() {

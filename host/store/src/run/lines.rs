@@ -242,7 +242,7 @@ pub(crate) fn declared_version(text: &[u8]) -> Option<u32> {
 pub(crate) fn check_version(path: &Path, version: Option<u32>) -> Result<(), StoreError> {
     match version {
         Some(found) if found > RECORD_VERSION => {
-            Err(StoreError::NewerRecord { path: path.to_owned(), found, known: RECORD_VERSION })
+            Err(StoreError::NewerRecord { path: path.to_owned(), found, supported: RECORD_VERSION })
         }
         _ => Ok(()),
     }
@@ -366,7 +366,7 @@ mod tests {
             let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
             let error = lines.next().expect("an item").expect_err("a newer record");
             assert!(
-                matches!(error, StoreError::NewerRecord { found: 99, known: 1, .. }),
+                matches!(error, StoreError::NewerRecord { found: 99, supported: 1, .. }),
                 "{error}"
             );
             assert!(error.hint().expect("a hint").contains("update"));

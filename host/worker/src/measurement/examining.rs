@@ -227,7 +227,7 @@ fn profile(
             return Ok(Vec::new());
         }
     };
-    let wanted = profile::wanted(subject.used.get("provider"));
+    let wanted = profile::requested_providers(subject.used.get("provider"));
     let placement = Placement::of(wanted, &operators);
     let doubt = profile::judge(case.placement, &placement)?;
     findings.warnings.extend(doubt.map(Warning::from));

@@ -118,7 +118,7 @@ mod tests {
         let slowed = |by, readings| SlowedShare { by, readings };
         let found = conditions(&Conditions {
             placement: Some(Ok(Placement {
-                wanted: vec!["Gpu".to_owned()],
+                requested: vec!["Gpu".to_owned()],
                 providers: vec![share("Gpu", 120, 900), share("Cpu", 3, 100)],
                 elsewhere: Vec::new(),
             })),
