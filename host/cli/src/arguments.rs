@@ -78,7 +78,7 @@ pub struct GlobalArguments {
     /// Format of data on standard output; everything else goes to standard error.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: Format,
-    /// Use of colours. NO_COLOR turns them off as well.
+    /// When to use colours. NO_COLOR turns them off as well.
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
     /// Print more about progress; twice for every detail.

@@ -197,7 +197,7 @@ table! {
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
         /// Kind of work.
         "mode" mode: Axis<Mode>, default "[\"inference\"]";
-        /// Issue of queries: one batch at a time (`single-stream`), several examples at a time
+        /// Load scenario: one batch at a time (`single-stream`), several examples at a time
         /// (`multi-stream`), all at once (`offline`), at random times (`server`), at equal intervals
         /// (`constant-rate`), or by several clients (`closed-loop`).
         "scenario" scenario: Axis<Scenario>, default "[\"single-stream\"]";
@@ -231,7 +231,7 @@ table! {
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
         /// Kind of work.
         "mode" mode: Axis<Mode>, optional;
-        /// Issue of queries.
+        /// Load scenario.
         "scenario" scenario: Axis<Scenario>, optional;
         /// Queries per second, of the scenarios that take a rate.
         "rate" rate: Axis<Rate>, optional;

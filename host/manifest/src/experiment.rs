@@ -168,7 +168,7 @@ pub struct Matrix {
     pub sequence_length: Vec<u32>,
     /// Kind of work.
     pub mode: Vec<Mode>,
-    /// Issue of queries.
+    /// Load scenario.
     pub scenario: Vec<Scenario>,
     /// Queries per second of the scenarios that take a rate; empty if there is none, or it is
     /// searched.
@@ -199,7 +199,7 @@ pub struct PartialCell {
     pub sequence_length: Vec<u32>,
     /// Kind of work.
     pub mode: Vec<Mode>,
-    /// Issue of queries.
+    /// Load scenario.
     pub scenario: Vec<Scenario>,
     /// Queries per second.
     pub rate: Vec<Rate>,

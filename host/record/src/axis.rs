@@ -177,7 +177,7 @@ impl Axis {
                 role: Load,
                 kind: Text,
                 of: |key| Coordinate::Text(key.scenario.name()),
-                definition: "issue of queries",
+                definition: "load scenario",
             },
             Self::Rate => Declaration {
                 column: "rate",

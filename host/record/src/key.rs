@@ -79,7 +79,7 @@ pub struct CaseKey {
     pub sequence_length: Option<u32>,
     /// Kind of work.
     pub mode: Mode,
-    /// Issue of queries.
+    /// Load scenario.
     pub scenario: Scenario,
     /// Queries per second of an open loop; `None` if the rate is searched, and in every other
     /// scenario.
