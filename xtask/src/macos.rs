@@ -70,7 +70,7 @@ cargo-zigbuild==0.24.1 \\
     --hash=sha256:07c5e3dcddf208500462ec927c556bb306cca2b533b0abe29446bffb63767b85
 ";
 
-/// Returns the folder that both are in, where they are fetched into if they are not there.
+/// Returns the folder of both, which are fetched if missing.
 fn zig() -> Result<PathBuf, Failed> {
     let folder = setup::cache_folder()?.join(format!("zig-{ZIG_VERSION}"));
     if folder.is_dir() {

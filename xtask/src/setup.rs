@@ -152,7 +152,7 @@ pub(crate) fn place(source: &Path, target: &Path) -> Result<(), Failed> {
 fn system_library() -> Result<Option<PathBuf>, Failed> {
     let answer = command("cc").arg("-print-file-name=libduckdb.so").read()?;
     let path = PathBuf::from(answer.trim());
-    // Where there is none, the compiler repeats the bare name.
+    // Without one, the compiler repeats the bare name.
     if !path.is_absolute() {
         return Ok(None);
     }

@@ -74,7 +74,7 @@ fn expand(text: &str) -> Vec<Vec<String>> {
             *rest = &behind[end..];
         }
         found.push(path);
-        // Whatever cannot be read ends here.
+        // Anything unreadable ends here.
         if !rest.trim_start().starts_with([',', '}']) {
             *rest = "";
         }

@@ -52,7 +52,7 @@ fn a_run_is_held_against_another() {
         let median = cases[0][run]["median-ns"].as_f64().expect("a median");
         assert!(median > 0.0, "{median}");
     }
-    // Whatever was measured: one process of each run does not tell.
+    // For any values: one process of each run is not enough.
     assert_eq!(cases[0]["verdict"], "cannot-tell", "{}", cases[0]);
     assert_eq!(cases[0]["reason"], "a run of one process");
     assert_eq!(cases[0]["first"]["interval-over"], "queries");

@@ -313,7 +313,7 @@ fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
     let journal = place.lines("journal.jsonl");
     assert_eq!(journal.len(), 3);
     assert_eq!(journal[0], first[0], "the finished case was kept as it was");
-    // There is nothing left to do, and that is no failure.
+    // Nothing is left to do, which is not a failure.
     let _ = place.run(&["run", "--resume", "latest"]).expect(0);
     assert_eq!(place.lines("journal.jsonl").len(), 3);
 }

@@ -47,7 +47,7 @@ fn the_comparison_has_all_hardware_each_as_a_case_or_as_a_gap_with_what_was_look
     let reason = &cells["mps"][0];
     assert!(reason.contains("Core ML, which drives it, is part of macOS"), "{reason}");
     for (backend, looked_for) in [("openvino", "host runtimes install openvino"), ("qnn", "qnn")] {
-        // Nothing is installed in the place of a test; the system may have it all the same.
+        // Nothing is installed in the place of a test, but the system may have it.
         let reason = &cells[backend][0];
         assert!(reason.is_empty() || reason.contains(looked_for), "{backend}: {reason}");
     }

@@ -1,4 +1,4 @@
-//! Metrics of a run, computed anew from what its folder keeps.
+//! Metrics of a run, recomputed from its folder.
 
 use std::fs;
 

@@ -133,7 +133,7 @@ fn a_damaged_run_is_listed() {
     assert_eq!(listed[0]["state"], "damaged");
     let _ = place.run(&["results", "show"]).expect(7);
 
-    // The path is said once.
+    // The path appears once.
     fs::write(run.join("run.json"), "{").expect("a damaged header");
     let synced = place.run(&["results", "sync"]).expect(7);
     let line = synced.stderr.lines().find(|line| line.contains("run.json")).expect("a warning");

@@ -72,7 +72,7 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
         assert_eq!(error.code, ErrorCode::Unsupported, "{error}");
     }
 
-    // What is no model is told from what is not there.
+    // An invalid model is distinguished from a missing one.
     let whole = std::fs::read(DIGITS).expect("the model");
     let cut = folder.join("cut.onnx");
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("the folder is writable");

@@ -121,7 +121,7 @@ impl Provider for CoreMl {
         ProviderOptions::from([
             ("AllowLowPrecisionAccumulationOnGPU".to_owned(), "0".to_owned()),
             ("MLComputeUnits".to_owned(), self.units.clone()),
-            // The older format computes in fp16 on the GPU, whatever the model's types.
+            // The older format computes in fp16 on the GPU, for all types of the model.
             ("ModelFormat".to_owned(), "MLProgram".to_owned()),
         ])
     }

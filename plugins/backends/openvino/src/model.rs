@@ -30,7 +30,7 @@ const USED: &[(&str, &str)] = &[
     ("runtime-requirements", "RUNTIME_REQUIREMENTS"),
 ];
 
-/// Types that OpenVINO narrows on the processor whatever the precision.
+/// Types that OpenVINO narrows on the processor in any precision.
 const CONVERTED: &[(DataType, &str)] = &[
     (DataType::I64, "int64 to int32"),
     (DataType::U64, "uint64 to int32"),
@@ -251,7 +251,7 @@ pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
 }
 
 fn unreadable(path: &str, failure: &Failure) -> Error {
-    // A model that OpenVINO has no operator for is no damaged one.
+    // A model with an operator that OpenVINO lacks is not damaged.
     const LACKS: &[&str] = &[
         "no conversion rule",
         "not supported",

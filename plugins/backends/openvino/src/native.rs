@@ -506,7 +506,7 @@ pub(crate) struct Tensor {
     length: usize,
 }
 
-// SAFETY: the memory belongs to the handle. Whoever may write to it has the tensor exclusively, or has a
+// SAFETY: the memory belongs to the handle. A writer has the tensor exclusively, or has a
 // request that writes to it, which the ABI's rules for outputs order.
 unsafe impl Send for Tensor {}
 // SAFETY: as above.
@@ -566,7 +566,7 @@ impl Tensor {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the handle keeps so many bytes alive, all of which were written.
+        // SAFETY: the handle keeps these bytes alive, and all were written.
         unsafe { list(self.data.cast_const(), self.length) }
     }
 
@@ -581,7 +581,7 @@ impl Tensor {
     /// Clears memory, because uninitialised memory must not be read.
     fn zero(&mut self) {
         if self.length > 0 {
-            // SAFETY: there are so many bytes, which are ours alone.
+            // SAFETY: these bytes exist and are ours alone.
             unsafe { self.data.write_bytes(0, self.length) };
         }
     }

@@ -23,7 +23,7 @@ use crate::tensor::{MemoryInfo, check};
 /// The version of the table that has what is needed.
 const VERSION: u32 = 23;
 
-/// The table of version 23, as far as it is used.
+/// The used part of the table of version 23.
 #[repr(C)]
 struct Table {
     before: OrtApi,

@@ -110,7 +110,7 @@ fn header(run: &Run) -> Markup {
     }
 }
 
-/// Returns the anchor of a case: an identifier whatever the id holds.
+/// Returns the anchor of a case: an identifier for any id.
 fn anchor(case: &Case) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
     format!("case-{}", case.id.chars().map(plain).collect::<String>())
@@ -179,7 +179,7 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) ->
     }
 }
 
-/// Returns the coordinate as it is written in a table.
+/// Returns the text of a coordinate in a table.
 fn coordinate(axis: Axis, case: &Case) -> String {
     axis.shown_value(&case.key).unwrap_or_else(|| "—".to_owned())
 }
@@ -677,7 +677,7 @@ fn definitions(run: &Run) -> Markup {
         let texts = metrics.entry(&result.metric).or_default();
         for (known, name) in texts.iter_mut().zip(DEFINED_BY) {
             let value = result.attributes.get(name).map(String::as_str);
-            // Why there is no interval is a matter of its case.
+            // The reason for a missing interval belongs to its case.
             let value = value.filter(|value| !value.starts_with("none: "));
             known.extend(value.filter(|value| !known.contains(value)));
         }
@@ -723,7 +723,7 @@ fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
         reasons.all(|reason| reason.as_ref() == Some(&first)).then_some(first)
     };
     html! {
-        // The load is told with the settings, and the clock in the table above.
+        // The load is among the settings, and the clock in the table above.
         @if !columns.is_empty() && ![Group::Load, Group::Clock].contains(&group) {
             h3 { (group.heading()) }
             @if let Some(note) = note(group) { p.quiet { (note) } }

@@ -156,7 +156,7 @@ fn kinds(case: &Case) -> String {
     kinds.join(", ")
 }
 
-/// Lists why there is no value, for whole cases and for the cells of the table above. Cases with
+/// Lists the reasons for missing values, for whole cases and for the cells of the table above. Cases with
 /// the same reason share a line.
 fn missing(page: &mut Page, run: &Run, labels: &Labels) {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
