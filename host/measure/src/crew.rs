@@ -1,7 +1,7 @@
 //! Several targets at once, each on a thread of its own.
 //!
 //! A lane is such a thread with its target. It writes into one of its two buffers and
-//! senders it over when it is full; the caller's thread passes it to the observer meanwhile. A lane
+//! hands it over when it is full; the caller's thread passes it to the observer meanwhile. A lane
 //! waits only if the caller still has both its buffers, and an open loop shows that wait
 //! as lateness of its generator.
 

@@ -113,7 +113,7 @@ pub struct Spread {
 pub struct SlowedShare {
     /// The cause.
     pub by: SlowedBy,
-    /// In how many readings.
+    /// Number of readings.
     pub readings: u64,
 }
 
@@ -123,7 +123,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl DeviceStates {
-    /// Sums up readings that were taken every `period_ns`, and that took `reading_ns` at the median.
+    /// Summarises readings that were taken every `period_ns` and took `reading_ns` at the median.
     #[must_use]
     pub fn of(period_ns: u64, reading_ns: u64, samples: &[DeviceSample]) -> Self {
         let spread = |of: fn(&DeviceSample) -> Option<f64>| {

@@ -1,4 +1,4 @@
-//! A thread that readings at what the device does, while queries are timed and out of their way.
+//! Thread that samples the device's state while queries are timed, without disturbing them.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -20,7 +20,7 @@ const MAX_SAMPLES: usize = 1 << 17;
 /// The summary, and every sample.
 pub(crate) type Readings = (DeviceStates, Vec<DeviceSample>);
 
-/// A thread that readings, until it is ended.
+/// Thread that samples the device's state until it is stopped.
 pub(crate) struct Sampler<'scope> {
     /// Dropped to end the thread.
     stop: Sender<()>,

@@ -42,7 +42,7 @@ pub(crate) fn compare(
 pub(crate) fn after_measuring(failure: Failure) -> Failure {
     match failure {
         Failure::Differs { difference, detail, parity } => {
-            let detail = format!("before it was timed it checked_outputs, and after it {detail}");
+            let detail = format!("the outputs agreed before timing, but not after: {detail}");
             Failure::Differs { difference, detail, parity }
         }
         other => other,
