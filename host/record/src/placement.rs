@@ -65,15 +65,16 @@ impl Placement {
             share.time_ns = share.time_ns.saturating_add(operator.duration_ns);
         }
         providers.sort_by_key(|share| std::cmp::Reverse(share.time_ns));
-        let mut elsewhere: Vec<&ProfiledOperator> = match wanted.is_empty() {
+        let mut elsewhere: Vec<&ProfiledOperator> = match requested.is_empty() {
             true => Vec::new(),
-            false => {
-                operators.iter().filter(|operator| !wanted.contains(&operator.provider)).collect()
-            }
+            false => operators
+                .iter()
+                .filter(|operator| !requested.contains(&operator.provider))
+                .collect(),
         };
         elsewhere.sort_by_key(|operator| std::cmp::Reverse(operator.duration_ns));
         let named = elsewhere.iter().take(Self::MOST_NAMES).map(|operator| operator.name.clone());
-        Self { elsewhere: named.collect(), wanted, providers }
+        Self { elsewhere: named.collect(), requested, providers }
     }
 
     /// Returns the shares of unwanted providers; none if the session does not say which are wanted.

@@ -74,7 +74,7 @@ impl ResourceLimiter for Meter {
         if requested > self.limit {
             return Err(MemoryLimit { requested, limit: self.limit }.into());
         }
-        self.used = wanted;
+        self.used = requested;
         Ok(true)
     }
 

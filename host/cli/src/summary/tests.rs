@@ -29,7 +29,7 @@ const WARNINGS: &str = r#"
 {"kind":"stalls","every-queries":5.6,"stalled-ns":10100000.0,"typical-ns":1020000.0,"time-ratio":0.31,"clients":1,"since-begun":false}
 {"kind":"returned-early","run-ns":900,"output-ns":2000000,"copy-ns":3000}
 {"kind":"impossible","gap":{"kind":"not-measured","cause":"thread-panicked"}}
-{"kind":"fell-back","fallback":{"wanted":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
+{"kind":"fell-back","fallback":{"requested":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
 {"kind":"not-a-number","output":"y","nan-values":1,"values":2}
 {"kind":"machine-busy","processors":4,"other-processors":2.0}
 {"kind":"oversubscribed","threads":4,"clients":3,"processors":8,"spins":true}

@@ -374,7 +374,10 @@ fn outputs_that_go_wrong_while_a_case_is_timed_fail_it() {
         let case = checked(&[("fault", fault), ("fault-after", "10")]);
         let (failure, ..) = failure(&keeping(&folder), case);
         let Failure::Differs { detail, .. } = failure else { panic!("{fault}: {failure}") };
-        assert!(detail.starts_with("the outputs agreed before timing, but not after: "), "{detail}");
+        assert!(
+            detail.starts_with("the outputs agreed before timing, but not after: "),
+            "{detail}"
+        );
     }
 }
 

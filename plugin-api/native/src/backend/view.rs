@@ -131,14 +131,14 @@ impl<'a> Layout<'a> {
         if !self.dtype.is_text() {
             return Ok(());
         }
-        Err(Error::new(ErrorCode::Unsupported, "elements are texts, wanted are numbers"))
+        Err(Error::new(ErrorCode::Unsupported, "elements are texts, expected numbers"))
     }
 
     fn expect(&self, dtype: DataType) -> Result<()> {
         if self.dtype == dtype {
             return Ok(());
         }
-        let message = format!("elements are {}, wanted are {dtype}", self.dtype);
+        let message = format!("elements are {}, expected {dtype}", self.dtype);
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 }
