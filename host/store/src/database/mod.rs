@@ -217,7 +217,7 @@ impl Database {
             return Err(StoreError::NewerDatabase { path, found, supported });
         }
         let lacking = || cases::lacking(&connection).map_err(failed(&path, "read the database"));
-        if found < known || !lacking()?.is_empty() {
+        if found < supported || !lacking()?.is_empty() {
             drop(connection);
             Self::open(&results, patience)?.close()?;
             connection = connect(&path, AccessMode::ReadOnly, patience)?;

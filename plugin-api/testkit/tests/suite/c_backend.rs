@@ -159,12 +159,12 @@ fn extensions_are_reported(source: &str) {
 
 #[test]
 fn extensions_of_a_backend_in_c_are_used() {
-    extensions_are_told("extensions.c");
+    extensions_are_reported("extensions.c");
 }
 
 #[test]
 fn extensions_of_a_backend_in_cpp_are_used() {
-    extensions_are_told("extensions.cpp");
+    extensions_are_reported("extensions.cpp");
 }
 
 #[test]
