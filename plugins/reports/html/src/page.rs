@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report_common::host_record::Taken;
+use report_common::host_record::Measured;
 use report_common::{
     Advice, Axis, AxisRole, Case, Configuration, Group, Labels, Outcome, PARITY_HEADINGS,
     QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class, configurations,
@@ -747,7 +747,7 @@ fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     }
 }
 
-fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
+fn cell(found: Measured<f64>, quantity: &Quantity) -> Markup {
     html! {
         @match found {
             Some(Ok(value)) => td.number { (report_common::quantity(quantity, value)) },
