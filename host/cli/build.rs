@@ -6,11 +6,11 @@ fn main() {
     let system = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
     match system.as_str() {
         "macos" => println!("cargo::rustc-link-arg-bins=-Wl,-rpath,@executable_path"),
-        // Windows looks beside the executable by itself.
+        // Windows searches beside the executable anyway.
         "windows" => {}
         _ => println!("cargo::rustc-link-arg-bins=-Wl,-rpath,$ORIGIN"),
     }
-    // Tests and development builds lie elsewhere, and find the library where the build did.
+    // Tests and development builds lie elsewhere, and find the library in the build's folder.
     println!("cargo::rerun-if-env-changed=DUCKDB_LIB_DIR");
     if let Ok(folder) = std::env::var("DUCKDB_LIB_DIR")
         && std::env::var("PROFILE").is_ok_and(|profile| profile == "debug")

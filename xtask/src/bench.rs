@@ -62,7 +62,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
             Ok(Row { what, measured, to_beat }) => {
                 table.push_str(&format!("| {what} | {measured} | {to_beat} |\n"));
             }
-            // The others can be measured all the same.
+            // The others can still be measured.
             Err(error) => {
                 say(&format!("bench: {error}"));
                 failed = Some(error);

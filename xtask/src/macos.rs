@@ -15,7 +15,7 @@ use crate::shell::{At, Failed, cargo, command, has, say};
 
 const TARGET: &str = "aarch64-apple-darwin";
 
-/// What people run: the command, the worker, the suite for backends, and the backends for a Mac.
+/// Packages that people run: the command, the worker, the suite for backends, and the backends for a Mac.
 const PACKAGES: &[&str] =
     &["host-cli", "host-worker", "plugin-testkit", "backend-cpu", "backend-mps"];
 
@@ -49,7 +49,7 @@ pub(crate) fn check_macos() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A 64-bit Mach-O file for Arm begins like this.
+/// Returns whether a file is a 64-bit Mach-O file for Arm.
 fn is_mach(path: &Path) -> Result<(), Failed> {
     const START: [u8; 8] = [0xcf, 0xfa, 0xed, 0xfe, 0x0c, 0x00, 0x00, 0x01];
     let bytes = fs::read(path).at(path)?;
@@ -61,7 +61,7 @@ fn is_mach(path: &Path) -> Result<(), Failed> {
 
 const ZIG_VERSION: &str = "0.17.1";
 
-/// What pip reads to install Zig and `cargo-zigbuild`.
+/// Requirements file of pip that installs Zig and `cargo-zigbuild`.
 const REQUIREMENTS: &str = "ziglang==0.17.1 \\
     --hash=sha256:ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54 \\
     --hash=sha256:b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e
@@ -70,7 +70,7 @@ cargo-zigbuild==0.24.1 \\
     --hash=sha256:07c5e3dcddf208500462ec927c556bb306cca2b533b0abe29446bffb63767b85
 ";
 
-/// The folder that both are in, where they are fetched into if they are not there.
+/// Returns the folder of both, which are fetched if missing.
 fn zig() -> Result<PathBuf, Failed> {
     let folder = setup::cache_folder()?.join(format!("zig-{ZIG_VERSION}"));
     if folder.is_dir() {

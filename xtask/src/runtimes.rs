@@ -37,7 +37,7 @@ enum Needs {
     NoRocm,
     /// Somebody who asks for it, for this reason.
     Request(&'static str),
-    /// A software Vulkan device, and somebody who asks for it.
+    /// A software Vulkan device, and a client for it.
     VulkanOnRequest(&'static str),
     /// Something that is not available here.
     Elsewhere(&'static str),
@@ -189,7 +189,7 @@ struct Runtimes<'a> {
 impl Runtimes<'_> {
     fn host(&self) -> Program {
         let mut program = command(self.built.join("host")).env("XDG_DATA_HOME", self.data);
-        // What somebody has of their own is another version.
+        // The user's own one is another version.
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("TARE_RUNTIME_")) {
                 program = program.without(&name);
@@ -281,7 +281,7 @@ fn programs_in(answer: &str, plugins: &Path) -> Programs {
     let program = |message: serde_json::Value| {
         let program = message["executable"].as_str()?;
         let kinds = message["target"]["kind"].as_array()?;
-        // An example is built as it is, and would run.
+        // An example is built unchanged, and would run.
         let harness = kinds.iter().all(|kind| kind != "example" && kind != "bench");
         if !harness || message["profile"]["test"] != true {
             return None;

@@ -152,7 +152,7 @@ pub(crate) fn place(source: &Path, target: &Path) -> Result<(), Failed> {
 fn system_library() -> Result<Option<PathBuf>, Failed> {
     let answer = command("cc").arg("-print-file-name=libduckdb.so").read()?;
     let path = PathBuf::from(answer.trim());
-    // Where there is none, the compiler repeats the bare name.
+    // Without one, the compiler repeats the bare name.
     if !path.is_absolute() {
         return Ok(None);
     }
@@ -193,7 +193,7 @@ const OTHERWISE: &str = "help: install DuckDB's C library yourself and name its 
                          DUCKDB_LIB_DIR, or build it with `--features host-cli/bundled`, \
                          which takes over an hour";
 
-/// The library for Macs, to link with.
+/// Returns the library for Macs, to link with.
 pub(crate) fn duckdb_for_macos() -> Result<PathBuf, Failed> {
     fetched(&MACOS, &cache_folder()?.join(format!("duckdb-macos-{PREBUILT_VERSION}")))
 }

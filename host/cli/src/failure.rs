@@ -15,7 +15,7 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use crate::exit::Exit;
 use crate::visible;
 
-/// Why a command failed.
+/// Failure of a command, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The exit code.
@@ -34,14 +34,14 @@ struct Report {
     place: Option<Place>,
 }
 
-/// Why something is so, and why that is so, in words.
+/// Messages of an error and its sources.
 #[derive(Debug)]
 struct Cause {
     words: String,
     cause: Option<Box<Cause>>,
 }
 
-/// Where in a text.
+/// Position in a text.
 #[derive(Debug)]
 struct Place {
     source: Arc<NamedSource<String>>,
@@ -71,8 +71,8 @@ impl Failure {
         self
     }
 
-    /// Several failures at once, all shown; the first one's exit code holds. `None` where there
-    /// is none.
+    /// Joins several failures, which are all shown. The first one's exit code applies. `None` if there is
+    /// none.
     pub(crate) fn all(failures: impl IntoIterator<Item = Self>) -> Option<Self> {
         failures.into_iter().reduce(|mut all, next| {
             all.reports.extend(next.reports);
@@ -80,12 +80,12 @@ impl Failure {
         })
     }
 
-    /// Something that the file system refused.
+    /// Creates the failure of a file system operation.
     pub(crate) fn io(action: &str, path: &Path, error: std::io::Error) -> Self {
         Self::new(Exit::Failure, format!("cannot {action} {}", path.display())).because(error)
     }
 
-    /// All that is wrong with a manifest.
+    /// Creates the failure of a manifest with errors.
     pub(crate) fn manifest(errors: &ManifestErrors, path: &Path, text: &str) -> Self {
         let name = visible::line(&path.display().to_string()).into_owned();
         let source = NamedSource::new(name, visible::source(text));
@@ -105,13 +105,13 @@ impl Failure {
         Self { exit: Exit::Manifest, reports: reports.collect() }
     }
 
-    /// Each thing that is wrong.
+    /// Iterates over the diagnostics.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &(dyn Diagnostic + '_)> {
         self.reports.iter().map(|report| report as &dyn Diagnostic)
     }
 }
 
-/// A text of anybody's, as it may be set between the tool's own styles.
+/// Returns foreign text without control characters, to be shown between the tool's own styles.
 fn shown(text: &str) -> String {
     visible::lines(&visible::excerpt(text)).into_owned()
 }
@@ -209,7 +209,7 @@ impl From<ExperimentError> for Failure {
             | ExperimentError::NotAPlugin { .. }
             | ExperimentError::BrokenPlugin(_)
             | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
-            ExperimentError::RuntimeNotTaken { .. } => failure(Exit::Usage),
+            ExperimentError::NoSuchRuntimePlugin { .. } => failure(Exit::Usage),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),
@@ -222,7 +222,7 @@ impl From<ExperimentError> for Failure {
     }
 }
 
-/// A hint, with the commands of this tool.
+/// Returns a hint in terms of this tool's commands.
 fn words(hint: &Hint) -> String {
     match hint {
         Hint::StartManifest => "`host init` writes one to start from".into(),
@@ -240,7 +240,7 @@ fn words(hint: &Hint) -> String {
     }
 }
 
-/// The command that resumes a run.
+/// Returns the command that resumes a run.
 pub(crate) fn resume_command(run: &str, results: &Path) -> String {
     command(&format!("run --resume {run}"), results)
 }
@@ -262,7 +262,7 @@ fn command(words: &str, results: &Path) -> String {
     format!("{program} {words}{place}")
 }
 
-/// The path as one word of a POSIX shell.
+/// Returns the path as one word of a POSIX shell.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
@@ -287,7 +287,7 @@ impl From<RegistryError> for Failure {
 impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         let help = error.help();
-        // What disk or system refuse is no fault of a plugin's.
+        // Errors of the disk or the system are not a plugin's fault.
         let exit = match error {
             RuntimeError::Io { .. } | RuntimeError::Space { .. } | RuntimeError::Nowhere => {
                 Exit::Failure
@@ -316,8 +316,8 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Results that are not there, busy, damaged or wrongly asked for have a code of their own; what
-/// the file system or DuckDB could not do, and errors of ours, do not.
+/// Returns the exit code of an error of the store. Missing, busy or damaged results and wrong queries have
+/// their own; all others are internal.
 fn exit(error: &StoreError) -> Exit {
     match error {
         StoreError::Malformed { .. }

@@ -74,7 +74,7 @@ pub fn run() -> Exit {
     }
 }
 
-/// The settings that the options of every command ask for.
+/// Returns the settings from the options that every command has.
 fn settings(global: &GlobalArguments) -> Settings {
     Settings {
         results: global.results.clone().filter(|folder| !folder.as_os_str().is_empty()),

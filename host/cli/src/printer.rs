@@ -24,7 +24,7 @@ use crate::failure::{Failure, Result};
 use crate::style::Palette;
 use crate::{table, terminal, visible};
 
-/// Where the width of a terminal is not known, lines are made to fit this.
+/// Width of lines if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 100;
 
 /// Characters before the text of a status line.
@@ -43,11 +43,11 @@ pub(crate) struct Printer {
     out_is_terminal: bool,
     err_is_terminal: bool,
     width: usize,
-    /// Why data did not reach standard output, the first time.
+    /// The first error of standard output.
     lost: Arc<OnceLock<io::Error>>,
 }
 
-/// Whether data was written, which it also counts as where its reader has gone away.
+/// Checks that data was written. A reader that has closed the pipe is not a failure.
 pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
@@ -86,13 +86,13 @@ impl Printer {
         self.format
     }
 
-    /// Whether a person is likely to read along.
+    /// Returns whether standard error is a terminal.
     pub(crate) fn shows_progress(&self) -> bool {
         // The log's lines and a bar would write over each other.
         self.err_is_terminal && !self.quiet && !self.verbose
     }
 
-    /// Whether more is to be said than is needed.
+    /// Returns whether verbose output was requested.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -101,7 +101,7 @@ impl Printer {
         self.quiet
     }
 
-    /// Columns that fit on a line.
+    /// Returns the number of columns that fit on a line.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
@@ -116,14 +116,14 @@ impl Printer {
         self.err
     }
 
-    /// Data for machines, as it is, with a line break where it has none. A terminal is no machine:
-    /// it is shown what it would otherwise obey.
+    /// Prints data for machines unchanged, with a line break if it has none. On a terminal, control
+    /// characters are shown instead of obeyed.
     pub(crate) fn data(&self, text: impl Display) {
         let text = text.to_string();
         self.out(if self.out_is_terminal { visible::lines(&text).into_owned() } else { text });
     }
 
-    /// Data for people, styled.
+    /// Prints styled data for people.
     pub(crate) fn show(&self, text: impl Display) {
         self.out(visible::printed(&text.to_string(), self.out.is_on()).into_owned());
     }
@@ -141,11 +141,11 @@ impl Printer {
         }
     }
 
-    /// Whether all data reached standard output.
+    /// Checks that all data reached standard output.
     ///
     /// # Errors
     ///
-    /// Where some was lost, other than to a reader that has gone away.
+    /// If some was lost, unless the reader closed the pipe.
     pub(crate) fn check(&self) -> Result<()> {
         match self.lost.get() {
             Some(error) => written(Err(io::Error::new(error.kind(), error.to_string()))),
@@ -153,7 +153,7 @@ impl Printer {
         }
     }
 
-    /// A table for people with its header set off.
+    /// Returns a table for people with its header styled.
     pub(crate) fn headed(&self, table: &str) -> String {
         match table.split_once('\n') {
             Some((header, rest)) => format!("{}\n{rest}", self.out.faint(header)),
@@ -161,8 +161,8 @@ impl Printer {
         }
     }
 
-    /// Data in one of the machine formats: `document` is the JSON form, `table` that of the
-    /// others. `false` where a person is to be shown something instead.
+    /// Prints data in one of the machine formats: `document` is the JSON form, `table` the source of the
+    /// others. Returns `false` if the format is for people.
     pub(crate) fn machine(
         &self,
         document: impl FnOnce() -> serde_json::Value,
@@ -178,7 +178,7 @@ impl Printer {
         true
     }
 
-    /// A line about what is being done, with its verb set off.
+    /// Prints a line about the current activity, with its verb styled.
     pub(crate) fn status(&self, verb: &str, text: impl Display) {
         if !self.quiet {
             self.line(format_args!(
@@ -189,7 +189,7 @@ impl Printer {
         }
     }
 
-    /// A line below a [`Printer::status`] line that can be passed over.
+    /// Prints a minor line below a [`Printer::status`] line.
     pub(crate) fn aside(&self, text: impl Display) {
         if !self.quiet {
             // Styled last: the text's own escape sequences are made visible.
@@ -197,14 +197,14 @@ impl Printer {
         }
     }
 
-    /// A line below a [`Printer::status`] line.
+    /// Prints a line below a [`Printer::status`] line.
     pub(crate) fn detail(&self, text: impl Display) {
         if !self.quiet {
             self.line(format_args!("{:>11} {}", "", below(text)));
         }
     }
 
-    /// Something doubtful, and what to do about it.
+    /// Prints a warning and its remedy.
     pub(crate) fn warning(&self, text: impl Display, help: Option<&str>) {
         let word = self.err.warning(format_args!("{:>11}", "warning"));
         self.line(format_args!("{word} {}", below(text)));
@@ -214,7 +214,7 @@ impl Printer {
         }
     }
 
-    /// Why a command failed: everything that is known of it at once.
+    /// Prints a failure with its causes and hints.
     pub(crate) fn failure(&self, failure: &Failure) {
         let theme = match (self.err_is_terminal, self.err.is_on()) {
             (_, true) => GraphicalTheme::unicode(),
@@ -232,7 +232,7 @@ impl Printer {
             .with_word_splitter(WordSplitter::NoHyphenation);
         let mut text = String::new();
         for report in failure.reports() {
-            // Rendering into a string fails only where a source has no such span.
+            // Rendering into a string fails only if a source has no such span.
             if handler.render_report(&mut text, report).is_err() {
                 text.push_str(&format!("error: {report}\n"));
             }
@@ -247,14 +247,14 @@ impl Printer {
     }
 }
 
-/// Text beside a verb. Its further lines stand below its first, so that none of them passes for a
-/// line of the tool's own.
+/// Returns text beside a verb. Further lines are indented below the first, so that none can pass for a line
+/// of the tool's own.
 fn below(text: impl Display) -> String {
     let text = text.to_string();
     visible::lines(&visible::excerpt(&text)).replace('\n', &format!("\n{:>11} ", ""))
 }
 
-/// Where the rooms' events go: to standard error, through the same door.
+/// Writer of the libraries' log events to standard error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
     styles: bool,
@@ -267,7 +267,7 @@ impl Log {
 }
 
 impl io::Write for Log {
-    /// An event comes in one piece.
+    /// Writes an event, which comes in one piece.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         io::stderr().lock().write_all(visible::printed(&text, self.styles).as_bytes())?;

@@ -26,7 +26,7 @@ const FAILURES: usize = 5;
 pub(crate) struct Bar<'printer> {
     printer: &'printer Printer,
     bar: ProgressBar,
-    /// What goes without saying.
+    /// Parts of a label that all cases share.
     common: Common,
     total: u64,
     done: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Bar<'printer> {
 }
 
 impl<'printer> Bar<'printer> {
-    /// Progress over `total` items, of which `done` were done in an earlier part of the run.
+    /// Shows progress over `total` items, `done` of which were done in an earlier part of the run.
     pub(crate) fn new(printer: &'printer Printer, common: Common, total: u64, done: u64) -> Self {
         let target = if printer.shows_progress() {
             ProgressDrawTarget::stderr()
@@ -115,7 +115,7 @@ impl<'printer> Bar<'printer> {
                     self.line("Failed", &notes::in_lines(&text, width, "", 2).lines.join("\n"));
                 }
             }
-            // Gaps are told with the plan, and again at the end.
+            // Gaps are shown with the plan, and again at the end.
             Outcome::Gap { .. } => {}
         }
         self.bar.set_position(self.done);

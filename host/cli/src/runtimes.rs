@@ -22,7 +22,7 @@ impl<'printer> Watch<'printer> {
         self.bar.finish_and_clear();
     }
 
-    /// A bar for something of which the size in bytes is known.
+    /// Shows a progress bar for a known number of bytes.
     fn begin(&mut self, verb: &str, what: &str, bytes: u64) {
         let target = if self.printer.shows_progress() {
             ProgressDrawTarget::stderr()

@@ -6,7 +6,7 @@ use host_machine::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Columns of the terminal that standard output or standard error is connected to.
+/// Returns the columns of the terminal that standard output or standard error is connected to.
 pub(crate) fn terminal_width() -> Option<usize> {
     let columns = |fd: std::os::fd::BorrowedFd<'_>| {
         let size = rustix::termios::tcgetwinsize(fd).ok()?;
@@ -16,16 +16,16 @@ pub(crate) fn terminal_width() -> Option<usize> {
     columns(std::io::stdout().as_fd()).or_else(|| columns(std::io::stderr().as_fd()))
 }
 
-/// Calls `handle`, on a thread of its own, each time somebody asks this process to end: with
+/// Calls `handle`, on its own thread, each time this process is asked to end: with
 /// SIGINT, as Ctrl-C does, SIGTERM or SIGHUP. Those that it was started to ignore stay ignored, as
 /// `nohup` asks for SIGHUP.
 ///
 /// # Errors
 ///
-/// Where the system does not let the process listen.
+/// If the operating system refuses the handler.
 pub(crate) fn on_termination(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
-    let mut signals = Signals::new(heard)?;
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
+    let mut signals = Signals::new(signals)?;
     let listen = move || {
         for _ in signals.forever() {
             handle();

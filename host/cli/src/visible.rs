@@ -3,7 +3,7 @@ Foreign text, made safe for display.
 
 Names, reasons and messages come from plugins, manifests and files, and a terminal obeys what is
 printed to it: an escape sequence moves the cursor, a carriage return overwrites the line, a
-character that turns the direction of writing makes a line say something else. Here such characters
+character that turns the direction of writing makes a line say something else. LocalPaths such characters
 become visible. The printer lets nothing else through. Text that is put into a table or styled is
 made visible before, because afterwards it could not be distinguished from the tool's own styles.
 */

@@ -182,8 +182,8 @@ fn data_that_is_lost_fails_the_command() {
             .output()
             .expect("starting host");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("cannot write to standard output"), "{arguments:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains("cannot write to standard output"), "{arguments:?}: {message}");
     }
 }
 
@@ -207,9 +207,9 @@ fn doctor_says_the_same_to_machines() {
     let checks = checks.as_array().expect("a list of checks");
     for name in ["frequency governor", "clock source", "load", "virtualisation", "worker"] {
         let check = checks.iter().find(|check| check["name"] == name).expect(name);
-        let standing = check["standing"].as_str().expect("a word");
-        assert!(["ok", "advice", "unknown", "broken"].contains(&standing), "{check}");
-        assert_eq!(check["advice"].is_string(), ["advice", "broken"].contains(&standing));
+        let status = check["status"].as_str().expect("a word");
+        assert!(["ok", "advice", "unknown", "broken"].contains(&status), "{check}");
+        assert_eq!(check["advice"].is_string(), ["advice", "broken"].contains(&status));
     }
 }
 

@@ -79,7 +79,7 @@ impl Place {
         self
     }
 
-    /// The runtime of a plugin, as `list` tells programs.
+    /// Returns the runtime of a plugin, as `list` tells programs.
     fn listed(&self, plugin: &str) -> serde_json::Value {
         let output = self.host(&["runtimes", "list", "--format", "json"]).output();
         let output = output.expect("starting host");
@@ -107,13 +107,13 @@ impl Place {
             .env("PIP_FIND_LINKS", self.path("index"))
     }
 
-    /// What the command says of its failure, without the place.
+    /// Returns the command's error message without its paths.
     #[track_caller]
     fn failure(&self, arguments: &[&str], code: i32) -> String {
         let output = self.host(arguments).output().expect("starting host");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said.replace(&self.0.path().display().to_string(), "")
+        let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{output_text}");
+        output_text.replace(&self.0.path().display().to_string(), "")
     }
 }
 
@@ -122,13 +122,13 @@ fn here() -> String {
     format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// Everything that the command writes.
-fn said(command: Command) -> String {
+/// Returns everything that the command writes.
+fn output_text(command: Command) -> String {
     let output = command.output().expect("starting host");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text).into_owned();
     // Long lines are broken.
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
+    output_text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn make_wheel(path: &Path, name: &str) {
@@ -162,20 +162,20 @@ fn a_runtime_is_installed_by_the_users_pip_and_removed() {
         all.into_iter().find(|it| it["name"] == "demo").expect("the plugin's runtime")
     };
     let missing = list(&place);
-    assert_eq!(missing["standing"], "missing");
+    assert_eq!(missing["status"], "missing");
     assert_eq!(missing["command"], "host runtimes install demo");
     assert!(missing["download-bytes"].as_u64().is_some_and(|bytes| bytes > 0));
 
     place.host(&["runtimes", "install", "demo"]).assert().success();
     assert_eq!(fs::read_to_string(place.installed("libtwo.so")).expect("two"), "two".repeat(1000));
     let installed = list(&place);
-    assert_eq!((&installed["standing"], &installed["bytes"]), (&"installed".into(), &6000.into()));
+    assert_eq!((&installed["status"], &installed["bytes"]), (&"installed".into(), &6000.into()));
     place.host(&["runtimes", "verify"]).assert().success();
 
     fs::write(place.installed("libone.so"), "one").expect("writing");
-    let said = place.failure(&["runtimes", "verify", "demo"], 4);
-    assert!(said.contains("lib/libone.so has changed"), "{said}");
-    assert!(said.contains("host runtimes install demo puts it right"), "{said}");
+    let output_text = place.failure(&["runtimes", "verify", "demo"], 4);
+    assert!(output_text.contains("lib/libone.so has changed"), "{output_text}");
+    assert!(output_text.contains("repair it with host runtimes install demo"), "{output_text}");
     place.host(&["runtimes", "install", "demo"]).assert().success();
     place.host(&["runtimes", "verify", "demo"]).assert().success();
 
@@ -189,9 +189,9 @@ fn what_has_arrived_is_not_fetched_again() {
     let place = Place::new();
     let aside = place.path("two.whl");
     fs::rename(place.wheel("two"), &aside).expect("renaming");
-    let said = place.failure(&["runtimes", "install", "demo"], 4);
-    assert!(said.contains("pip could not fetch two 1.0"), "{said}");
-    assert!(said.contains("does not have this file"), "{said}");
+    let output_text = place.failure(&["runtimes", "install", "demo"], 4);
+    assert!(output_text.contains("pip could not fetch two 1.0"), "{output_text}");
+    assert!(output_text.contains("does not have this file"), "{output_text}");
     assert!(!place.path("data/tare/runtimes/demo-1.0").exists(), "all of it or nothing");
 
     fs::rename(&aside, place.wheel("two")).expect("renaming");
@@ -206,9 +206,9 @@ fn another_file_than_the_lock_names_is_refused() {
     make_wheel(&place.wheel("two"), "two");
     let mut writer = fs::OpenOptions::new().append(true).open(place.wheel("two")).expect("a file");
     writer.write_all(b" ").expect("writing");
-    let said = place.failure(&["runtimes", "install", "demo"], 4);
-    assert!(said.contains("DO NOT MATCH THE HASHES"), "{said}");
-    assert!(said.contains("do not work around it before you know why"), "{said}");
+    let output_text = place.failure(&["runtimes", "install", "demo"], 4);
+    assert!(output_text.contains("DO NOT MATCH THE HASHES"), "{output_text}");
+    assert!(output_text.contains("do not work around it before you know why"), "{output_text}");
     assert!(!place.path("data/tare/runtimes/demo-1.0").exists());
 }
 
@@ -217,16 +217,16 @@ fn without_python_or_a_known_plugin_it_says_what_to_do() {
     let place = Place::new();
     let output = place.host(&["runtimes", "install", "demo"]).env("PATH", "").output();
     let output = output.expect("starting host");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("install Python 3 with pip"), "{said}");
-    let said = place.failure(&["runtimes", "install", "dem"], 4);
-    assert!(said.contains("did you mean `demo`?"), "{said}");
-    let said = place.failure(&["runtimes", "list", "--runtime", "nobody=/x"], 2);
-    assert!(said.contains("no plugin of that id takes a runtime"), "{said}");
-    let said = place.failure(&["plugins", "list"], 0);
-    assert!(said.contains("runtime `demo` 1.0 of `demo` is not installed"), "{said}");
-    assert!(said.contains("host runtimes install demo"), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{output_text}");
+    assert!(output_text.contains("install Python 3 with pip"), "{output_text}");
+    let output_text = place.failure(&["runtimes", "install", "dem"], 4);
+    assert!(output_text.contains("did you mean `demo`?"), "{output_text}");
+    let output_text = place.failure(&["runtimes", "list", "--runtime", "nobody=/x"], 2);
+    assert!(output_text.contains("no plugin of that id needs a runtime"), "{output_text}");
+    let output_text = place.failure(&["plugins", "list"], 0);
+    assert!(output_text.contains("runtime `demo` 1.0 of `demo` is not installed"), "{output_text}");
+    assert!(output_text.contains("host runtimes install demo"), "{output_text}");
 }
 
 #[test]
@@ -234,22 +234,22 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
     let place = Place::new().with_other(Some("plan9-mips"));
     place.host(&["runtimes", "install", "demo"]).assert().success();
     let other = place.listed("other");
-    assert_eq!(other["standing"], "unavailable");
+    assert_eq!(other["status"], "unavailable");
     let reason = format!("is not available for {} (packages exist for: plan9-mips)", here());
     assert_eq!(other["reason"], reason.as_str());
     let nothing = serde_json::Value::Null;
     for key in ["command", "download-bytes", "bytes", "path"] {
         assert_eq!(other[key], nothing, "{key}");
     }
-    // Nobody is told to install what cannot be installed.
+    // No advice to install a runtime that cannot be installed.
     for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
         // In JSON no line is broken within a word.
-        let shown = said(place.host(&[arguments, &["--format", "json"]].concat()));
+        let shown = output_text(place.host(&[arguments, &["--format", "json"]].concat()));
         assert!(!shown.contains("host runtimes install other"), "{arguments:?}: {shown}");
         assert!(!shown.contains("is installed from other packages"), "{arguments:?}: {shown}");
         assert!(shown.contains(&reason), "{arguments:?}: {shown}");
     }
-    let shown = said(place.host(&["runtimes", "list"]));
+    let shown = output_text(place.host(&["runtimes", "list"]));
     assert!(shown.contains(&format!("not for {}", here())), "{shown}");
     assert!(shown.contains("--runtime other=PATH"), "{shown}");
     // What is installed under its name is the other plugin's.
@@ -260,7 +260,7 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
         assert!(shown.contains("nothing is installed for `other`"), "{shown}");
     }
     assert!(place.installed("libone.so").is_file());
-    let shown = said(place.host(&["runtimes", "remove", "demo"]));
+    let shown = output_text(place.host(&["runtimes", "remove", "demo"]));
     assert!(!shown.contains("other"), "it loses nothing: {shown}");
 }
 
@@ -268,10 +268,10 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
 fn removing_names_the_other_plugins_that_lose_their_runtime() {
     let place = Place::new().with_other(None);
     place.host(&["runtimes", "install", "demo"]).assert().success();
-    assert_eq!(place.listed("other")["standing"], "installed");
-    let shown = said(place.host(&["runtimes", "remove", "demo"]));
+    assert_eq!(place.listed("other")["status"], "installed");
+    let shown = output_text(place.host(&["runtimes", "remove", "demo"]));
     assert!(shown.contains("it was the runtime of `other`, too"), "{shown}");
-    assert_eq!(place.listed("other")["standing"], "missing");
+    assert_eq!(place.listed("other")["status"], "missing");
 }
 
 #[test]
@@ -279,20 +279,20 @@ fn a_named_path_that_is_not_there_is_named_wherever_the_runtime_is_missing() {
     let place = Place::new();
     let with =
         |arguments: &[&str]| place.host(arguments).env("TARE_RUNTIME_DEMO", "/nonexistent/runtime");
-    let why = "the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: \
+    let why = "the runtime that TARE_RUNTIME_DEMO names for plugin `demo` does not exist: \
                /nonexistent/runtime";
     for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
-        let shown = said(with(&[arguments, &["--format", "json"]].concat()));
+        let shown = output_text(with(&[arguments, &["--format", "json"]].concat()));
         assert!(shown.contains(why), "{arguments:?}: {shown}");
         assert!(!shown.contains("host runtimes install demo"), "{arguments:?}: {shown}");
     }
-    let shown = said(with(&["runtimes", "list"]));
-    assert!(shown.contains("named path is not there"), "{shown}");
+    let shown = output_text(with(&["runtimes", "list"]));
+    assert!(shown.contains("named path does not exist"), "{shown}");
     let output = with(&["runtimes", "list", "--format", "json"]).output().expect("starting host");
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
     let listed = listed.expect("the plugin's runtime");
-    assert_eq!(listed["standing"], "named-missing");
+    assert_eq!(listed["status"], "named-missing");
     assert_eq!(listed["path"], "/nonexistent/runtime");
     assert_eq!(listed["origin"], "environment");
 }
@@ -305,7 +305,7 @@ fn a_named_folder_without_the_runtime_is_named_with_what_was_looked_for() {
     let named = format!("demo={}", folder.display());
     for arguments in [&["runtimes", "list"][..], &["plugins", "list"], &["devices"], &["doctor"]] {
         let arguments = [arguments, &["--runtime", &named, "--format", "json"]].concat();
-        let shown = said(place.host(&arguments));
+        let shown = output_text(place.host(&arguments));
         assert!(shown.contains("is not a runtime: "), "{arguments:?}: {shown}");
         assert!(shown.contains(" has neither *.so*, nor a folder `lib`"), "{arguments:?}: {shown}");
     }
@@ -313,7 +313,7 @@ fn a_named_folder_without_the_runtime_is_named_with_what_was_looked_for() {
     let output = { output }.output().expect("starting host");
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");
-    assert_eq!(listed.expect("the plugin's runtime")["standing"], "named-other");
+    assert_eq!(listed.expect("the plugin's runtime")["status"], "named-other");
 }
 
 #[test]
@@ -322,23 +322,23 @@ fn a_damaged_runtime_is_listed_with_the_command_that_repairs_it() {
     place.host(&["runtimes", "install", "demo"]).assert().success();
     fs::write(place.installed("libone.so"), "one").expect("writing");
     let listed = place.listed("demo");
-    assert_eq!(listed["standing"], "damaged");
+    assert_eq!(listed["status"], "damaged");
     assert_eq!(listed["command"], "host runtimes install demo");
     fs::remove_file(place.installed("libone.so")).expect("removing");
     assert_eq!(
         place.listed("demo")["reason"],
         "is installed and damaged (lib/libone.so is missing)"
     );
-    let shown = said(place.host(&["runtimes", "list"]));
+    let shown = output_text(place.host(&["runtimes", "list"]));
     assert!(shown.contains("damaged"), "{shown}");
     assert!(shown.contains("help host runtimes install demo"), "{shown}");
     // A record that cannot be read is put right by the same command.
     fs::write(place.path("data/tare/runtimes/demo-1.0/installed.json"), "{").expect("writing");
     let listed = place.listed("demo");
     assert_eq!(
-        (&listed["standing"], &listed["command"]),
+        (&listed["status"], &listed["command"]),
         (&"damaged".into(), &"host runtimes install demo".into())
     );
     place.host(&["runtimes", "install", "demo"]).assert().success();
-    assert_eq!(place.listed("demo")["standing"], "installed");
+    assert_eq!(place.listed("demo")["status"], "installed");
 }

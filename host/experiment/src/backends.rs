@@ -9,10 +9,10 @@ use host_plan::BackendFacts;
 use host_record::{DeviceInfo, ErrorCode, Failure, Gap, Phase, PluginIdentity, RuntimeIdentity};
 use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
 use host_run::{DescribeError, Interrupt, LocalExecutor, LocalPlugin};
-use host_runtime::{Runtimes, Standing};
+use host_runtime::{RuntimeStatus, Runtimes};
 
 use crate::error::{Error, Result};
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
 use crate::{platform, runtimes};
@@ -35,34 +35,36 @@ pub(crate) struct ChosenBackend {
     pub(crate) id: String,
     /// The plugin, or why there is none.
     pub(crate) plugin: Result<BackendPlugin, RegistryError>,
-    /// How things stand with the plugin's runtime; `None` where it takes none.
-    pub(crate) runtime: Option<Standing>,
+    /// State of the plugin's runtime; `None` if it needs none.
+    pub(crate) runtime: Option<RuntimeStatus>,
     /// Whether its options need that runtime.
     needs_runtime: bool,
 }
 
 impl ChosenBackend {
-    /// Which runtime the plugin is given, as results keep it.
+    /// Returns the identity of the plugin's runtime for results.
     pub(crate) fn runtime_identity(&self) -> Result<Option<RuntimeIdentity>> {
         match (&self.plugin, &self.runtime) {
-            (Ok(plugin), Some(Standing::Ready(ready))) => Ok(Some(ready.identify(&plugin.plugin)?)),
+            (Ok(plugin), Some(RuntimeStatus::Ready(ready))) => {
+                Ok(Some(ready.identify(&plugin.plugin)?))
+            }
             _ => Ok(None),
         }
     }
 
-    /// The plugin, where its runtime is missing.
+    /// Returns the plugin if its runtime is missing.
     fn without_runtime(&self) -> Option<&NativePlugin> {
         match (&self.plugin, &self.runtime) {
-            (Ok(plugin), Some(standing)) if standing.reason().is_some() => Some(&plugin.plugin),
+            (Ok(plugin), Some(status)) if status.reason().is_some() => Some(&plugin.plugin),
             _ => None,
         }
     }
 
-    /// Where its plugin and its runtime are on this machine.
+    /// Returns the paths of its plugin and runtime on this machine.
     pub(crate) fn local(&self) -> Option<LocalPlugin> {
         let plugin = &self.plugin.as_ref().ok()?.plugin;
         let mut local = LocalPlugin { library: plugin.library.clone(), ..LocalPlugin::default() };
-        if let Some(Standing::Ready(ready)) = &self.runtime {
+        if let Some(RuntimeStatus::Ready(ready)) = &self.runtime {
             local.runtime = Some(ready.path.clone());
         } else {
             local.missing_runtime = runtimes::missing(plugin, self.runtime.as_ref());
@@ -70,14 +72,14 @@ impl ChosenBackend {
         Some(local)
     }
 
-    /// The gap of what it cannot do for want of the runtime that its options need.
+    /// Returns the gap of a missing runtime that its options need.
     fn lacks(&self) -> Option<Gap> {
         let plugin = self.without_runtime().filter(|_| self.needs_runtime)?;
         runtimes::missing(plugin, self.runtime.as_ref())
     }
 }
 
-/// Installs the runtimes that are missing and that the options of a chosen backend need. Where there is
+/// Installs the missing runtimes that the options of a chosen backend need. If there is
 /// none to install on this machine, the backend's cases stay gaps.
 pub(crate) fn install_missing(
     backends: &mut [ChosenBackend],
@@ -87,7 +89,7 @@ pub(crate) fn install_missing(
     let mut installed = BTreeSet::new();
     for backend in backends.iter().filter(|backend| backend.needs_runtime) {
         if let Some(plugin) = backend.without_runtime()
-            && !matches!(backend.runtime, Some(Standing::Unavailable { .. }))
+            && !matches!(backend.runtime, Some(RuntimeStatus::Unavailable { .. }))
             && installed.insert(&plugin.folder)
         {
             runtimes::install(runtimes, plugin, observer)?;
@@ -156,7 +158,7 @@ pub(crate) fn choose_backends(
     }
 }
 
-/// What the backends of an experiment say of themselves.
+/// Descriptions of an experiment's backends, and the gaps of those that have none.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     /// For the plan, by the id in the manifest.
@@ -217,12 +219,12 @@ pub(crate) fn describe_backends(
     described
 }
 
-/// What a plugin lacks that cannot be described, and so has not failed: its runtime, or a device. One
-/// that looks for its device first has found no use for the runtime either.
+/// Returns the gap of a plugin that could not be described because its runtime or device is missing. A plugin
+/// that looks for its device first has not needed its runtime yet.
 fn lacking(
     backend: &str,
     plugin: &BackendPlugin,
-    runtime: Option<&Standing>,
+    runtime: Option<&RuntimeStatus>,
     error: &DescribeError,
 ) -> Option<Gap> {
     let nothing = nothing_found(error);
@@ -233,7 +235,7 @@ fn lacking(
         Some(Gap::DeviceMissing {
             backend: backend.to_owned(),
             device: None,
-            seen: Vec::new(),
+            found: Vec::new(),
             backend_message: Some(nothing?),
         })
     })
@@ -267,13 +269,13 @@ pub(crate) fn describe(
     })
 }
 
-/// Whether a plugin could not list devices for want of its runtime.
+/// Returns whether a plugin could not list devices because its runtime is missing.
 pub(crate) fn wants_runtime(error: &DescribeError) -> bool {
     matches!(&error.failure, Failure::Backend { code: ErrorCode::RuntimeMissing, .. })
 }
 
-/// The message of a plugin that could not list devices because it did not find its runtime, a driver, or
-/// hardware. Such a plugin works; this machine does not serve it.
+/// Returns the message of a plugin that could not list devices because it did not find its runtime, a driver,
+/// or hardware. Such a plugin works, but cannot be used on this machine.
 pub(crate) fn nothing_found(error: &DescribeError) -> Option<String> {
     match &error.failure {
         Failure::Backend {
@@ -290,19 +292,19 @@ fn missing(plugin: &str, registry_message: String) -> BackendFacts {
     BackendFacts::Missing(Gap::PluginMissing { plugin: plugin.to_owned(), registry_message })
 }
 
-/// An executor of this machine that finds these plugins and files.
+/// Returns an executor of this machine that finds these plugins and files.
 ///
 /// # Errors
 ///
 /// If the worker is not there.
-pub(crate) fn executor(settings: &Settings, here: Here) -> Result<LocalExecutor> {
+pub(crate) fn executor(settings: &Settings, paths: LocalPaths) -> Result<LocalExecutor> {
     match settings.worker() {
-        Some(worker) if worker.is_file() => Ok(LocalExecutor::new(worker, Arc::new(here))),
+        Some(worker) if worker.is_file() => Ok(LocalExecutor::new(worker, Arc::new(paths))),
         _ => Err(Error::NoWorker { name: platform::worker_file_name() }),
     }
 }
 
-/// Backends that are not there, where nothing else is done about them.
+/// Missing backends that are not reported in another way.
 pub(crate) fn tell_of_missing(
     mentions: &Mentions,
     registry: &Registry,
@@ -341,8 +343,8 @@ mod tests {
             identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
             first_use: false,
         };
-        let missing = Standing::Missing { reason: "is not installed".into() };
-        let said = |code: ErrorCode, message: &str| DescribeError {
+        let missing = RuntimeStatus::Missing { reason: "is not installed".into() };
+        let reported = |code: ErrorCode, message: &str| DescribeError {
             failure: Failure::Backend {
                 phase: Phase::Devices,
                 call: "devices".into(),
@@ -352,7 +354,7 @@ mod tests {
             },
             standard_error: String::new(),
         };
-        let nowhere = said(ErrorCode::RuntimeMissing, "libdemo.so is nowhere");
+        let nowhere = reported(ErrorCode::RuntimeMissing, "libdemo.so is nowhere");
         let lacking = |error| lacking("demo", &plugin, Some(&missing), error);
         let runtime = Gap::RuntimeMissing {
             plugin: "demo".into(),
@@ -362,14 +364,14 @@ mod tests {
             reason: "is not installed".into(),
         };
         assert_eq!(lacking(&nowhere), Some(runtime));
-        let failed = said(ErrorCode::Internal, "`host runtimes install demo` installs it");
+        let failed = reported(ErrorCode::Internal, "install it with `host runtimes install demo`");
         assert_eq!(lacking(&failed), None, "it failed");
         // One that looked for its device first has no use for the runtime either.
-        let nothing = said(ErrorCode::NotFound, "there is no NPU");
+        let nothing = reported(ErrorCode::NotFound, "there is no NPU");
         let device = Gap::DeviceMissing {
             backend: "demo".into(),
             device: None,
-            seen: Vec::new(),
+            found: Vec::new(),
             backend_message: Some("there is no NPU".into()),
         };
         assert_eq!(lacking(&nothing), Some(device));

@@ -1,20 +1,19 @@
 /*!
-Whether something got slower from one run to another.
+Comparison of two runs: which cases became slower or faster.
 
-Cases are matched by their id, which is a hash of all that defines a case. Of each the median latency is
-held against the other run's. What differs from process to process is more than what differs from query to
-query, and a single process shows none of it. So there is a verdict only where both runs have several
-processes: then each has an interval over them, and where the intervals are apart, one is slower. Where they
-overlap, where there is none, where a run has a single process or where a result is invalid, nothing can be
-said, which is not the same as "no change". The interval within a single process is shown, and named as such.
+Cases are matched by their id, a hash of the case's definition, and compared by their median latency. Processes
+differ more than the queries within one, and a single process does not show how much. So a case has a result only
+if both runs have several processes: each then has an interval over them, and if the intervals do not overlap, one
+run is slower. The change is unknown, which does not mean "no change", if the intervals overlap or are missing, if
+a run has a single process, or if a result is invalid. The interval within a single process is shown and labelled
+as such.
 
-Where the rate was searched, each process was measured at the rate that it found, and latencies at different
-rates say nothing of each other. There the rates themselves are compared in the same way, of which the higher
-is the better.
+If the rate was searched, each process was measured at the rate that it found, and latencies at different rates
+cannot be compared. Then the rates themselves are compared in the same way; higher is better.
 
-Beside that stands how often a value of the second run is the larger: of the processes' medians, with the test
-of Mann and Whitney and the least that it can say of so few, and otherwise of queries, which describes them and
-tests nothing.
+The comparison also shows the part of values that are larger in the second run. For processes' medians it has the
+probability by the test of Mann and Whitney, and the smallest probability possible with so few processes. For the
+queries of single processes it only describes them and tests nothing.
 */
 
 use std::collections::BTreeMap;
@@ -42,7 +41,7 @@ pub struct Comparison {
     pub second: String,
     /// The cases that both have measured, in the order of the second.
     pub cases: Vec<Compared>,
-    /// How many cases only one of them has measured.
+    /// Number of cases that only one of them has measured.
     pub alone: usize,
 }
 
@@ -77,7 +76,7 @@ struct Measured {
     is_disturbed: bool,
     /// Latencies of each process.
     processes: Vec<Vec<u64>>,
-    /// The rate that each process found, in queries per second, where it was searched.
+    /// The rate that each process found, in queries per second, if it was searched.
     rates: Option<Vec<f64>>,
 }
 
@@ -126,10 +125,10 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
     Ok(all)
 }
 
-/// What came between in one run and perhaps not in the other.
+/// Disturbances that may affect one run and not the other.
 const DISTURBANCES: [WarningKind; 2] = [WarningKind::MachineBusy, WarningKind::Throttled];
 
-/// Those of all processes of a finished case.
+/// Iterates over the reports of all processes of a finished case.
 fn reports(record: &CaseRecord) -> impl Iterator<Item = &WorkerReport> {
     let first = match &record.outcome {
         Outcome::Finished(report) => Some(&**report),
@@ -142,7 +141,7 @@ fn is_valid(record: &CaseRecord) -> bool {
     reports(record).all(|report| report.verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
 }
 
-/// What two runs are compared by.
+/// Quantity that two runs are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// The median latency in nanoseconds. Less is better.
@@ -154,22 +153,22 @@ pub enum Quantity {
 /// The figure of a run: its median latency, or the rate that it found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it is.
+    /// The quantity.
     pub quantity: Quantity,
     /// Its value.
     pub value: f64,
-    /// How far off it may be.
+    /// Its uncertainty.
     pub spread: Spread,
     /// Processes of the run.
     pub processes: usize,
 }
 
-/// What is known of how far off a median may be.
+/// Uncertainty of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spread {
-    /// The interval over several processes, or why there is none.
+    /// Interval over several processes, or the reason why there is none.
     Processes(Result<(f64, f64), Undefined>),
-    /// The interval within a single process, where its queries are worth one.
+    /// Interval within a single process, if it has enough queries.
     Within(Option<(f64, f64)>),
 }
 
@@ -197,7 +196,7 @@ impl Figure {
         Some(Self { quantity: Quantity::Latency, value, spread, processes: processes.len() })
     }
 
-    /// The mean of the rates that processes found.
+    /// Returns the mean of the rates that processes found.
     fn of_rates(rates: &[f64]) -> Option<Self> {
         let spread = match rates {
             [] => return None,
@@ -213,7 +212,7 @@ impl Figure {
         Some(Self { quantity: Quantity::Rate, value, spread, processes: rates.len() })
     }
 
-    /// The interval at [`CONFIDENCE`], if there is one.
+    /// Returns the interval at [`CONFIDENCE`], if there is one.
     #[must_use]
     pub fn interval(&self) -> Option<(f64, f64)> {
         match &self.spread {
@@ -222,7 +221,7 @@ impl Figure {
         }
     }
 
-    /// What the interval is over.
+    /// Returns the unit that the interval is over.
     #[must_use]
     pub fn unit(&self) -> Unit {
         match &self.spread {
@@ -232,7 +231,7 @@ impl Figure {
     }
 }
 
-/// What an interval or a test is over.
+/// Unit of an interval or a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// The medians, or the rates, of processes.
@@ -242,7 +241,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -252,18 +251,18 @@ impl Unit {
     }
 }
 
-/// What became of a case.
+/// Change of a case between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It got slower.
+    /// The second run is slower.
     Slower,
-    /// It got faster.
+    /// The second run is faster.
     Faster,
-    /// Nothing can be said, which does not mean that nothing changed.
+    /// Unknown, which does not mean unchanged.
     CannotTell(Doubt),
 }
 
-/// Why nothing can be said.
+/// Reason why the change is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
     /// A run has a single process.
@@ -291,14 +290,14 @@ impl Change {
             return Self::CannotTell(Doubt::OneProcess);
         };
         match (before, after) {
-            (Err(why), _) | (_, Err(why)) => Self::CannotTell(Doubt::NoInterval(*why)),
+            (Err(reason), _) | (_, Err(reason)) => Self::CannotTell(Doubt::NoInterval(*reason)),
             (Ok((_, high)), Ok((low, _))) if high < low => high_is,
             (Ok((low, _)), Ok((_, high))) if high < low => low_is,
             _ => Self::CannotTell(Doubt::Overlap),
         }
     }
 
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -309,19 +308,20 @@ impl Change {
     }
 }
 
-/// How often a value of the second run is the larger.
+/// Part of the values that are larger in the second run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Larger {
-    /// Of pairs of a value of the first run and one of the second, ties counted half.
+pub struct Superiority {
+    /// Part of all pairs of a value from each run in which the second is larger. Ties count half.
     pub part: f64,
-    /// What the values are.
+    /// Unit of the values.
     pub of: Unit,
-    /// By the test of Mann and Whitney: how often chance alone would set the processes so far apart, and the
-    /// least that so few can say. Queries of a single process are not independent of what it is like.
+    /// Probability of so large a difference by chance, by the test of Mann and Whitney, and the smallest
+    /// probability possible with so few processes. `None` for queries of a single process, which are not
+    /// independent.
     pub probability: Option<(f64, f64)>,
 }
 
-impl Larger {
+impl Superiority {
     fn between(before: &[Vec<u64>], after: &[Vec<u64>]) -> Option<Self> {
         if before.len() > 1 && after.len() > 1 {
             let medians = |processes: &[Vec<u64>]| -> Option<Vec<f64>> {
@@ -333,7 +333,7 @@ impl Larger {
         Some(Self { part: 1.0 - found.first_larger, of: Unit::Queries, probability: None })
     }
 
-    /// Of one value of each process; `None` where a run has a single one.
+    /// Compares one value of each process; `None` if a run has a single process.
     fn of_processes(before: &[f64], after: &[f64]) -> Option<Self> {
         if before.len() < 2 || after.len() < 2 {
             return None;
@@ -356,11 +356,11 @@ pub struct Compared {
     pub before: Option<Figure>,
     /// Its figure in the second run.
     pub after: Option<Figure>,
-    /// What became of it.
+    /// The change.
     pub change: Change,
-    /// How often a value of the second run is the larger.
-    pub larger: Option<Larger>,
-    /// Whether other work or heat disturbed it in the first run, and in the second.
+    /// Part of the values that are larger in the second run.
+    pub larger: Option<Superiority>,
+    /// Whether other work or heat disturbed the case, in the first and in the second run.
     pub disturbed: [bool; 2],
 }
 
@@ -370,11 +370,11 @@ impl Compared {
         let (figures, larger) = match rates {
             Some((of_before, of_after)) => {
                 let figures = [of_before, of_after].map(Figure::of_rates);
-                (figures, Larger::of_processes(of_before, of_after))
+                (figures, Superiority::of_processes(of_before, of_after))
             }
             None => {
                 let figures = [before, after].map(|run| Figure::of(&run.processes));
-                (figures, Larger::between(&before.processes, &after.processes))
+                (figures, Superiority::between(&before.processes, &after.processes))
             }
         };
         let change = match &figures {
@@ -395,7 +395,7 @@ impl Compared {
         }
     }
 
-    /// By how much of itself the figure has changed.
+    /// Returns the relative change of the figure.
     #[must_use]
     pub fn part(&self) -> Option<f64> {
         let (before, after) = (self.before.as_ref()?.value, self.after.as_ref()?.value);
@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(change(&run([1000, 1001], true, true)), doubt);
     }
 
-    /// Queries are slower at a higher rate, which is no loss where the rate was searched.
+    /// Queries are slower at a higher rate, which is not a loss if the rate was searched.
     #[test]
     fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
         let run = |latency: u64, rates: &[f64]| Measured {
@@ -543,14 +543,14 @@ mod tests {
         let of = |run: &[Vec<u64>]| Figure::of(run).expect("queries");
         assert_eq!(Change::between(&of(&before), &of(&alike)), Change::CannotTell(Doubt::Overlap));
         assert_eq!(Change::between(&of(&before), &of(&slower)), Change::Slower);
-        let found = Larger::between(&before, &slower).expect("a test");
+        let found = Superiority::between(&before, &slower).expect("a test");
         // Of the C(10, 5) = 252 orders two are as far apart, and none is further.
         assert_eq!((found.of, found.part), (Unit::Processes, 1.0));
         let (probability, least) = found.probability.expect("processes are tested");
         assert!((probability - 2.0 / 252.0).abs() < 1e-12 && (least - probability).abs() < 1e-12);
         // Queries of single processes are described and not tested.
-        let found = Larger::between(&before[..1], &slower[..1]).expect("values");
-        assert_eq!(found, Larger { part: 1.0, of: Unit::Queries, probability: None });
+        let found = Superiority::between(&before[..1], &slower[..1]).expect("values");
+        assert_eq!(found, Superiority { part: 1.0, of: Unit::Queries, probability: None });
     }
 
     #[test]

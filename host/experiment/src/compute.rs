@@ -32,14 +32,14 @@ pub enum Extent {
 ///
 /// # Errors
 ///
-/// If the run folder cannot be read, or whatever `told` says.
+/// If the run folder cannot be read, or the error of `on_result`.
 pub fn compute(
     sandbox: &Sandbox,
     guests: &[Guest],
     folder: &RunFolder,
     lost: &[LostFile],
     extent: Extent,
-    told: &mut dyn FnMut(Computed) -> Result<()>,
+    on_result: &mut dyn FnMut(Computed) -> Result<()>,
 ) -> Result<()> {
     let mut before = Before::read(folder)?;
     let (over_run, over_case): (Vec<_>, Vec<_>) =
@@ -71,7 +71,7 @@ pub fn compute(
                 }
                 Err(error) => Err(error.to_string()),
             };
-            told(before.compare(case, &record.key, guest, values, &lost))?;
+            on_result(before.compare(case, &record.key, guest, values, &lost))?;
         }
         finished.push((record.case_id, record.key));
     }
@@ -89,7 +89,7 @@ pub fn compute(
                 Ok(values) => Ok(values.remove(case).unwrap_or_default()),
                 Err(error) => Err(error.clone()),
             };
-            told(before.compare(case, key, guest, values, &[]))?;
+            on_result(before.compare(case, key, guest, values, &[]))?;
         }
     }
     Ok(())

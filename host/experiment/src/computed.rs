@@ -9,7 +9,7 @@ use host_store::ResultRecord;
 pub struct Computed {
     /// The case's coordinates.
     pub key: CaseKey,
-    /// Whether the metric is one over the run, which fails for all cases at once.
+    /// Whether it is a run metric, which fails for all cases at once.
     pub is_over_run: bool,
     /// The new result.
     pub now: ResultRecord,
@@ -22,7 +22,7 @@ pub struct Computed {
 /// Relation of the new result to the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// There was no earlier result.
+    /// The case had no earlier result.
     New,
     /// The new result replaces the earlier one.
     Replaced,

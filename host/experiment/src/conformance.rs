@@ -11,20 +11,20 @@ use std::process::{Command, Stdio};
 
 use host_registry::{NativePlugin, Places, Registry, Search};
 use host_run::{Interrupt, LocalPlugin};
-use host_runtime::Standing;
+use host_runtime::RuntimeStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::backends::{executor, nothing_found};
 use crate::error::{Error, Result};
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::platform::testkit_file_name;
 use crate::runtimes::missing;
 use crate::settings::Settings;
 
-/// The file in a plugin's folder that the checks are made with where no other is named.
+/// The default fixture in a plugin's folder.
 const OWN_FIXTURE: &str = "fixture.toml";
 
-/// What a check came to, as `plugin-testkit --json` says it.
+/// Result of a check, as `plugin-testkit --json` writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckVerdict {
@@ -32,12 +32,12 @@ pub enum CheckVerdict {
     Holds,
     /// The plugin does not.
     Fails,
-    /// It does not apply.
+    /// The check does not apply.
     NotChecked,
 }
 
 impl CheckVerdict {
-    /// The word for it.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,12 +53,12 @@ impl CheckVerdict {
 pub struct CheckedPlugin {
     /// Its name.
     pub check: String,
-    /// What it came to.
+    /// The result.
     pub verdict: CheckVerdict,
-    /// What was found instead, or why nothing was checked.
+    /// The finding of a failed check, or the reason why it does not apply.
     #[serde(default)]
     pub detail: Option<String>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -100,7 +100,7 @@ impl Suite {
     pub fn run(
         &self,
         only: Option<&str>,
-        told: &mut dyn FnMut(&CheckedPlugin),
+        on_result: &mut dyn FnMut(&CheckedPlugin),
     ) -> Result<Vec<CheckedPlugin>> {
         let mut command = Command::new(&self.program);
         command.arg("--json").args(only.iter().flat_map(|only| ["--only", only]));
@@ -114,28 +114,28 @@ impl Suite {
         let mut checks = Vec::new();
         for line in BufReader::new(stdout).lines() {
             let checked = parse(&line.map_err(failed)?)?;
-            told(&checked);
+            on_result(&checked);
             checks.push(checked);
         }
-        // Only what keeps it from checking anything is said there, so no pipe fills up.
-        let mut said = String::new();
-        stderr.read_to_string(&mut said).map_err(failed)?;
+        // Only errors before the checks are written there, so the pipe does not fill up.
+        let mut message = String::new();
+        stderr.read_to_string(&mut message).map_err(failed)?;
         let status = child.wait().map_err(failed)?;
         if !matches!(status.code(), Some(0 | 1)) || checks.is_empty() {
-            let said = said.trim();
-            let reason = if said.is_empty() { status.to_string() } else { said.to_owned() };
+            let message = message.trim();
+            let reason = if message.is_empty() { status.to_string() } else { message.to_owned() };
             return Err(Error::NotChecked { id: self.plugin.metadata.id.clone(), reason });
         }
         Ok(checks)
     }
 }
 
-/// Whether a folder is meant, as opposed to a plugin's id.
+/// Returns whether an argument names a folder and not a plugin's id.
 fn is_folder(target: &str) -> bool {
     target.contains(path::is_separator) || matches!(target, "." | "..")
 }
 
-/// The plugin that is meant, among those that were looked through for it.
+/// Returns the plugin that the target names, and the registry that has it.
 fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)> {
     if !is_folder(target) {
         let registry = settings.registry(&[]);
@@ -148,7 +148,7 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)>
         return Err(Error::NotAPlugin { target, is_folder });
     }
     let folder = folder.canonicalize().map_err(|error| Error::io("open", folder, error))?;
-    // Whoever names the folder wants its code to run: nothing is held against the lock file.
+    // A user who names the folder wants its code to run, so the lock file is not checked.
     let registry = Registry::scan(&Search::new(&Places::default(), &[folder], &[]));
     if let Some(plugin) = registry.natives().first().cloned() {
         return Ok((plugin, registry));
@@ -159,25 +159,25 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)>
     })
 }
 
-/// The runtime that the plugin would be measured with.
+/// Returns the runtime that the plugin would be measured with.
 fn runtime(
     plugin: &NativePlugin,
     registry: &Registry,
     settings: &Settings,
 ) -> Result<Option<PathBuf>> {
     let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
-    let standing = settings.runtimes(registry)?.find(plugin)?;
-    if let Some(Standing::Ready(ready)) = standing {
+    let status = settings.runtimes(registry)?.find(plugin)?;
+    if let Some(RuntimeStatus::Ready(ready)) = status {
         return Ok(Some(ready.path));
     }
-    match missing(plugin, standing.as_ref()) {
+    match missing(plugin, status.as_ref()) {
         Some(gap) if !need.optional => Err(Error::NoRuntime { gap: Box::new(gap) }),
         _ => Ok(None),
     }
 }
 
-/// A library that cannot be opened, or that sees no device to make the checks on, fails every check with the
-/// same words, which the worker knows better. Whatever else goes wrong with it is for the checks to find.
+/// Opens the library and lists its devices first: if that fails, all checks would fail with the same message,
+/// and the worker's is better. All other problems are for the checks to find.
 fn see_that_it_has_a_device(
     plugin: &NativePlugin,
     runtime: Option<&Path>,
@@ -187,13 +187,13 @@ fn see_that_it_has_a_device(
     use host_record::Failure::{
         MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
     };
-    let executor = executor(settings, Here::default())?;
+    let executor = executor(settings, LocalPaths::default())?;
     let local = LocalPlugin {
         library: plugin.library.clone(),
         runtime: runtime.map(Path::to_owned),
         missing_runtime: None,
     };
-    let why = match executor.describe(&local, None, &Interrupt::new()) {
+    let reason = match executor.describe(&local, None, &Interrupt::new()) {
         Ok(description) => {
             let ids: Vec<_> = description.devices.iter().map(|device| &*device.id).collect();
             without_device(&ids, fixture.and_then(device_of).as_deref())
@@ -208,25 +208,26 @@ fn see_that_it_has_a_device(
         },
     };
     let id = &plugin.metadata.id;
-    match why {
+    match reason {
         Some(reason) => Err(Error::NotChecked { id: id.clone(), reason }),
         None => Ok(()),
     }
 }
 
-/// Why none of these devices is one for the checks: the one that is wanted, or any where none is.
+/// Returns the reason why none of these devices can be checked: it is not the requested one, or there is
+/// none.
 fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
     match wanted {
-        _ if ids.is_empty() => Some("it sees no device here".into()),
+        _ if ids.is_empty() => Some("it finds no device".into()),
         Some(wanted) if !ids.contains(&wanted) => {
             let ids = ids.join(", ");
-            Some(format!("it sees no device `{wanted}`, which the fixture names, and sees {ids}"))
+            Some(format!("it finds no device `{wanted}`, which the fixture names, only {ids}"))
         }
         _ => None,
     }
 }
 
-/// The device that a fixture names. What cannot be read is for the suite to say.
+/// Returns the device that a fixture names, if it can be read.
 fn device_of(fixture: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
@@ -236,7 +237,7 @@ fn device_of(fixture: &Path) -> Option<String> {
     toml::from_str::<Named>(&text).ok()?.device
 }
 
-/// The program that makes the checks.
+/// Returns the program that runs the checks.
 fn program(settings: &Settings) -> Result<PathBuf> {
     let name = testkit_file_name();
     let program = settings.executable_folder().map(|folder| folder.join(&name));
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_told_from_ids() {
+    fn folders_are_distinguished_from_ids() {
         for folder in ["./cpu", "../cpu", "/opt/cpu", "plugins/cpu/", ".", ".."] {
             assert!(is_folder(folder), "{folder}");
         }

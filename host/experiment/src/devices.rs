@@ -1,85 +1,85 @@
-//! What installed backends see.
+//! Devices that installed backends find.
 
 use std::collections::BTreeSet;
 
 use host_record::DeviceInfo;
 use host_registry::Registry;
 use host_run::{Interrupt, LocalExecutor, LocalPlugin};
-use host_runtime::{Runtimes, Standing};
+use host_runtime::{RuntimeStatus, Runtimes};
 
 use crate::backends::{describe, executor, nothing_found, wants_runtime};
 use crate::error::Result;
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::runtimes;
 use crate::settings::Settings;
 
-/// What a backend sees, or why that cannot be told.
+/// Devices that a backend finds, or the reason why it cannot list them.
 #[derive(Debug)]
-pub struct Seen {
+pub struct BackendDevices {
     /// The plugin's id.
     pub backend: String,
-    /// Its version, where it is known.
+    /// Its version, if known.
     pub version: Option<String>,
-    /// The devices, or why there are none.
+    /// The devices, or the reason why there are none.
     pub devices: Result<Vec<DeviceInfo>, String>,
 }
 
-/// Asks every installed backend, all at the same time.
+/// Lists the devices of all installed backends, concurrently.
 ///
 /// # Errors
 ///
-/// If there is no worker, or a runtime is named for a plugin that takes none.
-pub fn devices(settings: &Settings) -> Result<Vec<Seen>> {
+/// If there is no worker, or a runtime is named for a plugin that needs none.
+pub fn devices(settings: &Settings) -> Result<Vec<BackendDevices>> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
-    let executor = executor(settings, Here::default())?;
+    let executor = executor(settings, LocalPaths::default())?;
     let ids: BTreeSet<&str> =
         registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
     let ids: Vec<_> = ids.into_iter().collect();
-    let mut seen = see(&ids, &registry, &runtimes, &executor);
-    seen.extend(registry.problems().iter().filter_map(|problem| {
+    let mut found = list_devices(&ids, &registry, &runtimes, &executor);
+    found.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
-        Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
+        Some(BackendDevices { backend, version: None, devices: Err(problem.to_string()) })
     }));
-    Ok(seen)
+    Ok(found)
 }
 
-/// Asks these backends, all at the same time.
-pub(crate) fn see(
+/// Lists the devices of these backends, concurrently.
+pub(crate) fn list_devices(
     ids: &[&str],
     registry: &Registry,
     runtimes: &Runtimes,
     executor: &LocalExecutor,
-) -> Vec<Seen> {
+) -> Vec<BackendDevices> {
     let ask = |id: &str| {
         let plugin = match registry.backend(id, None) {
             Ok(plugin) => plugin,
             Err(error) => {
                 let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
                 let devices = Err(format!("{error}{help}"));
-                return Seen { backend: id.into(), version: None, devices };
+                return BackendDevices { backend: id.into(), version: None, devices };
             }
         };
         let library = plugin.plugin.library.clone();
         let runtime = match runtimes.find(&plugin.plugin) {
-            Ok(Some(Standing::Ready(ready))) => Some(ready.path),
-            // The plugin says what it misses.
+            Ok(Some(RuntimeStatus::Ready(ready))) => Some(ready.path),
+            // The plugin reports that it is missing.
             _ => None,
         };
         let local = LocalPlugin { library, runtime, missing_runtime: None };
         let devices = describe(&plugin, &local, executor, &Interrupt::new()).map_err(|error| {
             let nothing = nothing_found(&error);
-            let (looked, wants) = (nothing.is_some(), wants_runtime(&error));
-            let said = nothing.unwrap_or_else(|| error.to_string());
+            let (found_nothing, wants) = (nothing.is_some(), wants_runtime(&error));
+            let message = nothing.unwrap_or_else(|| error.to_string());
             let found = runtimes.find(&plugin.plugin);
-            runtimes::explained(said, looked, wants, &plugin.plugin, found)
+            runtimes::explained(message, found_nothing, wants, &plugin.plugin, found)
         });
-        // One that can do without a runtime has devices all the same, and not those that were meant.
+        // A plugin whose runtime is optional lists devices without it, but not the intended ones.
         let devices = devices.and_then(|devices| match runtimes.find(&plugin.plugin) {
             Err(error) => Err(error.to_string()),
             Ok(_) => Ok(devices),
         });
-        Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
+        BackendDevices { backend: id.into(), version: Some(plugin.identity.version), devices }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();

@@ -2,7 +2,7 @@
 What on a machine will disturb a measurement, and what to do about it.
 
 Each [`Check`] states what was seen before it says what that means. What the machine does not tell
-is [`Standing::Unknown`], with the reason; silence is never taken for good news.
+is [`CheckStatus::Unknown`], with the reason; silence is never taken for good news.
 */
 
 use std::path::Path;
@@ -10,17 +10,17 @@ use std::path::Path;
 use host_machine::{Machine, Power, ThermalPressure};
 use host_record::Limit;
 use host_registry::{NativePlugin, Registry};
-use host_runtime::Standing as RuntimeStanding;
+use host_runtime::RuntimeStatus;
 use serde::Serialize;
 
 use crate::runtimes::install_command;
 use crate::settings::Settings;
 use crate::{platform, units};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum CheckStatus {
     /// Nothing to do.
     Ok,
     /// Measurements will be disturbed; something can be done.
@@ -31,8 +31,8 @@ pub enum Standing {
     Broken,
 }
 
-impl Standing {
-    /// The word for it.
+impl CheckStatus {
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,31 +50,31 @@ impl Standing {
 pub struct Check {
     /// The group that it is shown in.
     pub topic: &'static str,
-    /// What was looked at.
+    /// Subject of the check.
     pub name: &'static str,
-    /// What was found.
-    pub standing: Standing,
-    /// What was seen.
+    /// The result.
+    pub status: CheckStatus,
+    /// The evidence.
     pub evidence: String,
-    /// What to do.
+    /// The remedy.
     pub advice: Option<String>,
 }
 
 impl Check {
     fn ok(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
-        Self { topic, name, standing: Standing::Ok, evidence: evidence.into(), advice: None }
+        Self { topic, name, status: CheckStatus::Ok, evidence: evidence.into(), advice: None }
     }
 
     fn unknown(topic: &'static str, name: &'static str, evidence: impl Into<String>) -> Self {
-        Self { standing: Standing::Unknown, ..Self::ok(topic, name, evidence) }
+        Self { status: CheckStatus::Unknown, ..Self::ok(topic, name, evidence) }
     }
 
     fn advise(self, advice: impl Into<String>) -> Self {
-        Self { standing: Standing::Advice, advice: Some(advice.into()), ..self }
+        Self { status: CheckStatus::Advice, advice: Some(advice.into()), ..self }
     }
 
     fn broken(self, advice: impl Into<String>) -> Self {
-        Self { standing: Standing::Broken, advice: Some(advice.into()), ..self }
+        Self { status: CheckStatus::Broken, advice: Some(advice.into()), ..self }
     }
 }
 
@@ -199,7 +199,7 @@ fn throttling(machine: &Machine) -> Check {
     }
 }
 
-/// What systems without counters say about heat.
+/// Checks the thermal pressure, on systems without throttle counters.
 fn thermal_pressure(machine: &Machine) -> Option<Check> {
     let pressure = machine.thermal_pressure()?;
     let evidence = match pressure {
@@ -427,7 +427,7 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     checks
 }
 
-/// The runtime of each plugin that takes one.
+/// Checks the runtime of each plugin that needs one.
 fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
     const NAME: &str = "runtime";
     let known = match settings.runtimes(registry) {
@@ -445,21 +445,21 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
         let id = &plugin.metadata.id;
         let title = format!("`{}` {} of `{id}`", need.name, need.version);
         Some(match known.find(plugin) {
-            Ok(Some(RuntimeStanding::Ready(ready))) => {
+            Ok(Some(RuntimeStatus::Ready(ready))) => {
                 let evidence = format!("`{}` of `{id}`: {}", ready.name, ready.path.display());
                 Check::ok(INSTALLATION, NAME, evidence)
             }
-            Ok(Some(RuntimeStanding::Missing { reason })) if need.optional => {
+            Ok(Some(RuntimeStatus::Missing { reason })) if need.optional => {
                 let command = install_command(id);
                 let evidence = format!("{title} {reason}, and is optional ({command})");
                 Check::ok(INSTALLATION, NAME, evidence)
             }
-            Ok(Some(RuntimeStanding::Missing { reason } | RuntimeStanding::Damaged { reason })) => {
+            Ok(Some(RuntimeStatus::Missing { reason } | RuntimeStatus::Damaged { reason })) => {
                 let check = Check::ok(INSTALLATION, NAME, format!("{title} {reason}"));
                 check.advise(install_command(id))
             }
-            // It is no fault of this machine's that the backend is for another.
-            Ok(Some(RuntimeStanding::Unavailable { reason })) => {
+            // A backend for other machines is not this machine's fault.
+            Ok(Some(RuntimeStatus::Unavailable { reason })) => {
                 Check::ok(INSTALLATION, NAME, format!("{title} {reason}"))
             }
             Ok(None) => return None,
@@ -472,12 +472,12 @@ fn runtimes_of(settings: &Settings, registry: &Registry) -> Vec<Check> {
     natives.filter_map(check).collect()
 }
 
-/// Whether results can be written, by writing to the nearest folder that exists.
+/// Checks that results can be written, in the nearest folder that exists.
 fn results(folder: &Path) -> Check {
     const NAME: &str = "results";
-    let here = std::env::current_dir().unwrap_or_default().join(folder);
-    let existing = here.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
-    let evidence = here.display().to_string();
+    let folder = std::env::current_dir().unwrap_or_default().join(folder);
+    let existing = folder.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+    let evidence = folder.display().to_string();
     match tempfile::NamedTempFile::new_in(existing) {
         Ok(_) => Check::ok(INSTALLATION, NAME, evidence),
         Err(error) => Check::ok(INSTALLATION, NAME, format!("{evidence}: {error}"))
@@ -500,7 +500,7 @@ mod tests {
 
     use super::*;
 
-    /// What the checks say about a machine of these files.
+    /// Runs the checks on a machine made of these files.
     fn told(files: &Files) -> String {
         let line = |check: &Check| {
             let advice = check.advice.as_deref().unwrap_or("-");
@@ -508,7 +508,7 @@ mod tests {
                 "{} / {}: {}: {}\n    {advice}",
                 check.topic,
                 check.name,
-                check.standing.name(),
+                check.status.name(),
                 check.evidence
             )
         };
@@ -605,7 +605,7 @@ mod tests {
         ]);
         let checks = examine_machine(&files.machine());
         for check in checks {
-            assert_eq!(check.standing, Standing::Ok, "{check:?}");
+            assert_eq!(check.status, CheckStatus::Ok, "{check:?}");
         }
     }
 

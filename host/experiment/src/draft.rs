@@ -20,7 +20,7 @@ use crate::backends::{
 };
 use crate::error::{Error, Result};
 use crate::guests::{Guests, Wishes, unknown_option};
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::observer::Observer;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
@@ -38,7 +38,7 @@ pub struct Draft {
 /// A manifest that is right, as far as can be known before anything is measured.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Where it was read from, absolute; for one without a file, a name in the current folder.
+    /// Absolute path of the manifest; without a file, a name in the current folder.
     pub path: PathBuf,
     /// The name that errors use.
     name: PathBuf,
@@ -82,20 +82,20 @@ impl Draft {
         Self::of_bytes(path, path, bytes)
     }
 
-    /// A manifest of which the bytes are known. Its paths are relative to the folder of `path`, which
-    /// may itself be relative; errors call it `name`.
+    /// Parses a manifest from its bytes. Its paths are relative to the folder of `path`, which may itself be
+    /// relative; errors call it `name`.
     ///
     /// # Errors
     ///
     /// If it is not UTF-8, or there is no current folder.
     pub fn of_bytes(path: &Path, name: &Path, bytes: Vec<u8>) -> Result<Self> {
-        let here = std::env::current_dir()
+        let folder = std::env::current_dir()
             .map_err(|error| Error::io("find the current folder", Path::new("."), error))?;
-        Ok(Self::parse(here.join(path), name, utf8(bytes, name)?))
+        Ok(Self::parse(folder.join(path), name, utf8(bytes, name)?))
     }
 
-    /// A manifest's text, as it stood at `path`, which is absolute; errors call it `name`. What is
-    /// wrong with it is said by [`Draft::check`].
+    /// Parses a manifest's text from the absolute `path`; errors call it `name`. [`Draft::check`] reports its
+    /// errors.
     #[must_use]
     pub fn parse(path: PathBuf, name: &Path, text: String) -> Self {
         let reading = host_manifest::read(&text);
@@ -105,7 +105,7 @@ impl Draft {
 
     /// Checks all that can be known before anything is measured: the manifest itself, the files
     /// and plugins that it names, their options, the limits, and that the matrix has cells.
-    /// Everything that is wrong is told at once, in the order of the text.
+    /// All errors are returned at once, in the order of the text.
     ///
     /// # Errors
     ///
@@ -193,15 +193,14 @@ impl Draft {
 }
 
 impl Checked {
-    /// The plan of what a run would do. Every chosen plugin is asked for its devices, in a worker of
-    /// its own.
+    /// Plans a run. Starts a worker for each chosen plugin to list its devices.
     ///
     /// # Errors
     ///
     /// If there is no worker, or the manifest has no plan.
     pub fn plan(self, settings: &Settings, interrupt: &Interrupt) -> Result<Planned> {
         let Self { manifest, files, backends, .. } = self;
-        let executor = executor(settings, files.here(&backends))?;
+        let executor = executor(settings, files.local_paths(&backends))?;
         let described = describe_backends(&backends, &executor, interrupt);
         let plan = manifest.plan(files, described.facts)?;
         Ok(Planned { manifest, plan })
@@ -209,13 +208,13 @@ impl Checked {
 }
 
 impl Manifest {
-    /// The results folder that the manifest names.
+    /// Returns the results folder that the manifest names.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
         self.experiment.results.as_ref().map(|folder| self.base.join(folder))
     }
 
-    /// The plan, from what is known of files and backends.
+    /// Plans the experiment from the facts about files and backends.
     pub(crate) fn plan(
         &self,
         files: Files,
@@ -231,8 +230,8 @@ impl Manifest {
     }
 }
 
-/// What is wrong with pinned processors on this machine. Where it does not list its processors, the
-/// worker finds out.
+/// Returns the error of pinned processors that this process may not use. If the system does not list them,
+/// the worker checks.
 fn pinned(pin: &Pin, mentions: &Mentions, allowed: Option<&[u32]>) -> Option<ManifestError> {
     let (Pin::Processors(wanted), Some(allowed)) = (pin, allowed) else { return None };
     let missing: Vec<u32> =
@@ -249,8 +248,8 @@ fn pinned(pin: &Pin, mentions: &Mentions, allowed: Option<&[u32]>) -> Option<Man
     })
 }
 
-/// What is wrong with a nice value for a process that may have none below `least`. Where the system does not
-/// tell, the worker finds out.
+/// Returns the error of a nice value below `least`, the lowest allowed. If the system does not report it, the
+/// worker checks.
 fn prioritised(
     nice: Option<i32>,
     mentions: &Mentions,
@@ -268,7 +267,7 @@ fn prioritised(
     })
 }
 
-/// The text of a manifest. One that is not UTF-8 is refused where that begins.
+/// Decodes the text of a manifest. The error of invalid UTF-8 names its position.
 fn utf8(bytes: Vec<u8>, name: &Path) -> Result<String> {
     let utf16 = match bytes[..] {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
@@ -295,8 +294,8 @@ fn utf8(bytes: Vec<u8>, name: &Path) -> Result<String> {
     Err(Error::Manifest { errors, name: name.to_owned(), text, is_of_plugins: false })
 }
 
-/// Hashes the models and data files that a manifest mentions; where there is no experiment, it only
-/// sees that they are there. All that are missing are told, each where the manifest names it.
+/// Hashes the models and data files that a manifest mentions; without an experiment, it only
+/// checks that they exist. All missing ones are reported, each at its position in the manifest.
 fn files(
     mentions: &Mentions,
     base: &Path,
@@ -337,13 +336,13 @@ fn files(
         }
     }
     for (path, sha256) in &hashes {
-        files.here.add_file(FileId::of(path, sha256), &absolute(&base.join(path)));
+        files.paths.add_file(FileId::of(path, sha256), &absolute(&base.join(path)));
     }
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
     Ok(files)
 }
 
-/// Why there is no plan, where the manifest says so.
+/// Converts a planning error to one with a position in the manifest.
 fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
         PlanError::Empty => (&mentions.exclude, "leaves nothing"),
@@ -358,9 +357,9 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     }
 }
 
-/// Options that a backend's `plugin.toml` does not list, where it lists any: a name there that ends
-/// in `.*` stands for all that begin like it. What it does not tell, the backend itself does when it
-/// loads a model.
+/// Returns problems of options that a backend's `plugin.toml` does not list, if it lists any. A listed name
+/// that ends in `.*` stands for all that begin like it. The backend itself reports others when it loads a
+/// model.
 fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<GuestProblem> {
     let native = registry.native(&mention.id, &mention.version);
     let Some(known) = native.and_then(|native| native.metadata.options.as_ref()) else {
@@ -384,24 +383,24 @@ fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<GuestPro
 pub(crate) struct Files {
     models: BTreeMap<String, ModelFacts>,
     data: BTreeMap<PathBuf, String>,
-    /// Where they are.
-    here: Here,
+    /// Their paths on this machine.
+    paths: LocalPaths,
 }
 
 impl Files {
-    /// Where this machine keeps them, and these backends.
-    pub(crate) fn here(&self, backends: &[ChosenBackend]) -> Here {
-        let mut here = self.here.clone();
+    /// Returns the paths of models, data and these backends on this machine.
+    pub(crate) fn local_paths(&self, backends: &[ChosenBackend]) -> LocalPaths {
+        let mut paths = self.paths.clone();
         for backend in backends {
             if let (Ok(plugin), Some(local)) = (&backend.plugin, backend.local()) {
-                here.add_plugin(&plugin.identity, local);
+                paths.add_plugin(&plugin.identity, local);
             }
         }
-        here
+        paths
     }
 }
 
-/// The path with links resolved, or as it is where it cannot be resolved.
+/// Returns the path with links resolved, or unchanged if that fails.
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Why the application could not do what it was asked.
+//! Errors of the application.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use crate::problem::GuestProblem;
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the application could not do what it was asked.
+/// Errors of the application.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The manifest's file cannot be read.
@@ -43,7 +43,7 @@ pub enum Error {
         name: PathBuf,
         /// Its text, which the places refer to.
         text: String,
-        /// Whether the text is right, and only plugins that it names are missing or broken.
+        /// Whether the manifest is correct and only plugins that it names are missing or broken.
         is_of_plugins: bool,
     },
     /// The manifest's folder cannot be recorded.
@@ -53,22 +53,22 @@ pub enum Error {
         path: PathBuf,
     },
     /// The manifest asks for all backends, and none is installed.
-    #[error("no backend is installed that `all` could stand for")]
+    #[error("`all` matches no backend: none is installed")]
     NoBackend,
     /// A WASM plugin cannot be used, or refuses its options, and no manifest has a place for it.
     #[error("{0}")]
     Guest(Box<GuestProblem>),
     /// A runtime is named for a plugin that does not take one.
-    #[error("--runtime names `{id}`, and no plugin of that id takes a runtime")]
-    RuntimeNotTaken {
+    #[error("--runtime names `{id}`, but no plugin of that id needs a runtime")]
+    NoSuchRuntimePlugin {
         /// The plugin's id.
         id: String,
     },
     /// The sandbox for WASM plugins cannot start.
     #[error("the sandbox for WASM plugins cannot start")]
     Sandbox(#[source] GuestError),
-    /// The worker is not where it is looked for.
-    #[error("{name} is not beside the executable of host")]
+    /// The worker was not found.
+    #[error("{name} was not found beside the executable of host")]
     NoWorker {
         /// The name of its executable.
         name: String,
@@ -108,7 +108,7 @@ pub enum Error {
     NotAPlugin {
         /// The path.
         target: String,
-        /// Whether it is a folder.
+        /// Whether the path is a folder.
         is_folder: bool,
     },
     /// A plugin's folder has something wrong with it.
@@ -122,8 +122,8 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The conformance suite is not where it is looked for.
-    #[error("{name} is not beside the executable of host")]
+    /// The conformance suite was not found.
+    #[error("{name} was not found beside the executable of host")]
     NoTestkit {
         /// The name of its executable.
         name: String,
@@ -171,7 +171,7 @@ pub enum Error {
         /// The reason.
         error: RunError,
     },
-    /// Several errors, each of which stands for itself.
+    /// Several independent errors.
     #[error("{}", list(.0))]
     Several(Vec<Error>),
 }
@@ -186,7 +186,7 @@ pub enum Change {
         id: String,
     },
     /// A plugin has another version or hash.
-    #[error("the plugin `{}` was {} and is {}", then.id, described(then), described(now))]
+    #[error("the plugin `{}` was {} and is now {}", then.id, described(then), described(now))]
     Plugin {
         /// The plugin when the run began.
         then: PluginIdentity,
@@ -206,7 +206,7 @@ pub enum Change {
     #[error("there are more cases now")]
     MoreCases,
     /// The first case that differs.
-    #[error("the case {key} is planned otherwise: its model, data or device has changed")]
+    #[error("the case {key} has changed: its model, data or device is different")]
     Case {
         /// Its coordinates.
         key: CaseKey,
@@ -222,7 +222,7 @@ fn list(items: &[impl fmt::Display]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What to do about an error. The caller says it in the words of its own commands.
+/// Remedy for an error. The caller writes it in terms of its own commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// Write a manifest to start from.
@@ -247,7 +247,7 @@ pub enum Hint {
 }
 
 impl Error {
-    /// What to do about it.
+    /// Returns the remedy, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
         let text = |text: &str| Some(Hint::Text(text.to_owned()));
@@ -263,7 +263,7 @@ impl Error {
             ),
             Self::NoBackend => Some(Hint::ListPlugins),
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
-            Self::RuntimeNotTaken { .. } => Some(Hint::ListRuntimes),
+            Self::NoSuchRuntimePlugin { .. } => Some(Hint::ListRuntimes),
             Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
             Self::NoWorker { .. } => Some(Hint::CheckInstallation),
             Self::Registry(error) => error.help().map(Hint::Text),

@@ -21,7 +21,7 @@ use crate::problem::GuestProblem;
 pub struct Guest {
     /// The compiled plugin.
     pub plugin: Plugin,
-    /// What results say of it.
+    /// Its identity in results.
     pub identity: PluginIdentity,
     /// Its options.
     pub options: Value,
@@ -36,11 +36,11 @@ pub struct GuestWish {
     pub version: VersionReq,
     /// Its options, an object; `None` if they are wrong, which is an error elsewhere.
     pub options: Option<Value>,
-    /// Where a manifest says so.
+    /// Positions in the manifest.
     pub spans: WishSpans,
 }
 
-/// Where a manifest names a guest. All of it is empty for a caller without a manifest.
+/// Positions of a guest in the manifest. All are empty without a manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WishSpans {
     /// Its id.
@@ -52,7 +52,7 @@ pub struct WishSpans {
 }
 
 impl GuestWish {
-    /// Any version of a plugin, with these options.
+    /// Creates a wish for any version of a plugin, with these options.
     #[must_use]
     pub fn new(id: impl Into<String>, options: Map<String, Value>) -> Self {
         Self {
@@ -110,7 +110,7 @@ pub struct Guests {
     pub recommenders: Vec<Guest>,
 }
 
-/// The sandbox, with its cache of compiled plugins in the user's cache folder.
+/// Creates the sandbox, with its cache of compiled plugins in the user's cache folder.
 ///
 /// # Errors
 ///
@@ -191,7 +191,7 @@ impl Guests {
     }
 }
 
-/// A guest that was found, and what it made of its options.
+/// A guest that was found, and the result of trying its options.
 struct Found {
     plugin: Plugin,
     /// The values that a metric would state with these options.
@@ -203,7 +203,7 @@ struct Found {
 /// A wish of a kind, and the guest for it.
 type FoundFor<'wish> = (Kind, &'wish GuestWish, Result<Found, Box<GuestProblem>>);
 
-/// Finds, loads and tries all guests, each on a thread of its own, and returns them in the order of the
+/// Finds, loads and tries all guests, each on its own thread, and returns them in the order of the
 /// wishes: loading ten of them in turn would take most of the time before the first sample.
 fn find_all<'wish>(
     sandbox: &Sandbox,
@@ -236,7 +236,7 @@ fn find_all<'wish>(
     })
 }
 
-/// What results say of a guest.
+/// Returns the identity of a guest in results.
 fn identity(plugin: &Plugin) -> PluginIdentity {
     let description = plugin.description();
     PluginIdentity {
@@ -371,8 +371,8 @@ fn is_known(unit: &str) -> bool {
     is_time(unit) || is_size(unit) || matches!(unit, "1" | "%" | "J" | "W") || unit.contains('/')
 }
 
-/// The first guest of this kind, id and version: files that are called by the id come first, and
-/// only where there are none are others looked into.
+/// Returns the first guest of this kind, id and version. Files named after the id come first; others are
+/// opened only if there are none.
 fn find(
     sandbox: &Sandbox,
     registry: &Registry,

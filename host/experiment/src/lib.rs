@@ -2,9 +2,9 @@
 The application as a library: from a manifest's text to results, reports and advice.
 
 The command line, a Python binding, a server and tests call this crate, and only this crate, to run
-an experiment. It knows no terminal, prints nothing and ends no process: errors are typed, with the
-places in the manifest where they have one, and everything else that a caller may want to tell a
-person reaches an [`Observer`] as a [`Notice`] or as [`Progress`].
+an experiment. It does not know terminals, print, or end the process: errors are typed and have their
+positions in the manifest if there are any, and an [`Observer`] gets everything else that a caller may
+want to show, as a [`Notice`] or as [`Progress`].
 
 | step | call |
 |---|---|
@@ -19,7 +19,7 @@ person reaches an [`Observer`] as a [`Notice`] or as [`Progress`].
 | report | [`report`] |
 | look at the machine | [`examine`], [`devices()`] |
 
-[`RunResults`] is what a run folder says, read back. [`Settings`] are the folders and the plugins that a
+[`RunResults`] is the content of a run folder. [`Settings`] are the folders and the plugins that a
 caller works with. Native plugins are never loaded here: workers do that, one process for each case.
 */
 
@@ -33,7 +33,7 @@ mod doctor;
 mod draft;
 mod error;
 mod guests;
-mod here;
+mod local_paths;
 mod observer;
 mod platform;
 mod plugins;
@@ -48,14 +48,14 @@ mod settings;
 pub mod units;
 
 pub use compare::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread, Unit,
+    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Quantity, Spread, Superiority, Unit,
     compare,
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};
 pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
-pub use devices::{Seen, devices};
-pub use doctor::{Check, Standing, examine};
+pub use devices::{BackendDevices, devices};
+pub use doctor::{Check, CheckStatus, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
@@ -66,11 +66,11 @@ pub use problem::GuestProblem;
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
 pub use run::{
-    GuestFailure, Ran, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
+    ExecutedRun, GuestFailure, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
 };
 pub use runtime_list::{
     NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
-    list_runtimes, not_taken, owners, taker,
+    list_runtimes, no_runtime_error, owners, taker,
 };
 pub use runtimes::{install, install_command};
 pub use settings::Settings;

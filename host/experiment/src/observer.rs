@@ -1,4 +1,4 @@
-//! What a caller is told while the application works.
+//! Notices and progress for callers.
 
 use host_plan::Plan;
 use host_record::{CaseKey, CaseRecord, CaseSpec, Phase};
@@ -27,7 +27,7 @@ pub enum Notice<'a> {
     RuntimeInstalled {
         /// The id of the plugin that uses it.
         plugin: &'a str,
-        /// What was done.
+        /// The outcome.
         outcome: &'a Outcome,
     },
     /// The plan of a new run.
@@ -55,10 +55,10 @@ pub enum Notice<'a> {
         case: Option<&'a CaseKey>,
         /// Why.
         error: &'a str,
-        /// Whether the values that it had before stay.
+        /// Whether its earlier values are kept.
         stays: bool,
     },
-    /// A metric is not computed anew, and its values stay.
+    /// A metric was not recomputed and keeps its values.
     MetricKept {
         /// The metric plugin's id.
         plugin: &'a str,
@@ -87,7 +87,7 @@ pub enum Notice<'a> {
     NotIndexed(&'a StoreError),
 }
 
-/// How the work goes on.
+/// Progress of the application.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// Cases are about to be measured.
@@ -118,17 +118,17 @@ pub enum Progress<'a> {
 
 /// Is told what happens. Every method does nothing unless it is defined.
 pub trait Observer {
-    /// Something that a person should know.
+    /// Called with a notice for people.
     fn notice(&mut self, notice: Notice<'_>) {
         let _ = notice;
     }
 
-    /// The work goes on.
+    /// Called with progress.
     fn progress(&mut self, progress: Progress<'_>) {
         let _ = progress;
     }
 
-    /// Whether pip may write its own progress to standard error.
+    /// Returns whether pip may write its own progress to standard error.
     fn shows_pip(&self) -> bool {
         false
     }
@@ -140,7 +140,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// Passes on what is told while cases are measured.
+/// Passes on notices while cases are measured.
 pub(crate) struct OfCases<'a>(pub(crate) &'a mut dyn Observer);
 
 impl host_run::Observer for OfCases<'_> {
@@ -157,7 +157,7 @@ impl host_run::Observer for OfCases<'_> {
     }
 }
 
-/// Passes on what is told while a runtime is installed.
+/// Passes on notices while a runtime is installed.
 pub(crate) struct OfInstallation<'a>(pub(crate) &'a mut dyn Observer);
 
 impl host_runtime::Observer for OfInstallation<'_> {

@@ -1,8 +1,8 @@
-//! What depends on the operating system: folders and names of programs.
+//! Parts that depend on the operating system: folders and names of programs.
 
 use std::path::PathBuf;
 
-/// The user's cache folder of this program, by the XDG base directory specification.
+/// Returns the user's cache folder of this program, by the XDG base directory specification.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let base = named.filter(|path| path.is_absolute()).or_else(|| {
@@ -12,12 +12,12 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(base.join("tare"))
 }
 
-/// Name of the executable that checks backends.
+/// Returns the name of the executable that checks backends.
 pub(crate) fn testkit_file_name() -> String {
     format!("plugin-testkit{}", std::env::consts::EXE_SUFFIX)
 }
 
-/// Name of the worker's executable.
+/// Returns the name of the worker's executable.
 pub(crate) fn worker_file_name() -> String {
     format!("host-worker{}", std::env::consts::EXE_SUFFIX)
 }

@@ -1,15 +1,15 @@
 //! The plugins that are installed, and everything about one of them.
 
 use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
-use host_runtime::{Runtimes, Standing};
+use host_runtime::{RuntimeStatus, Runtimes};
 use host_wasm::{GuestError, Kind, Sandbox};
 use serde_json::{Value, json};
 
 use crate::backends::executor;
-use crate::devices::{Seen, see};
+use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
 use crate::guests::sandbox;
-use crate::here::Here;
+use crate::local_paths::LocalPaths;
 use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
 
@@ -38,13 +38,13 @@ pub struct PluginEntry {
     pub version: String,
     /// Which folder it was found in.
     pub origin: Origin,
-    /// Whether it may be used: a word, or why that cannot be told.
+    /// Trust in one word, or the reason why it is unknown.
     pub trust: String,
-    /// What it does, in a line.
+    /// Summary in one line.
     pub summary: String,
     /// Its library or component.
     pub path: String,
-    /// Whether another of the same id and kind is used instead.
+    /// Whether another plugin of the same id and kind takes precedence.
     pub shadowed: bool,
 }
 
@@ -68,15 +68,15 @@ pub fn plugins(settings: &Settings) -> Result<Installed> {
         let text =
             |reason: &str| format!("runtime `{}` {} of `{id}` {reason}", need.name, need.version);
         match runtimes.find(plugin) {
-            Ok(Some(Standing::Missing { reason })) => {
+            Ok(Some(RuntimeStatus::Missing { reason })) => {
                 let problem = (text(&reason), install_command(id));
                 if need.optional { &mut optional } else { &mut problems }.push(problem);
             }
-            Ok(Some(Standing::Damaged { reason })) => {
+            Ok(Some(RuntimeStatus::Damaged { reason })) => {
                 problems.push((text(&reason), install_command(id)));
             }
-            Ok(Some(Standing::Unavailable { reason })) => elsewhere.push(text(&reason)),
-            Ok(Some(Standing::Ready(_)) | None) => {}
+            Ok(Some(RuntimeStatus::Unavailable { reason })) => elsewhere.push(text(&reason)),
+            Ok(Some(RuntimeStatus::Ready(_)) | None) => {}
             Err(error) => problems.push((error.to_string(), error.help().unwrap_or_default())),
         }
     }
@@ -146,14 +146,14 @@ pub struct PluginInfo {
     pub plugins: Vec<PluginFacts>,
     /// Files that are named like it and cannot be loaded, with the reason.
     pub broken: Vec<String>,
-    /// What the native ones see; empty if there is none.
-    pub devices: Vec<Seen>,
+    /// Devices of native plugins; empty without native plugins.
+    pub devices: Vec<BackendDevices>,
 }
 
 /// Facts about a plugin, in order.
 pub type PluginFacts = Vec<(&'static str, Value)>;
 
-/// Everything about the plugins of an id.
+/// Returns all information about the plugins of an id.
 ///
 /// # Errors
 ///
@@ -187,8 +187,8 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
-        let executor = executor(settings, Here::default())?;
-        devices = see(&[id], &registry, &runtimes, &executor);
+        let executor = executor(settings, LocalPaths::default())?;
+        devices = list_devices(&[id], &registry, &runtimes, &executor);
     }
     Ok(PluginInfo { plugins, broken, devices })
 }
@@ -206,7 +206,7 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
         ("native-abi", json!(metadata.api)),
         ("runtime-libraries", json!(metadata.runtime_libraries)),
         ("permissions", json!(metadata.permissions)),
-        ("options", metadata.options.as_ref().map_or_else(|| json!("not told"), |it| json!(it))),
+        ("options", metadata.options.as_ref().map_or_else(|| json!("unknown"), |it| json!(it))),
         ("origin", json!(plugin.origin)),
         ("library", json!(plugin.library)),
     ];
@@ -227,7 +227,7 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
     facts
 }
 
-/// What a plugin runs on, as results would keep it, or what installs it.
+/// Returns the facts of a plugin's runtime as in results, or the command that installs it.
 fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
     let Some(need) = &plugin.metadata.runtime else { return Vec::new() };
     let optional = if need.optional { ", optional" } else { "" };
@@ -239,23 +239,23 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
         facts.push(("runtime-needed-by", json!(need.needed_by)));
     }
     match runtimes.find(plugin) {
-        Ok(Some(Standing::Ready(ready))) => match ready.identify(plugin) {
+        Ok(Some(RuntimeStatus::Ready(ready))) => match ready.identify(plugin) {
             Ok(identity) => {
                 facts.push(("runtime-path", json!(identity.path)));
                 facts.push(("runtime-origin", json!(identity.origin)));
                 facts.push((
                     "runtime-version",
-                    json!(identity.version.as_deref().unwrap_or("not told")),
+                    json!(identity.version.as_deref().unwrap_or("unknown")),
                 ));
                 facts.push((
                     "runtime-sha256",
-                    json!(identity.sha256.as_deref().unwrap_or("not told")),
+                    json!(identity.sha256.as_deref().unwrap_or("unknown")),
                 ));
             }
             Err(error) => facts.push(("runtime-path", json!(error.to_string()))),
         },
-        Ok(standing) => {
-            let missing = missing(plugin, standing.as_ref());
+        Ok(status) => {
+            let missing = missing(plugin, status.as_ref());
             facts.extend(missing.map(|gap| ("runtime-missing", json!(gap.to_string()))));
         }
         Err(error) => facts.push(("runtime-missing", json!(error.to_string()))),

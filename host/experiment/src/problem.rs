@@ -1,4 +1,4 @@
-//! What is wrong with a plugin that is wanted.
+//! Problems of a requested plugin.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,15 +10,15 @@ use host_manifest::ManifestError;
 pub struct GuestProblem {
     /// The plugin's id.
     pub plugin: String,
-    /// Whether there is no such plugin that could be used, as opposed to wrong options or limits.
+    /// Whether the plugin is missing or unusable, as opposed to having wrong options or limits.
     pub is_missing: bool,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where, in bytes of the manifest's text, if a manifest says so.
+    /// Position in bytes of the manifest's text, if a manifest names it.
     pub span: Option<Range<usize>>,
     /// A few words for that place.
     pub label: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl std::error::Error for GuestProblem {}
 impl TryFrom<GuestProblem> for ManifestError {
     type Error = GuestProblem;
 
-    /// An error in a manifest's text, if the problem has a place there.
+    /// Converts the problem to an error in a manifest's text, if it has a position there.
     fn try_from(problem: GuestProblem) -> Result<Self, GuestProblem> {
         let Some(span) = problem.span.clone() else { return Err(problem) };
         let GuestProblem { message, label, hint, .. } = problem;

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 pub(crate) struct Hashing(JoinHandle<Vec<Program>>);
 
 impl Hashing {
-    /// Begins.
+    /// Starts to read the programs' versions.
     pub(crate) fn start(settings: &Settings) -> Self {
         let host = std::env::current_exe().ok();
         let name = host.as_deref().and_then(Path::file_stem);
@@ -27,7 +27,7 @@ impl Hashing {
     }
 }
 
-/// Host and worker are of one version: they refuse each other otherwise.
+/// Returns the program's facts. Host and worker have the same version, or they refuse each other.
 fn program((name, path): (String, Option<PathBuf>)) -> Option<Program> {
     Some(Program {
         name,

@@ -2,7 +2,7 @@
 Metrics of an old run from its recorded samples, with the plugins found now.
 
 What is recomputed are the metrics of the run, with the options that it gave them, or those that are
-named, with the run's options where it had them. Nothing is measured, and nothing that was said is
+named, with the run's options where it had them. Nothing is measured, and nothing that was reported is
 taken away: see the module `compute`.
 */
 
@@ -19,7 +19,7 @@ use crate::observer::{Notice, Observer};
 use crate::results::{index, record_result, results_of};
 use crate::settings::Settings;
 
-/// What is to be recomputed.
+/// Selection of metrics, reports and advice to recompute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecomputeOptions {
     /// The metric plugins, which the run need not have had; all of the run's if empty.
@@ -38,13 +38,13 @@ pub struct Recomputed {
     pub lost: Vec<LostFile>,
     /// Whether a plugin failed.
     pub has_failed: bool,
-    /// Whether values stay that could not be computed anew, since files are lost.
+    /// Whether values were kept that could not be recomputed because files are lost.
     pub has_kept: bool,
-    /// Whether the run has reports or advice of what was computed before.
+    /// Whether the run has reports or advice from earlier values.
     pub has_older: bool,
 }
 
-/// Computes metrics of a run anew, and keeps what is new.
+/// Recomputes metrics of a run, and stores new values.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn recompute(
     let lost = folder.lost_files()?;
     let mut all: Vec<Computed> = Vec::new();
     let (mut has_failed, mut has_kept) = (false, false);
-    let mut told = |computed: Computed| {
+    let mut on_result = |computed: Computed| {
         match (&computed.now.error, &computed.state) {
             (Some(_), _) => has_failed = true,
             (None, State::Kept(_)) => has_kept = true,
@@ -84,7 +84,7 @@ pub fn recompute(
         all.push(computed);
         Ok(())
     };
-    compute(&guests.sandbox, &guests.metrics, &folder, &lost, Extent::All, &mut told)?;
+    compute(&guests.sandbox, &guests.metrics, &folder, &lost, Extent::All, &mut on_result)?;
     let mut has_older = false;
     if let Some(writer) = &writer {
         writer.sync_results()?;
@@ -102,9 +102,9 @@ pub(crate) fn tell(computed: &Computed, before: Option<&Computed>, observer: &mu
     let Computed { key, is_over_run, now, state, .. } = computed;
     let plugin = &*now.plugin.id;
     if let Some(error) = &now.error {
-        let said = before.filter(|before| *is_over_run && before.is_over_run);
-        let said = said.filter(|before| before.now.plugin.id == plugin);
-        if said.and_then(|before| before.now.error.as_ref()) != Some(error) {
+        let reported = before.filter(|before| *is_over_run && before.is_over_run);
+        let reported = reported.filter(|before| before.now.plugin.id == plugin);
+        if reported.and_then(|before| before.now.error.as_ref()) != Some(error) {
             let case = (!is_over_run).then_some(key);
             let stays = matches!(state, State::Kept(_));
             observer.notice(Notice::MetricFailed { plugin, case, error, stays });
@@ -114,7 +114,7 @@ pub(crate) fn tell(computed: &Computed, before: Option<&Computed>, observer: &mu
     }
 }
 
-/// The plugins with their options: all of the run's metrics, or those that are named.
+/// Returns the plugins with their options: all of the run's metrics, or those that are named.
 fn choose(
     folder: &RunFolder,
     named: &[String],
@@ -124,7 +124,7 @@ fn choose(
     let manifest = host_manifest::read(&folder.manifest_text()?).mentions;
     let mut metrics: Vec<GuestWish> = Vec::new();
     let mut add = |id: &str, options: &Value| {
-        // The plugins of now, whatever the manifest asked for then.
+        // The current plugins, regardless of the versions in the manifest.
         let wish = GuestWish::new(id, options.as_object().cloned().unwrap_or_default());
         if !metrics.contains(&wish) {
             metrics.push(wish);

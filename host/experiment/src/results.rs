@@ -1,4 +1,4 @@
-//! What a run folder says, read back, and bringing it into the database.
+//! Reading a run folder, and importing it into the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::error::Result;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
 
-/// How long to wait for another process that has the database open.
+/// Time to wait for another process that has the database open.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A run as its folder says it.
 #[derive(Debug)]
 pub struct RunResults {
-    /// What was known when it began.
+    /// Header that was written at its start.
     pub header: RunHeader,
     /// Its cases, in the order in which they ended.
     pub cases: Vec<CaseResults>,
@@ -34,7 +34,7 @@ pub struct RunResults {
 /// A case with its metrics.
 #[derive(Debug)]
 pub struct CaseResults {
-    /// What the journal says.
+    /// The journal's record.
     pub record: CaseRecord,
     /// The metrics.
     pub metrics: Vec<MetricValue>,
@@ -97,7 +97,7 @@ impl RunResults {
         })
     }
 
-    /// How many cases finished, failed, and were gaps.
+    /// Returns the numbers of finished and failed cases and of gaps.
     #[must_use]
     pub fn counts(&self) -> (u64, u64, u64) {
         let mut counts = (0, 0, 0);
@@ -113,13 +113,13 @@ impl RunResults {
 }
 
 impl CaseResults {
-    /// A metric by its name.
+    /// Returns the metric of this name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricValue> {
         self.metrics.iter().find(|value| value.metric == name)
     }
 
-    /// The warnings of a finished case.
+    /// Returns the warnings of a finished case.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         match &self.record.outcome {
@@ -128,7 +128,7 @@ impl CaseResults {
         }
     }
 
-    /// How its outputs compare with the reference's.
+    /// Returns the comparison of its outputs with the reference.
     #[must_use]
     pub fn parity(&self) -> Option<&Parity> {
         match &self.record.outcome {
@@ -137,7 +137,7 @@ impl CaseResults {
         }
     }
 
-    /// Whether it keeps to the rules and limits that it is judged by.
+    /// Returns whether the result is valid; `None` if it was not judged.
     #[must_use]
     pub fn valid(&self) -> Option<bool> {
         match &self.record.outcome {
@@ -146,19 +146,19 @@ impl CaseResults {
         }
     }
 
-    /// The word for how it ended.
+    /// Returns the name of its outcome.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         self.record.outcome.name()
     }
 
-    /// Why it was not measured to its end.
+    /// Returns the reason why it did not finish.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         self.record.reason().map(|(_, reason)| reason)
     }
 
-    /// The kinds of its warnings, each once, and whether a metric failed.
+    /// Returns the kinds of its warnings, each once, and whether a metric failed.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
         let mut notes: Vec<_> =
@@ -173,7 +173,7 @@ impl CaseResults {
     }
 }
 
-/// Brings a run into the database. Whatever hinders that is no failure of the run. Returns the
+/// Imports a run into the database. Errors are not a failure of the run. Returns the
 /// database's file.
 pub fn index(
     results: &ResultsFolder,
@@ -199,14 +199,14 @@ pub(crate) fn indexed(
     imported.map_err(|error| observer.notice(Notice::NotIndexed(&error))).ok()
 }
 
-/// The results folder in which a run's folder lies, wherever that was found: `runs/RUN` in it.
+/// Returns the results folder that contains a run's folder, as `runs/RUN`.
 #[must_use]
 pub fn results_of(path: &Path, settings: &Settings) -> ResultsFolder {
     let results = path.parent().and_then(Path::parent).map(Path::to_owned);
     ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)))
 }
 
-/// Keeps a result; a plugin's value that is no number costs the plugin its output. Whether there is
+/// Stores a result; a value that is not a number costs the plugin its output. Whether there is
 /// any.
 pub(crate) fn record_result(
     writer: &mut RunWriter,
@@ -244,8 +244,8 @@ mod tests {
             let rate = Rate::per_second(rate).expect("a rate");
             let search = RateSearch {
                 end: SearchEnd::Found,
-                fine: Some(rate),
-                too_much: None,
+                accepted: Some(rate),
+                rejected: None,
                 probes: Vec::new(),
                 rates: vec![rate],
             };

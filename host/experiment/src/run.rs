@@ -33,7 +33,7 @@ use crate::recompute::tell;
 use crate::results::{import, indexed, record_result, results_of};
 use crate::settings::Settings;
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOptions {
     /// Install the runtimes that chosen backends need and that are missing. Without this nothing is
@@ -43,13 +43,13 @@ pub struct RunOptions {
     pub reports: Option<PathBuf>,
 }
 
-/// A run that has ended.
-pub struct Ran {
+/// A run that was executed, to its end or until it was interrupted.
+pub struct ExecutedRun {
     /// The run folder.
     pub folder: RunFolder,
     /// The results folder that it lies in.
     pub results: ResultsFolder,
-    /// Whether it was asked to stop before its end. What was finished is kept.
+    /// Whether it was interrupted. Finished cases are kept.
     pub interrupted: bool,
     /// The reports that were written.
     pub reports: Vec<WrittenReport>,
@@ -77,12 +77,12 @@ pub enum GuestFailure {
     FileSystem,
 }
 
-/// An interrupted run that was to be resumed.
+/// Result of resuming a run.
 pub enum Resumed {
-    /// It had ended.
+    /// The run had ended already.
     Finished(Box<RunFolder>),
-    /// It went on.
-    Ran(Box<Ran>),
+    /// The run was continued.
+    Executed(Box<ExecutedRun>),
 }
 
 /// Runs a manifest from its beginning.
@@ -96,13 +96,13 @@ pub fn run(
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<Ran> {
-    let begun = begin(draft, options, settings, interrupt, observer)?;
-    begun.execute(options.reports.as_deref(), interrupt, observer)
+) -> Result<ExecutedRun> {
+    let started = begin(draft, options, settings, interrupt, observer)?;
+    started.execute(options.reports.as_deref(), interrupt, observer)
 }
 
-/// Does the rest of an interrupted run, with the manifest as it was and everything else unchanged. `run`
-/// is its id, a part of it, its folder, or `latest`.
+/// Continues an interrupted run, with its manifest and everything else unchanged. `run` is its id, a part of
+/// it, its folder, or `latest`.
 ///
 /// # Errors
 ///
@@ -114,17 +114,17 @@ pub fn resume(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<Resumed> {
-    match go_on(run, options, settings, interrupt, observer)? {
-        GoOn::Finished(folder) => Ok(Resumed::Finished(folder)),
-        GoOn::Begun(begun) => {
-            let ran = begun.execute(options.reports.as_deref(), interrupt, observer)?;
-            Ok(Resumed::Ran(Box::new(ran)))
+    match continue_run(run, options, settings, interrupt, observer)? {
+        Continuation::Finished(folder) => Ok(Resumed::Finished(folder)),
+        Continuation::Started(started) => {
+            let ran = started.execute(options.reports.as_deref(), interrupt, observer)?;
+            Ok(Resumed::Executed(Box::new(ran)))
         }
     }
 }
 
-/// A run that is about to measure.
-struct Begun {
+/// A run that has started and not measured yet.
+struct StartedRun {
     plan: Plan,
     guests: Guests,
     writer: RunWriter,
@@ -135,10 +135,10 @@ struct Begun {
     guest_failure: Option<GuestFailure>,
 }
 
-/// A run that was to be resumed, before it is.
-enum GoOn {
+/// State of a run to resume.
+enum Continuation {
     Finished(Box<RunFolder>),
-    Begun(Box<Begun>),
+    Started(Box<StartedRun>),
 }
 
 /// Starts a new run.
@@ -148,7 +148,7 @@ fn begin(
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<Begun> {
+) -> Result<StartedRun> {
     let programs = Hashing::start(settings);
     let checked = draft.check(settings, observer)?;
     if checked.manifest.base.to_str().is_none() {
@@ -192,18 +192,18 @@ fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
 }
 
 /// Prepares the rest of an interrupted run.
-fn go_on(
+fn continue_run(
     run: &str,
     options: &RunOptions,
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<GoOn> {
+) -> Result<Continuation> {
     let path = ResultsFolder::new(settings.results(None)).find(run)?;
     let mut writer = RunFolder::open_to_resume(&path)?;
     let folder = writer.folder();
     if folder.finished()?.is_some() {
-        return Ok(GoOn::Finished(Box::new(folder.clone())));
+        return Ok(Continuation::Finished(Box::new(folder.clone())));
     }
     if let Some(torn) = writer.torn() {
         observer.notice(Notice::TornLine(torn));
@@ -225,7 +225,7 @@ fn go_on(
         done: writer.lines(),
         total: total(&ready.plan),
     });
-    Ok(GoOn::Begun(Box::new(ready.begin(writer, results))))
+    Ok(Continuation::Started(Box::new(ready.begin(writer, results))))
 }
 
 /// Processes of cases, and gaps.
@@ -234,8 +234,8 @@ fn total(plan: &Plan) -> u64 {
     count.cases * u64::from(plan.processes_of_each()) + count.gaps
 }
 
-/// What is known before the first case.
-struct Ready {
+/// State before the first case.
+struct PreparedRun {
     plan: Plan,
     /// Every plugin that takes part.
     plugins: Vec<RunPlugin>,
@@ -250,7 +250,7 @@ fn prepare(
     settings: &Settings,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
-) -> Result<(Manifest, Ready)> {
+) -> Result<(Manifest, PreparedRun)> {
     let Checked { manifest, files, mut backends, guests, runtimes } = checked;
     if options.install {
         install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
@@ -260,7 +260,7 @@ fn prepare(
             error => error,
         })?;
     }
-    let mut executor = executor(settings, files.here(&backends))?;
+    let mut executor = executor(settings, files.local_paths(&backends))?;
     executor.repository = Some(manifest.base.clone());
     let Described { facts, failures } = describe_backends(&backends, &executor, interrupt);
     if interrupt.is_interrupted() {
@@ -268,10 +268,10 @@ fn prepare(
     }
     let plan = manifest.plan(files, facts)?;
     let plugins = plugins(&backends, &guests)?;
-    Ok((manifest, Ready { plan, plugins, guests, executor, failures }))
+    Ok((manifest, PreparedRun { plan, plugins, guests, executor, failures }))
 }
 
-/// Every plugin that takes part, each once.
+/// Returns every plugin of the run, each once.
 fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>> {
     let mut plugins: Vec<RunPlugin> = Vec::new();
     let mut add = |plugin| {
@@ -289,17 +289,17 @@ fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>
     Ok(plugins)
 }
 
-impl Ready {
-    fn begin(self, writer: RunWriter, results: ResultsFolder) -> Begun {
+impl PreparedRun {
+    fn begin(self, writer: RunWriter, results: ResultsFolder) -> StartedRun {
         let Self { plan, guests, mut executor, failures, .. } = self;
         executor.references = Some(writer.references_folder());
-        Begun { plan, guests, writer, executor, results, failures, guest_failure: None }
+        StartedRun { plan, guests, writer, executor, results, failures, guest_failure: None }
     }
 }
 
-/// Results of one run come from the same code and the same files. Where a model, a data file, a
+/// Results of one run come from the same code and the same files. If a model, a data file, a
 /// backend or its devices have changed, the rest of a run would be another experiment.
-fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
+fn refuse_changes(folder: &RunFolder, ready: &PreparedRun) -> Result<()> {
     let mut changes = Vec::new();
     for then in folder.header().plugins.iter() {
         let id = || then.identity.id.clone();
@@ -337,13 +337,13 @@ fn refuse_changes(folder: &RunFolder, ready: &Ready) -> Result<()> {
     if changes.is_empty() { Ok(()) } else { Err(Error::Changed { changes }) }
 }
 
-impl Begun {
+impl StartedRun {
     fn execute(
         mut self,
         reports: Option<&Path>,
         interrupt: &Interrupt,
         observer: &mut dyn Observer,
-    ) -> Result<Ran> {
+    ) -> Result<ExecutedRun> {
         let interrupted = self.measure(interrupt, observer)?;
         self.compute_metrics(observer)?;
         let folder = self.writer.folder().clone();
@@ -362,7 +362,7 @@ impl Begun {
             (written?, imported)
         };
         let database = indexed(imported, observer);
-        Ok(Ran {
+        Ok(ExecutedRun {
             folder,
             results: self.results,
             interrupted,
@@ -412,7 +412,7 @@ impl Begun {
         let folder = self.writer.folder().clone();
         let Self { guests, writer, guest_failure, .. } = self;
         let mut before: Option<Computed> = None;
-        let mut told = |computed: Computed| {
+        let mut on_result = |computed: Computed| {
             tell(&computed, before.as_ref(), observer);
             let is_kept = !computed.is_news() || record_result(writer, &computed.now, observer)?;
             if computed.now.error.is_some() || !is_kept {
@@ -422,7 +422,7 @@ impl Begun {
             Ok(())
         };
         let Guests { sandbox, metrics, .. } = guests;
-        compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut told)
+        compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut on_result)
     }
 
     fn ask_recommenders(&mut self, observer: &mut dyn Observer) -> Result<()> {
@@ -513,7 +513,7 @@ pub fn report(
     Ok((written, failure))
 }
 
-/// Records cases in the run folder. The plan has gaps where a plugin could not be described, since
+/// Records cases in the run folder. The plan has gaps for plugins that could not be described, since
 /// it knows no devices there; but a plugin that is there and dies has failed, and so have its cases.
 struct Keeper<'run> {
     writer: &'run mut RunWriter,

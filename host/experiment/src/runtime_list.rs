@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use host_record::RuntimeOrigin;
 use host_registry::{NativePlugin, Registry, RuntimeLock};
-use host_runtime::{RuntimeError, Runtimes, Standing, platform_name, unavailable};
+use host_runtime::{RuntimeError, RuntimeStatus, Runtimes, platform_name, unavailable};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -20,25 +20,25 @@ pub struct RuntimeEntry {
     pub name: String,
     /// Its version, if it is known.
     pub version: Option<String>,
-    /// Whether it can be used: a word.
-    pub standing: &'static str,
-    /// Why it cannot be used.
+    /// State in one word.
+    pub status: &'static str,
+    /// The reason why it cannot be used.
     pub reason: Option<String>,
-    /// Whether the plugin can do without it.
+    /// Whether the plugin works without it.
     pub optional: bool,
-    /// On this disk, where it is an installed one.
+    /// Size on disk, if it is installed.
     pub bytes: Option<u64>,
-    /// To be fetched, where it is not installed.
+    /// Size of the download, if it is not installed.
     pub download_bytes: Option<u64>,
-    /// Where it is.
+    /// Its path.
     pub path: Option<String>,
-    /// Who named or installed it.
+    /// Origin of the path.
     pub origin: Option<RuntimeOrigin>,
-    /// What it is, in a line.
+    /// Summary in one line.
     pub summary: Option<String>,
-    /// What installs it, or puts it right.
+    /// Command that installs or repairs it.
     pub command: Option<String>,
-    /// What people are told of it below the table.
+    /// Notice below the table.
     #[serde(skip)]
     pub notice: Option<RuntimeNotice>,
 }
@@ -48,7 +48,7 @@ pub struct RuntimeEntry {
 pub enum RuntimeNotice {
     /// One that can be done without, or that is for other machines.
     Remark {
-        /// Why nothing has to be done: a word.
+        /// The reason why nothing has to be done, in one word.
         verb: &'static str,
         /// The line.
         text: String,
@@ -57,7 +57,7 @@ pub enum RuntimeNotice {
     Warning {
         /// The line.
         text: String,
-        /// What to do.
+        /// The remedy.
         help: Option<String>,
     },
 }
@@ -88,7 +88,7 @@ pub fn list_runtimes(runtimes: &Runtimes, registry: &Registry) -> Result<Vec<Run
             plugin: None,
             name,
             version,
-            standing: if reason.is_some() { "damaged" } else { "unused" },
+            status: if reason.is_some() { "damaged" } else { "unused" },
             reason,
             optional: true,
             bytes: installed.map(|installed| installed.bytes()),
@@ -103,23 +103,23 @@ pub fn list_runtimes(runtimes: &Runtimes, registry: &Registry) -> Result<Vec<Run
     Ok(entries)
 }
 
-/// The plugins that take a runtime, of each id the one that is used.
+/// Returns the plugins that need a runtime, one per id.
 fn takers(registry: &Registry) -> impl Iterator<Item = &NativePlugin> {
     registry.natives().iter().filter(|plugin| {
         plugin.metadata.runtime.is_some() && registry.shadowed_by(plugin).is_none()
     })
 }
 
-/// What the runtime of a plugin is called where it is installed; `None` where nothing of it can be, so
-/// that one of this name is another plugin's.
+/// Returns the name of a plugin's runtime in the folder of runtimes; `None` if the plugin has none to
+/// install, so that a runtime of this name belongs to another plugin.
 fn installed_name(plugin: &NativePlugin) -> Option<String> {
     let need = plugin.metadata.runtime.as_ref()?;
-    // What is wrong with a lock is said when it is used.
+    // Errors of a lock are reported when it is used.
     let can_be = unavailable(plugin).map_or(true, |reason| reason.is_none());
     can_be.then(|| need.folder_name())
 }
 
-/// The plugins whose runtime this is where it is installed.
+/// Returns the plugins that own the installed runtime of this name.
 pub fn owners<'a>(name: &str, registry: &'a Registry) -> impl Iterator<Item = &'a NativePlugin> {
     takers(registry).filter(move |plugin| installed_name(plugin).as_deref() == Some(name))
 }
@@ -132,7 +132,7 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
         plugin: Some(id.clone()),
         name: need.map(|need| need.name.clone()).unwrap_or_default(),
         version: need.map(|need| need.version.clone()),
-        standing: "missing",
+        status: "missing",
         reason: None,
         optional: need.is_some_and(|need| need.optional),
         bytes: None,
@@ -147,16 +147,16 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
     let version = need.map(|need| need.version.as_str()).unwrap_or_default();
     let title = format!("`{}` {version}", entry.name);
     match runtimes.find(plugin) {
-        Ok(Some(Standing::Ready(ready))) => {
+        Ok(Some(RuntimeStatus::Ready(ready))) => {
             let is_installed = ready.origin == RuntimeOrigin::Installed;
-            entry.standing = if is_installed { "installed" } else { "named" };
+            entry.status = if is_installed { "installed" } else { "named" };
             entry.version = ready.version;
             entry.path = Some(ready.path.display().to_string());
             entry.origin = Some(ready.origin);
             let installed = runtimes.installed().ok().and_then(|mut all| all.remove(&folder)?.ok());
             entry.bytes = installed.filter(|_| is_installed).map(|installed| installed.bytes());
         }
-        Ok(Some(Standing::Missing { reason })) => {
+        Ok(Some(RuntimeStatus::Missing { reason })) => {
             let text = format!("{title} {reason}");
             entry.notice = Some(if entry.optional {
                 RuntimeNotice::Remark { verb: "Optional", text: format!("{text}: {command}") }
@@ -167,18 +167,18 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
             entry.command = Some(command);
             entry.download_bytes = download_bytes(plugin);
         }
-        Ok(Some(Standing::Damaged { reason })) => {
+        Ok(Some(RuntimeStatus::Damaged { reason })) => {
             let text = format!("{title} {reason}");
             entry.notice = Some(RuntimeNotice::Warning { text, help: Some(command.clone()) });
-            entry.standing = "damaged";
+            entry.status = "damaged";
             entry.reason = Some(reason);
             entry.command = Some(command);
             entry.download_bytes = download_bytes(plugin);
         }
-        Ok(Some(Standing::Unavailable { reason })) => {
+        Ok(Some(RuntimeStatus::Unavailable { reason })) => {
             let text = format!("{title} of `{id}` {reason}; {}", naming(id));
             entry.notice = Some(RuntimeNotice::Remark { verb: "Elsewhere", text });
-            entry.standing = UNAVAILABLE;
+            entry.status = UNAVAILABLE;
             entry.reason = Some(reason);
         }
         Ok(None) => {}
@@ -186,11 +186,11 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
             entry.notice =
                 Some(RuntimeNotice::Warning { text: error.to_string(), help: error.help() });
             entry.reason = Some(error.to_string());
-            entry.standing = "damaged";
+            entry.status = "damaged";
             match error {
                 RuntimeError::NamedMissing { origin, path, .. }
                 | RuntimeError::NamedOther { origin, path, .. } => {
-                    entry.standing = if path.exists() { NAMED_OTHER } else { NAMED_MISSING };
+                    entry.status = if path.exists() { NAMED_OTHER } else { NAMED_MISSING };
                     entry.version = None;
                     entry.path = Some(path.display().to_string());
                     entry.origin = Some(origin);
@@ -203,39 +203,39 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
     entry
 }
 
-/// The standing of a runtime of which nothing can be installed here.
+/// Status of a runtime that cannot be installed on this machine.
 pub const UNAVAILABLE: &str = "unavailable";
 
-/// The standing of a runtime whose named path is not there.
+/// Status of a runtime whose named path does not exist.
 pub const NAMED_MISSING: &str = "named-missing";
 
-/// The standing of a runtime whose named path is of something else.
+/// Status of a runtime whose named path contains something else.
 pub const NAMED_OTHER: &str = "named-other";
 
-/// How much is fetched to install a plugin's runtime.
+/// Returns the size of the download that installs a plugin's runtime.
 fn download_bytes(plugin: &NativePlugin) -> Option<u64> {
     let lock = RuntimeLock::read(&plugin.folder).ok().flatten()?;
     let packages = lock.packages_for(&platform_name());
     Some(packages.iter().map(|package| package.bytes).sum())
 }
 
-/// The plugin of this id that takes a runtime.
+/// Returns the plugin of this id if it needs a runtime.
 #[must_use]
 pub fn taker<'a>(id: &str, registry: &'a Registry) -> Option<&'a NativePlugin> {
     takers(registry).find(|plugin| plugin.metadata.id == id)
 }
 
-/// Why nothing can be installed for an id.
+/// Returns the error for an id that has no runtime to install.
 #[must_use]
-pub fn not_taken(id: &str, registry: &Registry) -> Error {
+pub fn no_runtime_error(id: &str, registry: &Registry) -> Error {
     if registry.natives().iter().any(|plugin| plugin.metadata.id == id) {
-        return RuntimeError::NotTaken { id: id.into() }.into();
+        return RuntimeError::NoRuntime { id: id.into() }.into();
     }
     registry.missing("backend", id).into()
 }
 
-/// The installed runtime that is meant: that of a plugin, or the one that is called so. One of another
-/// plugin's that happens to have the same name is not meant.
+/// Returns the name of an installed runtime, by its plugin's id or its own name. A runtime of another plugin
+/// with the same name does not count.
 ///
 /// # Errors
 ///

@@ -2,30 +2,30 @@
 
 use host_record::{Gap, RuntimeState};
 use host_registry::NativePlugin;
-use host_runtime::{Outcome, RuntimeError, Runtimes, Standing};
+use host_runtime::{Outcome, RuntimeError, RuntimeStatus, Runtimes};
 
 use crate::error::Result;
 use crate::observer::{Notice, Observer, OfInstallation, Progress};
 
-/// The command that installs a plugin's runtime.
+/// Returns the command that installs a plugin's runtime.
 #[must_use]
 pub fn install_command(id: &str) -> String {
     format!("host runtimes install {id}")
 }
 
-/// How a runtime is named that is on this machine already.
+/// Returns the hint that names a runtime already on this machine.
 pub(crate) fn naming(id: &str) -> String {
-    format!("one that is on this machine already is named with --runtime {id}=PATH")
+    format!("if this machine has one already, name it with --runtime {id}=PATH")
 }
 
-/// The gap of a plugin's runtime that cannot be used; `None` if it can, or if the plugin takes none.
-pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Option<Gap> {
-    let (need, standing) = (plugin.metadata.runtime.as_ref()?, standing?);
-    let (state, reason) = match standing {
-        Standing::Ready(_) => return None,
-        Standing::Missing { reason } => (RuntimeState::Missing, reason),
-        Standing::Damaged { reason } => (RuntimeState::Damaged, reason),
-        Standing::Unavailable { reason } => (RuntimeState::Unavailable, reason),
+/// Returns the gap of a runtime that cannot be used; `None` if it can, or if the plugin needs none.
+pub(crate) fn missing(plugin: &NativePlugin, status: Option<&RuntimeStatus>) -> Option<Gap> {
+    let (need, status) = (plugin.metadata.runtime.as_ref()?, status?);
+    let (state, reason) = match status {
+        RuntimeStatus::Ready(_) => return None,
+        RuntimeStatus::Missing { reason } => (RuntimeState::Missing, reason),
+        RuntimeStatus::Damaged { reason } => (RuntimeState::Damaged, reason),
+        RuntimeStatus::Unavailable { reason } => (RuntimeState::Unavailable, reason),
     };
     Some(Gap::RuntimeMissing {
         plugin: plugin.metadata.id.clone(),
@@ -36,27 +36,27 @@ pub(crate) fn missing(plugin: &NativePlugin, standing: Option<&Standing>) -> Opt
     })
 }
 
-/// The message of a plugin that could not list its devices, with what the host knows of its runtime.
-/// `looked` says whether that is an answer and not a failure: it looked for something and found nothing.
-/// `wants` says whether it reported that its runtime is missing.
+/// Returns the message of a plugin that could not list its devices, with the state of its runtime.
+/// `found_nothing` is whether it searched for devices and found none, as opposed to a failure. `wants` is
+/// whether it reported that its runtime is missing.
 pub(crate) fn explained(
-    said: String,
-    looked: bool,
+    message: String,
+    found_nothing: bool,
     wants: bool,
     plugin: &NativePlugin,
-    found: Result<Option<Standing>, RuntimeError>,
+    found: Result<Option<RuntimeStatus>, RuntimeError>,
 ) -> String {
     let missing = match &found {
-        // It looked for its device first, and this is no machine for it.
-        Ok(Some(Standing::Unavailable { .. })) if looked && !wants => None,
-        Ok(standing) => missing(plugin, standing.as_ref()).map(|gap| gap.to_string()),
+        // It searched for its device first, and this machine has none.
+        Ok(Some(RuntimeStatus::Unavailable { .. })) if found_nothing && !wants => None,
+        Ok(status) => missing(plugin, status.as_ref()).map(|gap| gap.to_string()),
         Err(error) => Some(error.to_string()),
     };
     match missing {
         // The host knows why the plugin was given none, and whether that command brings it.
         Some(missing) if wants => missing,
-        Some(missing) => format!("{said} ({missing})"),
-        None => said,
+        Some(missing) => format!("{message} ({missing})"),
+        None => message,
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
             library: "/plugins/demo/libbackend_demo.so".into(),
             origin: host_registry::Origin::User,
         };
-        let nowhere = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+        let nowhere = "libdemo.so is nowhere; install it with `host runtimes install demo`";
         let device = "there is no NPU";
         let named = || {
             Err(RuntimeError::NamedMissing {
@@ -108,28 +108,28 @@ mod tests {
                 path: "/nonexistent".into(),
             })
         };
-        let damaged = || Ok(Some(Standing::Damaged { reason: "is damaged".into() }));
-        let other = || Ok(Some(Standing::Unavailable { reason: "is not for this".into() }));
-        let told = |said: &str, looked, found| {
-            explained(said.into(), looked, said == nowhere, &plugin, found)
+        let damaged = || Ok(Some(RuntimeStatus::Damaged { reason: "is damaged".into() }));
+        let other = || Ok(Some(RuntimeStatus::Unavailable { reason: "is not for this".into() }));
+        let explained_as = |message: &str, found_nothing, found| {
+            explained(message.into(), found_nothing, message == nowhere, &plugin, found)
         };
         let lines = [
-            told(nowhere, true, named()),
-            told(device, true, named()),
-            told(nowhere, true, damaged()),
-            told(nowhere, true, other()),
-            told(device, true, other()),
-            told("killed", false, other()),
-            told(nowhere, true, Ok(None)),
+            explained_as(nowhere, true, named()),
+            explained_as(device, true, named()),
+            explained_as(nowhere, true, damaged()),
+            explained_as(nowhere, true, other()),
+            explained_as(device, true, other()),
+            explained_as("killed", false, other()),
+            explained_as(nowhere, true, Ok(None)),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
-        the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: /nonexistent
-        there is no NPU (the runtime that TARE_RUNTIME_DEMO names for plugin `demo` is not there: /nonexistent)
-        runtime `demo` 1.0 is damaged; `host runtimes install demo` puts it right
-        runtime `demo` 1.0 is not for this; one that is on this machine already is named with --runtime demo=PATH
+        the runtime that TARE_RUNTIME_DEMO names for plugin `demo` does not exist: /nonexistent
+        there is no NPU (the runtime that TARE_RUNTIME_DEMO names for plugin `demo` does not exist: /nonexistent)
+        runtime `demo` 1.0 is damaged; repair it with `host runtimes install demo`
+        runtime `demo` 1.0 is not for this; if this machine has one already, name it with --runtime demo=PATH
         there is no NPU
-        killed (runtime `demo` 1.0 is not for this; one that is on this machine already is named with --runtime demo=PATH)
-        libdemo.so is nowhere; `host runtimes install demo` installs it
+        killed (runtime `demo` 1.0 is not for this; if this machine has one already, name it with --runtime demo=PATH)
+        libdemo.so is nowhere; install it with `host runtimes install demo`
         ");
     }
 }

@@ -28,25 +28,25 @@ impl Settings {
         Self { places: Places::of_this_process(), ..Self::default() }
     }
 
-    /// The results folder: of these settings, of the manifest, or `results`.
+    /// Returns the results folder of these settings, else of the manifest, else `results`.
     #[must_use]
     pub fn results(&self, manifest: Option<PathBuf>) -> PathBuf {
         self.results.clone().or(manifest).unwrap_or_else(|| "results".into())
     }
 
-    /// The plugins in all folders; `manifest` are those that a manifest names, made absolute.
+    /// Returns the plugins in all folders, including the absolute ones that a manifest names.
     #[must_use]
     pub fn registry(&self, manifest: &[PathBuf]) -> Registry {
         Registry::scan(&self.search(manifest))
     }
 
-    /// The folders that plugins are looked for in.
+    /// Returns the search path for plugins.
     #[must_use]
     pub fn search(&self, manifest: &[PathBuf]) -> Search {
         Search::new(&self.places, &self.plugins, manifest)
     }
 
-    /// The runtimes that are named and installed.
+    /// Returns the named and the installed runtimes.
     ///
     /// # Errors
     ///
@@ -57,19 +57,19 @@ impl Settings {
             natives.any(|plugin| plugin.metadata.id == *id && plugin.metadata.runtime.is_some())
         };
         if let Some((id, _)) = self.runtimes.iter().find(|(id, _)| !takes(id)) {
-            return Err(Error::RuntimeNotTaken { id: id.clone() });
+            return Err(Error::NoSuchRuntimePlugin { id: id.clone() });
         }
         let named = Named::of_this_process(self.runtimes.iter().cloned().collect());
         Ok(Runtimes::new(self.places.user_data.as_deref(), named))
     }
 
-    /// The folder of the installation, in which the worker lies.
+    /// Returns the folder of the installation, which contains the worker.
     #[must_use]
     pub fn executable_folder(&self) -> Option<&Path> {
         self.places.executable_folder.as_deref()
     }
 
-    /// The worker's executable, whether or not it is there.
+    /// Returns the path of the worker's executable, which may not exist.
     #[must_use]
     pub fn worker(&self) -> Option<PathBuf> {
         Some(self.executable_folder()?.join(platform::worker_file_name()))

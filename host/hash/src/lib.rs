@@ -1,8 +1,8 @@
 /*!
 SHA-256 of bytes, files and streams, as this program writes it: in lower-case hexadecimal digits.
 
-Plugins, models, runtimes, manifests and cases are all told apart by such hashes, which are compared as
-text between rooms and with files that people read. So the digits are made in one place.
+Such hashes identify plugins, models, runtimes, manifests and cases. Rooms compare them as text, also
+with files that people read. So the digits are written in one place.
 */
 
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ pub use sha2::{Digest, Sha256};
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 18;
 
-/// Returns bytes as lower-case hexadecimal digits, two for each.
+/// Returns the bytes as lower-case hexadecimal digits, two for each.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -51,13 +51,13 @@ impl Files {
         fs::remove_file(self.root.join(path)).expect("removing a file");
     }
 
-    /// The folder.
+    /// Returns the root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The machine that these files make. It reads them anew each time that it is asked.
+    /// Returns the machine that these files describe. It reads them again for each query.
     #[must_use]
     pub fn machine(&self) -> Machine {
         Machine::at(&self.root)

@@ -1,20 +1,19 @@
 /*!
-What the operating system says about the machine and the processes on it.
+Facts about the machine and the processes on it, from the operating system.
 
-Every other room asks here instead of opening `/proc`, `/sys` or a control group itself. A
-[`Machine`] answers through one trait, [`System`]. Its answers are readings: they are compared,
-judged and put into words by whoever asks. A fact that a system does not offer keeps the trait's
-default, which is `None`, so a gap costs no code and nothing is guessed.
+Every other room uses this crate instead of opening `/proc`, `/sys` or a control group itself. A
+[`Machine`] answers through one trait, [`System`]. Its answers are readings: the caller compares,
+judges and describes them. A fact that a system does not offer keeps the trait's default, which is
+`None`, so a gap needs no code and nothing is guessed.
 
 On Linux the facts are files, and a machine can be made of files in a folder ([`Machine::at`]), so
 that tests read machines that they do not run on. [`fake::Files`] makes such a folder.
 
-What is done to a process instead of read from the machine, such as binding it to processors, is in
-[`process`].
+Changes to a process, such as binding it to processors, are in [`process`].
 */
 
 mod commit;
-// What the kernel's values mean is tested on every system.
+// The meaning of the kernel's values is tested on every system.
 #[cfg(any(target_os = "macos", test))]
 mod darwin;
 mod environment;

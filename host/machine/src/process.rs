@@ -1,4 +1,4 @@
-//! What is read of this process by system calls, and what is done to it.
+//! System calls on this process: reading its usage and changing its priority and memory.
 
 #[cfg(target_os = "macos")]
 mod darwin;
@@ -12,7 +12,7 @@ use darwin as os;
 #[cfg(target_os = "linux")]
 use linux as os;
 
-/// What the kernel has counted for this process until some moment, all its threads together.
+/// The kernel's counters of this process at some moment, over all its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time in nanoseconds.

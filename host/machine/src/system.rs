@@ -1,4 +1,4 @@
-//! What an operating system can be asked.
+//! Queries to an operating system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -6,124 +6,123 @@ use std::io;
 
 use host_record::{Container, ControlGroup, Limit, Processor};
 
-/// What a system says about the machine and its processes.
+/// Queries about the machine and its processes.
 ///
 /// Each answer is `None`, or empty, if the system does not say. That is also each method's default.
 pub trait System: Debug + Send + Sync {
-    /// The processor, as it is recorded.
+    /// Returns the processor's facts.
     fn processor(&self) -> Processor {
         Processor { architecture: std::env::consts::ARCH.into(), ..Processor::default() }
     }
 
-    /// Number of processors that the scheduler uses.
+    /// Returns the number of processors that the scheduler uses.
     fn processor_count(&self) -> Option<u32> {
         None
     }
 
-    /// The processors that this process may use.
+    /// Returns the processors that this process may use.
     fn allowed_processors(&self) -> Option<Vec<u32>> {
         None
     }
 
-    /// Where each of these processors is; `None` if that is unknown for one of them.
+    /// Returns the place of each of these processors; `None` if one is unknown.
     fn places(&self, _processors: &[u32]) -> Option<Vec<Place>> {
         None
     }
 
-    /// The different frequency governors in use.
+    /// Returns the different frequency governors in use.
     fn governors(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
-    /// Whether frequencies above the nominal one are allowed.
+    /// Returns the state of frequencies above the nominal one.
     fn turbo(&self) -> Option<Turbo> {
         None
     }
 
-    /// Whether two hardware threads share a core.
+    /// Returns whether two hardware threads share a core.
     fn multithreading(&self) -> Option<bool> {
         None
     }
 
-    /// How often heat has slowed the cores of these processors, and their packages, since the machine
-    /// started.
+    /// Returns the number of times that heat has slowed these processors' cores and packages since the
+    /// machine started.
     fn thermal_throttles(&self, _processors: &[u32]) -> Option<u64> {
         None
     }
 
-    /// How much the system holds back because of heat now.
+    /// Returns the current thermal pressure.
     fn thermal_pressure(&self) -> Option<ThermalPressure> {
         None
     }
 
-    /// The highest current frequency in hertz among these processors.
+    /// Returns the highest current frequency in hertz among these processors.
     fn highest_frequency(&self, _processors: &[u32]) -> Option<u64> {
         None
     }
 
-    /// Whether an x86 processor's time-stamp counter keeps its rate and never stops.
+    /// Returns whether an x86 processor's time-stamp counter has a constant rate and never stops.
     fn invariant_counter(&self) -> Option<bool> {
         None
     }
 
-    /// Memory and swap of the machine.
+    /// Returns the memory and swap of the machine.
     fn memory(&self) -> Option<Memory> {
         None
     }
 
-    /// Bytes that a process could get now, within the limits of our control group.
+    /// Returns the memory in bytes that a process could get now, within the limits of this control group.
     fn available_memory(&self) -> Option<u64> {
         Some(self.memory()?.available)
     }
 
-    /// Processors of each memory node.
+    /// Returns the processors of each memory node.
     fn memory_nodes(&self) -> BTreeMap<u32, Vec<u32>> {
         BTreeMap::new()
     }
 
-    /// Whether the kernel moves pages between memory nodes by itself.
+    /// Returns whether the kernel moves pages between memory nodes by itself.
     fn balances_memory_nodes(&self) -> Option<bool> {
         None
     }
 
-    /// Memory nodes that this process's memory may come from, as the kernel lists them.
+    /// Returns the memory nodes that this process's memory may come from, as the kernel lists them.
     fn allowed_memory_nodes(&self) -> Option<String> {
         None
     }
 
-    /// The tightest limits of each kind among our control group and those around it.
+    /// Returns the tightest limits of each kind among this control group and its parents.
     fn control_group(&self) -> ControlGroup {
         ControlGroup::default()
     }
 
-    /// Processors' worth of time that control groups grant this process.
+    /// Returns the quota of this process's control groups, in processors.
     fn processor_quota(&self) -> Option<Limit> {
         None
     }
 
-    /// How often, and for how long, the quotas of our control group and of those around it have
-    /// stopped their processes.
+    /// Returns the number and total time of stops by the quotas of this control group and its parents.
     fn quota_throttling(&self) -> Option<QuotaThrottling> {
         None
     }
 
-    /// How many processes the kernel has ended for want of memory: in our control group if it
-    /// counts them, otherwise on the whole machine.
+    /// Returns the number of processes that the kernel has killed for lack of memory: in this control group
+    /// if it counts them, otherwise on the whole machine.
     fn out_of_memory_kills(&self) -> Option<u64> {
         None
     }
 
-    /// The container that holds us, or that there is none.
+    /// Returns the container around this process; `Some(None)` if there is none.
     fn container(&self) -> Option<Container> {
         None
     }
 
-    /// The operating system's name and version.
+    /// Returns the operating system's name and version.
     fn operating_system(&self) -> Option<String> {
         None
     }
 
-    /// The kernel's name and release.
+    /// Returns the kernel's name and release.
     fn kernel(&self) -> Option<String> {
         None
     }
@@ -139,22 +138,22 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The hypervisor's name; `Some(None)` if the system says that there is none.
+    /// Returns the hypervisor's name; `Some(None)` if the system says that there is none.
     fn virtualisation(&self) -> Option<Option<String>> {
         None
     }
 
-    /// The source that the kernel reads the time from.
+    /// Returns the kernel's clock source.
     fn clock_source(&self) -> Option<String> {
         None
     }
 
-    /// All sources that the kernel could read the time from.
+    /// Returns the kernel's available clock sources.
     fn clock_sources(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What feeds the machine.
+    /// Returns the machine's power source.
     fn power(&self) -> Option<Power> {
         None
     }
@@ -186,17 +185,17 @@ pub trait System: Debug + Send + Sync {
         Err(NoEnergy::NotOffered)
     }
 
-    /// The least nice value that this process may give itself or others of its own.
+    /// Returns the lowest nice value that this process may set.
     fn least_nice(&self) -> Option<i32> {
         None
     }
 
-    /// What this process, its parent and the machine have done until now.
+    /// Returns the activity of this process, its parent and the machine until now.
     fn activity(&self) -> Activity {
         Activity { own_ns: crate::process::usage().processor_ns, ..Activity::default() }
     }
 
-    /// What these processors have done until now; `None` if one of them is not counted.
+    /// Returns the activity of these processors until now; `None` if one of them is not counted.
     fn activity_of(&self, _processors: &[u32]) -> Option<ProcessorActivity> {
         None
     }
@@ -217,12 +216,12 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// The most resident memory in bytes that this process has ever had.
+    /// Returns the peak resident memory of this process in bytes.
     fn peak_memory(&self) -> Option<u64> {
         None
     }
 
-    /// Resident memory of this process in bytes, with shared pages divided among those who share
+    /// Returns the resident memory of this process in bytes, with shared pages divided among those who share
     /// them. The kernel walks the page tables for it, so it is not for the timed part.
     fn proportional_memory(&self) -> Option<u64> {
         None
@@ -240,18 +239,18 @@ pub struct Place {
     pub core: (u64, u64),
 }
 
-/// Whether frequencies above the nominal one are allowed.
+/// Returns the state of frequencies above the nominal one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turbo {
-    /// Whether they are.
+    /// Whether they are allowed.
     pub on: bool,
     /// The file that turns them off.
     pub file: &'static str,
-    /// What to write into it for that.
+    /// Value that disables them.
     pub off: u8,
 }
 
-/// How much a system holds back because of heat.
+/// Degrees to which a system slows down because of heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThermalPressure {
     /// Not at all.
@@ -271,7 +270,7 @@ pub enum ThermalPressure {
 pub struct Memory {
     /// All of it.
     pub total: u64,
-    /// What processes could get without swapping.
+    /// Memory that processes could get without swapping.
     pub available: u64,
     /// Swap space.
     pub swap_total: u64,
@@ -288,16 +287,16 @@ pub struct ProcessMemory {
     pub kept: u64,
 }
 
-/// What the quotas of control groups did.
+/// Throttling by the quotas of control groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QuotaThrottling {
-    /// How often a quota stopped the processes of its group.
+    /// Number of times that a quota stopped the processes of its group.
     pub times: u64,
     /// For how long in all, in nanoseconds.
     pub ns: u64,
 }
 
-/// What feeds a machine.
+/// Power source of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
     /// Mains; the machine has no battery.
@@ -311,13 +310,13 @@ pub enum Power {
 /// A counter of the processor's energy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnergyCounter {
-    /// What it counts, such as `package-0` or, for a part of that, `package-0/dram`.
+    /// Domain that it counts, such as `package-0` or, for a part of that, `package-0/dram`.
     pub domain: String,
-    /// Where the system keeps it.
+    /// The system's folder for it.
     pub(crate) zone: String,
 }
 
-/// Why there is no figure of energy.
+/// Reason why there is no energy figure.
 #[derive(Debug)]
 pub enum NoEnergy {
     /// Programs on this operating system cannot read counters of energy.
@@ -331,19 +330,19 @@ pub enum NoEnergy {
     Unreadable {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// A file does not hold a count.
     NotACount {
         /// The file.
         file: String,
-        /// What it holds.
+        /// Its text.
         text: String,
     },
 }
 
-/// What this process, its parent and the machine have done until some moment.
+/// Activity of this process, its parent and the machine until some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Processor time of this process in nanoseconds.
@@ -355,7 +354,7 @@ pub struct Activity {
     pub machine: Option<MachineActivity>,
 }
 
-/// What all processors have done until some moment, added up.
+/// Total activity of all processors until some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MachineActivity {
     /// Number of processors.
@@ -366,7 +365,7 @@ pub struct MachineActivity {
     pub stolen_ns: Option<u64>,
 }
 
-/// What some processors have done until some moment, added up.
+/// Total activity of some processors until some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessorActivity {
     /// Time in nanoseconds spent in processes and in the kernel.

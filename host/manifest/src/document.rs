@@ -56,7 +56,7 @@ table! {
         "name" name: Title, required "name = \"my-experiment\"";
         /// Purpose of the experiment.
         "description" description: String, default "\"\"";
-        /// Seed for whatever is random: synthetic inputs.
+        /// Seed of everything random: synthetic inputs.
         "seed" seed: u64, default "0";
         /// Folder for the results, relative to the manifest's folder. When absent: `--results`, the
         /// environment, or `results` in the current folder.
@@ -77,8 +77,8 @@ table! {
         "path" path: ModelPath, required "path = \"model.onnx\"";
         /// Files with inputs. Without them, inputs are drawn from the seed.
         "data" data: DataTable, optional;
-        /// How inputs are drawn at random if there are no files, by the input's name. An input that
-        /// is not named is drawn uniformly from 0 to 1.
+        /// Random inputs in place of files, by the input's name. An input without an entry is drawn uniformly
+        /// from 0 to 1.
         "inputs" inputs: Named<SyntheticTable>, optional;
     }
 }
@@ -147,7 +147,7 @@ table! {
 }
 
 table! {
-    /// How one input is drawn at random.
+    /// Distribution of one random input.
     SyntheticTable {
         /// Sizes of dynamic axes other than batch and sequence length, by the axis's name or
         /// number.
@@ -174,8 +174,8 @@ table! {
         "device" device: Axis<DeviceChoice>, default "\"auto\"";
         /// Threads that the backend may use. When absent, the backend decides.
         "threads" threads: NonZeroU32, optional;
-        /// Where operators may run. `any`: wherever the backend puts them; operators that do not run
-        /// on the device are reported. `strict`: on the device, or the case fails.
+        /// Placement of operators. `any`: the backend decides; operators off the device are reported.
+        /// `strict`: on the device, or the case fails.
         "placement" placement: PlacementRule, default "\"any\"";
         /// Options for the backend, passed through as text.
         "options" options: Named<OptionText>, default "{}";
@@ -197,7 +197,7 @@ table! {
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
         /// Kind of work.
         "mode" mode: Axis<Mode>, default "[\"inference\"]";
-        /// How queries are issued: one batch at a time (`single-stream`), several examples at a time
+        /// Load scenario: one batch at a time (`single-stream`), several examples at a time
         /// (`multi-stream`), all at once (`offline`), at random times (`server`), at equal intervals
         /// (`constant-rate`), or by several clients (`closed-loop`).
         "scenario" scenario: Axis<Scenario>, default "[\"single-stream\"]";
@@ -231,7 +231,7 @@ table! {
         "sequence-length" sequence_length: Axis<NonZeroU32>, optional;
         /// Kind of work.
         "mode" mode: Axis<Mode>, optional;
-        /// How queries are issued.
+        /// Load scenario.
         "scenario" scenario: Axis<Scenario>, optional;
         /// Queries per second, of the scenarios that take a rate.
         "rate" rate: Axis<Rate>, optional;
@@ -330,7 +330,7 @@ table! {
     /// Largest accepted difference from the reference's output. A missing value is the precision's
     /// default.
     ToleranceTable {
-        /// Largest absolute error, whatever the value's size.
+        /// Largest absolute error, for values of any size.
         "absolute" absolute: f64, optional;
         /// Additional error, relative to the reference's value.
         "relative" relative: f64, optional;
@@ -340,7 +340,7 @@ table! {
 }
 
 table! {
-    /// When an interval is narrow enough.
+    /// Greatest width of an interval at which measuring ends.
     ConfidenceTable {
         /// Confidence of the interval, and of those that metrics state.
         "level" level: Level, default "0.95";

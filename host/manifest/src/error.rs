@@ -10,11 +10,11 @@ use std::ops::Range;
 pub struct ManifestError {
     /// The error, in one sentence without a full stop.
     pub message: String,
-    /// Where, in bytes of the text; on character boundaries and within the text.
+    /// Position in bytes of the text; on character boundaries and within the text.
     pub span: Range<usize>,
     /// Text beside the underlined part; a few words.
     pub label: String,
-    /// How to fix it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub struct Experiment {
     pub name: String,
     /// Purpose of the experiment; possibly empty.
     pub description: String,
-    /// Seed for whatever is random.
+    /// Seed of everything random.
     pub seed: u64,
     /// Folder for run folders and the database, if the manifest names one.
     pub results: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub struct Backend {
     pub devices: Vec<DeviceChoice>,
     /// Threads that it may use; `None` leaves it to the backend.
     pub threads: Option<u32>,
-    /// Where operators may run.
+    /// Placement of operators.
     pub placement: PlacementRule,
     /// Options, passed through as text.
     pub options: BTreeMap<String, String>,
@@ -168,7 +168,7 @@ pub struct Matrix {
     pub sequence_length: Vec<u32>,
     /// Kind of work.
     pub mode: Vec<Mode>,
-    /// How queries are issued.
+    /// Load scenario.
     pub scenario: Vec<Scenario>,
     /// Queries per second of the scenarios that take a rate; empty if there is none, or it is
     /// searched.
@@ -199,7 +199,7 @@ pub struct PartialCell {
     pub sequence_length: Vec<u32>,
     /// Kind of work.
     pub mode: Vec<Mode>,
-    /// How queries are issued.
+    /// Load scenario.
     pub scenario: Vec<Scenario>,
     /// Queries per second.
     pub rate: Vec<Rate>,

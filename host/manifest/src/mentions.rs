@@ -53,7 +53,7 @@ pub struct Mentions {
 pub struct FileMention {
     /// Its path, relative to the manifest's folder unless absolute.
     pub path: PathBuf,
-    /// Place where the manifest names it.
+    /// Position in the manifest.
     pub place: Range<usize>,
 }
 
@@ -62,7 +62,7 @@ pub struct FileMention {
 pub struct PluginMention {
     /// The plugin's id.
     pub id: String,
-    /// Place where it is named; `None` for a default.
+    /// Position in the manifest; `None` for a default.
     pub place: Option<Range<usize>>,
     /// Accepted versions of the plugin; any, if that could not be read.
     pub version: VersionReq,
@@ -79,7 +79,7 @@ pub struct PluginMention {
 pub struct LimitMention {
     /// Full name of the metric.
     pub metric: String,
-    /// Place where it is named.
+    /// Position in the manifest.
     pub place: Range<usize>,
     /// The bound's unit, as in [`Limit::unit`](crate::Limit::unit).
     pub unit: Option<&'static str>,

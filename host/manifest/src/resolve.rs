@@ -565,7 +565,7 @@ fn partial_cell(cell: &CellTable) -> PartialCell {
 /// More threads than this are a mistake, and would take the machine down.
 const MOST_CLIENTS: u32 = 1024;
 
-/// So many processes of each case take days, and are a mistake.
+/// Greatest number of processes per case. More would take days, and are surely a mistake.
 const MOST_PROCESSES: u32 = 1000;
 const SHORTEST_SAMPLING_NS: u64 = 1_000_000;
 const LONGEST_SAMPLING_NS: u64 = 60_000_000_000;
@@ -1010,7 +1010,7 @@ fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option
         (Some(most), None) => Some((Bound::AtMost(most.get_ref().value), most.get_ref().unit)),
         (None, Some(least)) => Some((Bound::AtLeast(least.get_ref().value), least.get_ref().unit)),
         _ => {
-            // Where both are absent, one may have been there and been reported already.
+            // If both are absent, one may have been reported already.
             let both = at_most.is_some();
             if both || !reader.errors.iter().any(|error| within(&error.span, &table.span())) {
                 reader.error(

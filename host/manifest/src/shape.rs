@@ -32,7 +32,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A reader at the root of a document whose keys have these homes.
+    /// Creates a reader at the root of a document. `home` maps a misplaced key to its table.
     pub(crate) fn new(home: fn(&str) -> Option<&'static str>) -> Self {
         Self { errors: Vec::new(), path: Vec::new(), home }
     }
@@ -123,19 +123,19 @@ impl Reader {
         table: &DeTable<'_>,
         keys: &[&str],
         key: &str,
-        need: Need,
+        need: Presence,
     ) -> Option<At<T>> {
         match (table.get(key), need) {
             (Some(value), _) => {
                 let read = self.step(key, |reader| T::read(value, reader))?;
                 Some(At::new(value.span(), read))
             }
-            (None, Need::Optional) => None,
-            (None, Need::Default(text)) => {
+            (None, Presence::Optional) => None,
+            (None, Presence::Default(text)) => {
                 let value = DeValue::parse(text).expect("a default is valid TOML");
                 Some(At::new(node.span(), T::read(&value, self)?))
             }
-            (None, Need::Required(example)) => {
+            (None, Presence::Required(example)) => {
                 let mistyped = |name: &str| {
                     !keys.contains(&name) && nearest(name, keys).is_some_and(|near| near == key)
                 };
@@ -166,12 +166,12 @@ impl Reader {
 
 /// Whether a key is required, and its default otherwise.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Need {
+pub(crate) enum Presence {
     /// The key is required; an example of it, for the error.
     Required(&'static str),
     /// The key may be absent.
     Optional,
-    /// When absent it is this, in TOML.
+    /// Optional, with this default in TOML.
     Default(&'static str),
 }
 
@@ -213,15 +213,15 @@ impl<T: Shape> JsonSchema for Described<T> {
 pub(crate) fn field_schema<T: Shape>(
     generator: &mut SchemaGenerator,
     description: &str,
-    need: Need,
+    need: Presence,
 ) -> Schema {
     let mut schema = generator.subschema_for::<Described<T>>();
     if schema.get("$ref").is_some() {
-        // Draft 7 ignores whatever stands beside a `$ref`.
+        // Draft 7 ignores everything beside a `$ref`.
         schema = json_schema!({ "allOf": [schema] });
     }
     schema.insert("description".to_owned(), description.into());
-    if let Need::Default(text) = need {
+    if let Presence::Default(text) = need {
         let value = DeValue::parse(text).expect("a default is valid TOML");
         let value = json(&value, &mut Reader::new(|_| None)).expect("a default can be JSON");
         schema.insert("default".to_owned(), value);
@@ -286,7 +286,7 @@ macro_rules! table {
                 let mut required: Vec<&str> = Vec::new();
                 $(
                     let need = $crate::shape::need!($need $($given)?);
-                    if matches!(need, $crate::shape::Need::Required(_)) {
+                    if matches!(need, $crate::shape::Presence::Required(_)) {
                         required.push($key);
                     }
                     let description = $crate::shape::paragraph(&[$($field_doc),+]);
@@ -312,13 +312,13 @@ pub(crate) use table;
 
 macro_rules! need {
     (required $example:literal) => {
-        $crate::shape::Need::Required($example)
+        $crate::shape::Presence::Required($example)
     };
     (optional) => {
-        $crate::shape::Need::Optional
+        $crate::shape::Presence::Optional
     };
     (default $text:literal) => {
-        $crate::shape::Need::Default($text)
+        $crate::shape::Presence::Default($text)
     };
 }
 pub(crate) use need;

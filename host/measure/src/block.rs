@@ -23,7 +23,7 @@ pub enum Times<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ScheduledQuery {
-    /// When it was to begin, in nanoseconds.
+    /// Scheduled start in nanoseconds.
     pub scheduled_ns: u64,
     /// Its actual start, in nanoseconds; never before the scheduled time.
     pub begun_ns: u64,

@@ -1,4 +1,4 @@
-//! Overhead of the clock and the loop, measured where they are used.
+//! Overhead of the clock and the loop, measured in place.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -77,7 +77,7 @@ pub fn calibrate(clock: &impl Clock) -> Result<Calibration, CalibrationError> {
 /// Reasons why the clock is unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CalibrationError {
-    /// It went back.
+    /// The clock went back.
     #[error("the clock went back from {before_ns} ns to {after_ns} ns")]
     ClockWentBack {
         /// The earlier reading.

@@ -6,7 +6,7 @@ use crate::block::{Block, Times};
 use crate::clock::Clock;
 use crate::closed::{Missing, at_most, missing, time_block};
 use crate::error::{MeasureError, between, in_order};
-use crate::hand::Hand;
+use crate::lane_channel::BlockSender;
 use crate::stop::{Goal, Observer, StopRule, Summary};
 
 /// Shared state of clients on threads of their own. It is accessed between blocks only.
@@ -27,7 +27,7 @@ struct State {
     queries: u64,
     /// Nobody begins another block.
     stopped: bool,
-    /// A client has reached the maximum, so nobody need wait for a decision any more.
+    /// A client has reached the maximum, so no client needs to wait for a decision.
     left: bool,
 }
 
@@ -53,7 +53,7 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is consistent at any time, whoever panicked.
+        // The state is consistent at any time, even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,7 +102,7 @@ impl Gate {
         })
     }
 
-    /// Records that a client has made so many queries, of which some were promised.
+    /// Records a client's queries, some of which were promised.
     fn made(&self, queries: u64, promised: u64) {
         let mut state = self.state();
         state.queries = state.queries - promised + queries;
@@ -116,7 +116,7 @@ impl Gate {
 pub(crate) fn run_client<C: Clock, E>(
     clock: &C,
     gate: &Gate,
-    hand: &mut Hand<u64, E>,
+    sender: &mut BlockSender<u64, E>,
     mut query: impl FnMut() -> Result<(), E>,
 ) -> Result<(), E> {
     gate.start.wait();
@@ -128,15 +128,15 @@ pub(crate) fn run_client<C: Clock, E>(
             return Ok(());
         }
         let budget_ns = gate.longest_block_ns.min(remaining_ns);
-        let Some(share) = gate.next(timed_ns, budget_ns, hand.buffer.len() - 1) else {
+        let Some(share) = gate.next(timed_ns, budget_ns, sender.buffer.len() - 1) else {
             return Ok(());
         };
-        let edges = &mut hand.buffer[..=share.limit];
+        let edges = &mut sender.buffer[..=share.limit];
         let (count, result) = time_block(clock, edges, share.budget_ns, &mut query);
-        // A clock that went back is found by whoever takes the block.
+        // A clock that went back is detected when the block is taken.
         timed_ns += edges[count].saturating_sub(edges[0]);
         if count > 0 {
-            hand.give(count + 1);
+            sender.give(count + 1);
         }
         gate.made(count as u64, share.promised);
         result?;

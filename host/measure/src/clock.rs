@@ -23,11 +23,11 @@ pub trait Clock {
 
 /// The operating system's monotonic clock, counted from when this value was made.
 ///
-/// It calls `clock_gettime` directly, which reads a register without entering the kernel.
-/// `std::time::Instant` reads the same clock, but turning it into whole nanoseconds costs another
-/// 6 ns on a reading of 32 ns, which the chain of readings would charge to every query. Reading
-/// the processor's counter ourselves would be cheaper still; it would also leave us to find its
-/// frequency, and to prove that it neither stops nor differs between cores, which the kernel does.
+/// Calls `clock_gettime` directly, which reads a register without entering the kernel. `std::time::Instant`
+/// reads the same clock, but converting it to whole nanoseconds costs another 6 ns on a reading of 32 ns,
+/// which the chain of readings would charge to every query. Reading the processor's counter directly would be
+/// cheaper still, but we would then have to find its frequency and prove that it neither stops nor differs
+/// between cores, which the kernel does.
 ///
 /// A long wait sleeps until [`SystemClock::SPIN_NS`] before its end, and spins from there on. A
 /// spinning thread keeps a core busy, which on one thread is a core that the target does not want:
@@ -93,8 +93,8 @@ fn monotonic() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// There, `CLOCK_MONOTONIC` counts microseconds. This one counts ticks of 42 ns on Apple's processors,
-/// as `std::time::Instant` does.
+/// Returns the clock's identifier. `CLOCK_MONOTONIC` of macOS counts microseconds. This clock counts ticks of
+/// 42 ns on Apple's processors, as `std::time::Instant` does.
 #[cfg(target_os = "macos")]
 #[inline]
 fn monotonic() -> u64 {

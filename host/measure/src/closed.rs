@@ -58,7 +58,7 @@ pub(crate) enum Missing {
     Queries(u64),
 }
 
-/// What is missing, of a goal, after this much.
+/// Returns the time and queries that a goal still needs.
 pub(crate) fn missing(goal: &Goal, timed_ns: u64, queries: u64) -> Missing {
     match goal.minimum_ns.saturating_sub(timed_ns) {
         0 => Missing::Queries(goal.minimum_queries.saturating_sub(queries)),
@@ -66,13 +66,13 @@ pub(crate) fn missing(goal: &Goal, timed_ns: u64, queries: u64) -> Missing {
     }
 }
 
-/// So many queries, or as many as there is room for.
+/// Returns `queries`, limited to `limit`.
 pub(crate) fn at_most(queries: u64, limit: usize) -> usize {
     limit.min(usize::try_from(queries).unwrap_or(usize::MAX))
 }
 
-/// Times queries into `edges` until it is full or a query ends `budget_ns` or more after the
-/// start. Returns how many queries ended well.
+/// Times queries into `edges` until it is full or a query ends `budget_ns` or more after the start. Returns
+/// the number of successful queries.
 ///
 /// A clock that goes back behind the block's start ends the block as well, since the difference
 /// wraps around to a large number: one comparison serves both.

@@ -15,7 +15,7 @@ use crate::clients::{self, Gate};
 use crate::clock::Clock;
 use crate::error::MeasureError;
 use crate::feed::Feed;
-use crate::hand::{Hand, desk};
+use crate::lane_channel::{BlockSender, channels};
 use crate::pattern::Pattern;
 use crate::schedule::Arrivals;
 use crate::servers;
@@ -41,8 +41,8 @@ pub struct Crew<'a, C, E> {
 /// Next job of a lane.
 #[derive(Debug)]
 enum Job<E> {
-    Client(Arc<Gate>, Option<u64>, Hand<u64, E>),
-    Server(Arc<Feed>, Hand<ScheduledQuery, E>),
+    Client(Arc<Gate>, Option<u64>, BlockSender<u64, E>),
+    Server(Arc<Feed>, BlockSender<ScheduledQuery, E>),
 }
 
 /// Starts the lanes, calls `body`, and ends them.
@@ -83,20 +83,20 @@ pub(crate) fn with<C: Clock + Sync, T: Target<Error: Send>, R>(
 
 fn work<C: Clock, T: Target>(clock: &C, job: Job<T::Error>, target: &mut T) {
     match job {
-        Job::Client(gate, burst, mut hand) => {
+        Job::Client(gate, burst, mut sender) => {
             let result = match burst {
-                None => clients::run_client(clock, &gate, &mut hand, || target.run()),
+                None => clients::run_client(clock, &gate, &mut sender, || target.run()),
                 Some(batches) => {
-                    clients::run_client(clock, &gate, &mut hand, || run_burst(target, batches))
+                    clients::run_client(clock, &gate, &mut sender, || run_burst(target, batches))
                 }
             };
             if let Err(error) = result {
-                hand.fail(error);
+                sender.fail(error);
             }
         }
-        Job::Server(feed, mut hand) => {
-            if let Err(error) = servers::run_server(clock, &feed, &mut hand, || target.run()) {
-                hand.fail(error);
+        Job::Server(feed, mut sender) => {
+            if let Err(error) = servers::run_server(clock, &feed, &mut sender, || target.run()) {
+                sender.fail(error);
             }
         }
     }
@@ -145,10 +145,10 @@ impl<C: Clock, E> Crew<'_, C, E> {
         }
         let lanes = self.lanes.len();
         let gate = Arc::new(Gate::new(lanes as u32, self.sizes.longest_block_ns, rule, goal));
-        let (desk, hands) = desk(lanes, self.sizes.edges, u64::MAX);
+        let (receiver, senders) = channels(lanes, self.sizes.edges, u64::MAX);
         let mut host = clients::Host::new(self.clock, &gate, goal, observer);
-        self.send(hands, |hand| Job::Client(gate.clone(), burst, hand));
-        desk.take_all(|lane, edges| host.take(lane, edges), || gate.stop(), || gate.leave())?;
+        self.send(senders, |sender| Job::Client(gate.clone(), burst, sender));
+        receiver.take_all(|lane, edges| host.take(lane, edges), || gate.stop(), || gate.leave())?;
         Ok(host.finish())
     }
 
@@ -161,17 +161,21 @@ impl<C: Clock, E> Crew<'_, C, E> {
         let lanes = self.lanes.len();
         let feed =
             Arc::new(Feed::new(lanes, self.sizes.queries, self.sizes.longest_block_ns, rule));
-        let (desk, hands) = desk(lanes, self.sizes.queries, ScheduledQuery::default());
+        let (receiver, senders) = channels(lanes, self.sizes.queries, ScheduledQuery::default());
         let mut host = servers::Host::new(self.clock, &feed, arrivals, rule, observer);
-        self.send(hands, |hand| Job::Server(feed.clone(), hand));
+        self.send(senders, |sender| Job::Server(feed.clone(), sender));
         host.start();
-        desk.take_all(|lane, queries| host.take(lane, queries), || feed.end_at(0), || ())?;
+        receiver.take_all(|lane, queries| host.take(lane, queries), || feed.end_at(0), || ())?;
         Ok(host.finish(rule.maximum_ns)?)
     }
 
-    fn send<R>(&self, hands: Vec<Hand<R, E>>, mut job: impl FnMut(Hand<R, E>) -> Job<E>) {
-        for (lane, hand) in self.lanes.iter().zip(hands) {
-            let sent = lane.send(job(hand));
+    fn send<R>(
+        &self,
+        senders: Vec<BlockSender<R, E>>,
+        mut job: impl FnMut(BlockSender<R, E>) -> Job<E>,
+    ) {
+        for (lane, sender) in self.lanes.iter().zip(senders) {
+            let sent = lane.send(job(sender));
             assert!(sent.is_ok(), "a lane lives as long as its crew");
         }
     }

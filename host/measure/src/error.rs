@@ -7,7 +7,7 @@ pub enum MeasureError<T, S> {
     #[error("the target failed: {0}")]
     Target(T),
     /// The observer failed.
-    #[error("samples could not be handed on: {0}")]
+    #[error("samples could not be passed on: {0}")]
     Sink(S),
     /// The clock went back, so no reading of this loop can be trusted.
     #[error("the clock went back from {before_ns} ns to {after_ns} ns")]

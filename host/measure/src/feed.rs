@@ -12,7 +12,7 @@ use crate::stop::StopRule;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket {
     pub(crate) index: u64,
-    /// When it is due, in nanoseconds from the schedule's start.
+    /// Due time in nanoseconds from the schedule's start.
     pub(crate) offset_ns: u64,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     let mut pace = PaceKeeper::new(arrivals);
     let mut goal = Goal::new(rule);
     let mut summary = Summary::default();
-    let mut wanted = Wanted::default();
+    let mut demand = Demand::default();
     let mut free = 0;
 
     let origin = clock.now();
@@ -47,7 +47,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
             next = 0;
         }
         summary.elapsed_ns = between(origin, clock.now())?;
-        let mut ahead = wanted;
+        let mut ahead = demand;
         let limit = due[next..].iter().take_while(|time| ahead.takes(&goal, **time)).count();
         if limit == 0 {
             summary.enough = goal.is_enough(&summary, observer);
@@ -71,7 +71,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
         paused = last;
         next += count;
         for time in &due[..count] {
-            wanted.takes(&goal, *time);
+            demand.takes(&goal, *time);
         }
         pace.add(start, &mut free, queries);
         summary.queries += count as u64;
@@ -84,16 +84,16 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
     Ok(summary)
 }
 
-/// The part of a schedule that a goal needs: up to its number of queries, and up to the first that
-/// is scheduled at its time or later.
+/// Part of a schedule that a goal needs: up to its number of queries, and up to the first query that is
+/// scheduled at its time or later.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct Demand {
     pub(crate) queries: u64,
     reached_ns: u64,
 }
 
-impl Wanted {
-    /// Whether the goal wants more.
+impl Demand {
+    /// Returns whether the goal needs more.
     pub(crate) fn wants(&self, goal: &Goal) -> bool {
         self.queries < goal.minimum_queries || self.reached_ns < goal.minimum_ns
     }
@@ -114,8 +114,8 @@ pub(crate) fn readings(queries: &[ScheduledQuery]) -> impl Iterator<Item = u64> 
     queries.iter().flat_map(|query| [query.begun_ns, query.ended_ns])
 }
 
-/// Times queries that are due at `start` plus `due`, until there are no more, or the time is over.
-/// Returns how many ended well, and the last reading.
+/// Times queries that are due at `start` plus `due`, until there are no more or the time is over. Returns the
+/// number of successful queries, and the last reading.
 ///
 /// If a query waits for another, the reading that ends the one begins the other. A clock that
 /// goes back behind `resumed` ends the block, as in a closed loop.

@@ -30,24 +30,24 @@ pub struct KeepUp {
 }
 
 impl Default for KeepUp {
-    /// 100 µs, which a generator that keeps its core does not come near and which few
-    /// models' latencies would notice; and 99 %, because both rates are taken from the first query
-    /// to the last, whose latencies differ: in ten seconds by at most a hundredth of it, unless a
-    /// queue is growing.
+    /// Allows a lateness of 100 µs, which a generator with its own core does not come near and few models'
+    /// latencies would show, and requires 99 % of the offered rate. Both rates are taken from the first query
+    /// to the last, whose latencies differ: in ten seconds by at most a hundredth of it, unless a queue is
+    /// growing.
     fn default() -> Self {
         Self { lateness_ns: 100_000, achieved: 0.99 }
     }
 }
 
 impl Default for Rules {
-    /// No requirement, except that an open loop keeps up.
+    /// Requires only that an open loop keeps up.
     fn default() -> Self {
         Self { minimum_ns: 0, requirement: Requirement::Nothing, keep_up: KeepUp::default() }
     }
 }
 
 impl Rules {
-    /// The rules of a set for a scenario; `None` for those that it does not have.
+    /// Returns the rules of a set for a scenario; `None` if it does not cover the scenario.
     #[must_use]
     pub fn of(rules: RuleSet, scenario: Scenario) -> Option<Self> {
         let requirement = rules.requirement(scenario)?;
@@ -116,7 +116,7 @@ impl Rules {
 }
 
 impl KeepUp {
-    /// Returns whether the load generator itself could not keep up, whatever the target did.
+    /// Returns whether the load generator itself could not keep up, regardless of the target.
     #[must_use]
     pub fn is_late(self, pace: &Pace) -> bool {
         pace.lateness.is_some_and(|late| late.p99_ns > self.lateness_ns)
@@ -162,13 +162,13 @@ pub struct Evidence {
     pub examples: u64,
     /// Number of queries with a latency over the limit; `None` without a limit.
     pub over_limit: Option<u64>,
-    /// Whether the maximum ended the loop, and not its rule.
+    /// Whether the maximum ended the loop before its rule was met.
     pub cut_short: bool,
     /// Pace of an open loop.
     pub pace: Option<Pace>,
 }
 
-/// What the rules say of a measurement.
+/// Judgement of a measurement by the rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// All that it breaks; empty if the result is valid.
@@ -188,7 +188,7 @@ mod tests {
 
     const MINUTES_10: u64 = 600_000_000_000;
 
-    /// MLPerf's published numbers for its bound, at 99 % confidence.
+    /// Returns MLPerf's published numbers for its bound, at 99 % confidence.
     fn needed(percentile: f64, confidence: f64, over: u64) -> u64 {
         assert_eq!(confidence, 0.99);
         match (percentile, over) {

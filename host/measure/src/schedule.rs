@@ -1,4 +1,4 @@
-//! When queries arrive in an open loop.
+//! Schedules of open loops.
 
 use host_record::Rate;
 
@@ -31,8 +31,8 @@ impl Arrivals {
 
 /// The times of a schedule one after the other, without end, in nanoseconds from its start.
 ///
-/// They are the same on every machine with the same natural logarithm; if its last bit differs,
-/// a time can differ by a nanosecond.
+/// Arrivals are the same on every machine with the same natural logarithm; if its last bit differs, a time
+/// can differ by a nanosecond.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     arrivals: Arrivals,

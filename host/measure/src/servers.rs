@@ -4,8 +4,8 @@ use crate::block::{Block, ScheduledQuery, Times};
 use crate::clock::Clock;
 use crate::error::{MeasureError, WentBack, between, in_order};
 use crate::feed::{Feed, Ticket};
-use crate::hand::Hand;
-use crate::open::{Wanted, readings};
+use crate::lane_channel::BlockSender;
+use crate::open::{Demand, readings};
 use crate::pace::PaceKeeper;
 use crate::schedule::{Arrivals, Schedule};
 use crate::stop::{Goal, Observer, StopRule, Summary};
@@ -14,7 +14,7 @@ use crate::stop::{Goal, Observer, StopRule, Summary};
 pub(crate) fn run_server<C: Clock, E>(
     clock: &C,
     feed: &Feed,
-    hand: &mut Hand<ScheduledQuery, E>,
+    sender: &mut BlockSender<ScheduledQuery, E>,
     mut query: impl FnMut() -> Result<(), E>,
 ) -> Result<(), E> {
     let origin = feed.wait_for_start();
@@ -27,9 +27,9 @@ pub(crate) fn run_server<C: Clock, E>(
         }
         let end = resumed.saturating_add(feed.longest_block_ns).min(maximum);
         let (count, after) =
-            serve_block(clock, feed, origin, (resumed, end), held, &mut hand.buffer, &mut query);
+            serve_block(clock, feed, origin, (resumed, end), held, &mut sender.buffer, &mut query);
         // An empty block says that this server is waiting.
-        hand.give(count);
+        sender.give(count);
         match after {
             After::Block(ticket) => held = ticket,
             After::Schedule => return Ok(()),
@@ -40,7 +40,7 @@ pub(crate) fn run_server<C: Clock, E>(
 
 /// Reason for the end of a server's block.
 enum After<E> {
-    /// It was full, or its time was over; a ticket may have been taken that is not due yet.
+    /// The block was full, or its time was over. Holds a ticket that was taken before it was due, if any.
     Block(Option<Ticket>),
     /// The schedule's end.
     Schedule,
@@ -91,7 +91,7 @@ pub(crate) struct Host<'a, C, O> {
     observer: &'a mut O,
     goal: Goal,
     schedule: Schedule,
-    wanted: Wanted,
+    demand: Demand,
     pace: PaceKeeper,
     origin: u64,
     summary: Summary,
@@ -114,7 +114,7 @@ impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
             observer,
             goal: Goal::new(rule),
             schedule: Schedule::new(arrivals),
-            wanted: Wanted::default(),
+            demand: Demand::default(),
             pace: PaceKeeper::new(arrivals),
             origin: 0,
             summary: Summary::default(),
@@ -134,15 +134,15 @@ impl<'a, C: Clock, O: Observer> Host<'a, C, O> {
     /// Publishes as many times as there is room for. With a judge the schedule goes on until it has
     /// enough; without one its end is known.
     fn fill(&mut self) {
-        let Self { feed, observer, goal, schedule, wanted, .. } = self;
+        let Self { feed, observer, goal, schedule, demand, .. } = self;
         let judged = observer.judges();
         feed.fill(|| {
-            if !judged && !wanted.wants(goal) {
-                feed.end_at(wanted.queries);
+            if !judged && !demand.wants(goal) {
+                feed.end_at(demand.queries);
                 return None;
             }
             let time = schedule.advance();
-            wanted.takes(goal, time);
+            demand.takes(goal, time);
             Some(time)
         });
     }

@@ -32,8 +32,7 @@ pub struct Summary {
     pub timed_ns: u64,
     /// Time in nanoseconds from the loop's start to its end, with pauses.
     pub elapsed_ns: u64,
-    /// Whether the rule was satisfied, and the judge if there is one; otherwise the maximum ended
-    /// the loop.
+    /// Whether the rule, and the judge if there is one, were satisfied; otherwise the maximum ended the loop.
     pub enough: bool,
     /// Pace of an open loop.
     pub pace: Option<Pace>,
@@ -41,8 +40,8 @@ pub struct Summary {
 
 /// Takes the samples, and may judge whether there are enough of them.
 ///
-/// It is called between blocks only, when no query of the caller's thread is being timed. A
-/// closure that takes a [`Block`] is an observer that leaves stopping to the rule.
+/// Called between blocks only, when no query of the caller's thread is being timed. A closure that takes a
+/// [`Block`] is an observer that leaves stopping to the rule.
 pub trait Observer {
     /// Error of the target.
     type Error;
@@ -51,7 +50,7 @@ pub trait Observer {
     ///
     /// # Errors
     ///
-    /// Whatever the observer reports; the loop ends with it.
+    /// Returns the observer's error, which ends the loop.
     fn block(&mut self, block: Block<'_>) -> Result<(), Self::Error>;
 
     /// Returns whether [`Observer::enough`] must be asked. Must not change while a loop runs.

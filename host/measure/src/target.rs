@@ -9,7 +9,7 @@ pub trait Target {
     ///
     /// # Errors
     ///
-    /// Whatever the target reports; the loop ends with it.
+    /// Returns the target's error, which ends the loop.
     fn run(&mut self) -> Result<(), Self::Error>;
 
     /// Starts one batch; it may still be under way when this returns. A target that cannot do

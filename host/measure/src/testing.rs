@@ -198,7 +198,7 @@ impl SharedClock {
         let mut state = self.state.lock().expect("nobody panics");
         if state.unbegun <= state.waits.iter().filter(|(_, _, scheduled)| *scheduled).count() {
             state.servers -= 1;
-            // Its time stands still from now on, whatever the others' does.
+            // Its time stands still from now on, independent of the others'.
             LEFT_AT.set(Some(state.now));
             self.changed.notify_all();
         }
@@ -232,7 +232,7 @@ impl Target for Server<'_> {
 }
 
 thread_local! {
-    /// When this server was done for good.
+    /// Time at which this server ended.
     static LEFT_AT: Cell<Option<u64>> = const { Cell::new(None) };
     static OWN_TIME: Cell<u64> = const { Cell::new(0) };
 }

@@ -86,7 +86,7 @@ pub(crate) struct Coordinates<'a> {
 }
 
 impl Coordinates<'_> {
-    /// The key of a case of a model and a backend.
+    /// Returns the key of a case of a model and a backend.
     pub(crate) fn key(&self, model: &str, backend: &str) -> CaseKey {
         let Self { place, precision, batch, sequence_length, mode, load, .. } = *self;
         let Load { scenario, rate, clients } = load;
@@ -330,7 +330,7 @@ pub(crate) fn find(
                     DeviceChoice::Auto => None,
                     DeviceChoice::Id(device) => Some(device.clone()),
                 },
-                seen: devices.iter().map(|device| device.id.clone()).collect(),
+                found: devices.iter().map(|device| device.id.clone()).collect(),
                 backend_message: None,
             };
             (text(), Err(gap))

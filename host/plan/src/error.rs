@@ -1,9 +1,9 @@
-//! Why there is no plan.
+//! Errors of planning.
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
 
-/// Reasons why there is no plan.
+/// Reasons why planning failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The facts or the experiment lack a model that the matrix names.

@@ -7,7 +7,7 @@ use host_record::{MeasureSettings, WarmUp};
 /// Estimated time of a plan, as far as the settings determine it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
-    /// It takes at least this long, unless cases fail.
+    /// Least duration, unless cases fail.
     pub at_least: Duration,
     /// Basis of the estimate, and time that comes on top.
     pub basis: String,
@@ -23,7 +23,7 @@ impl Estimate {
         };
         let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
         let processes = measure.processes.max(1);
-        // Whatever a search comes to, it takes two measurements.
+        // Any search takes at least two probes.
         let probe_ns = measure.probe_ns();
         let search_ns = 2 * u128::from(probe_ns);
         let total_ns = u128::from(processes)
@@ -59,7 +59,7 @@ impl Estimate {
     }
 }
 
-/// `200ms`, `1.5s`.
+/// Formats a time such as `200ms` or `1.5s`.
 fn shown(nanoseconds: u64) -> String {
     format!("{:?}", Duration::from_nanos(nanoseconds))
 }

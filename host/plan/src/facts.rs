@@ -22,7 +22,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// A data file by its content, as far as that is known.
+    /// Returns a data file's id, with its hash if known.
     pub(crate) fn file(&self, path: &Path) -> FileId {
         FileId::of(path, self.data.get(path).cloned().unwrap_or_default())
     }

@@ -338,7 +338,7 @@ mod tests {
         };
         let part = |settings: &MeasureSettings| measure_part(settings, Scenario::Server);
         assert_eq!(part(&judged), part(&measure()));
-        // It is where the rate is searched by it.
+        // A search for the rate depends on it.
         let found = MeasureSettings { find: Some(Find::MaxRate), ..judged };
         let another = MeasureSettings {
             latency_limit: Some(LatencyLimit { at_most_ns: 2, ..limit }),

@@ -48,9 +48,9 @@ use crate::reference::PlannedReference;
 pub fn check(experiment: &Experiment) -> Result<(), PlanError> {
     // No backend has been asked for devices.
     let unasked = |backend: &Backend| {
-        let (backend, device, seen) = (backend.id.clone(), None, Vec::new());
+        let (backend, device, found) = (backend.id.clone(), None, Vec::new());
         let gap =
-            Gap::DeviceMissing { backend: backend.clone(), device, seen, backend_message: None };
+            Gap::DeviceMissing { backend: backend.clone(), device, found, backend_message: None };
         (backend, BackendFacts::Missing(gap))
     };
     let backends = experiment.backends.iter().map(unasked).collect();

@@ -51,7 +51,7 @@ impl PlannedReference {
     ) -> Check {
         let Self { check, backend, found } = self;
         let precision = check.precision;
-        // Where the reference has no file of its own, it runs the case's.
+        // A reference without its own file runs the case's.
         let file = model.get(precision).unwrap_or(own);
         // Where and in which precision it is computed are the reference's own; a load computes nothing.
         let own = [Axis::Model, Axis::Backend, Axis::Device, Axis::Precision];

@@ -104,8 +104,8 @@ struct Declaration {
 }
 
 impl Axis {
-    /// The axes that have a column or a place of their own where people read; the scenario is shown
-    /// with its rate or clients, as [`CaseKey::load`] writes them.
+    /// Returns the axes that are shown to people. The scenario is shown with its rate or clients, as
+    /// [`CaseKey::load`] writes them.
     pub fn shown() -> impl Iterator<Item = Self> {
         let with_scenario = [Self::Rate, Self::Clients];
         Self::ALL.iter().copied().filter(move |axis| !with_scenario.contains(axis))
@@ -145,7 +145,7 @@ impl Axis {
                 role: Choice,
                 kind: Text,
                 of: |key| Coordinate::Text(key.precision.name()),
-                definition: "the precision that was asked for",
+                definition: "the requested precision",
             },
             Self::Batch => Declaration {
                 column: "batch",
@@ -153,7 +153,7 @@ impl Axis {
                 role: Choice,
                 kind: Integer,
                 of: |key| Coordinate::Count(key.batch),
-                definition: "samples per batch",
+                definition: "examples per batch",
             },
             Self::SequenceLength => Declaration {
                 column: "sequence_length",
@@ -177,7 +177,7 @@ impl Axis {
                 role: Load,
                 kind: Text,
                 of: |key| Coordinate::Text(key.scenario.name()),
-                definition: "how queries are issued",
+                definition: "load scenario",
             },
             Self::Rate => Declaration {
                 column: "rate",
@@ -198,31 +198,31 @@ impl Axis {
         }
     }
 
-    /// The name of its columns: the axis's name with underscores.
+    /// Returns the name of its columns: the axis's name with underscores.
     #[must_use]
     pub fn column(self) -> &'static str {
         self.declaration().column
     }
 
-    /// The heading of its columns where people read.
+    /// Returns the heading of its columns for people.
     #[must_use]
     pub fn heading(self) -> &'static str {
         self.declaration().heading
     }
 
-    /// Its part in a decision.
+    /// Returns its part in a decision.
     #[must_use]
     pub fn role(self) -> AxisRole {
         self.declaration().role
     }
 
-    /// The kind of its cells.
+    /// Returns the kind of its cells.
     #[must_use]
     pub fn kind(self) -> CellKind {
         self.declaration().kind
     }
 
-    /// The definition, for reference pages.
+    /// Returns the definition, for reference pages.
     #[must_use]
     pub fn definition(self) -> &'static str {
         self.declaration().definition
@@ -234,13 +234,13 @@ impl Axis {
         self.kind() != CellKind::Text
     }
 
-    /// The coordinate of a case.
+    /// Returns the coordinate of a case.
     #[must_use]
     pub fn of(self, key: &CaseKey) -> Coordinate<'_> {
         (self.declaration().of)(key)
     }
 
-    /// The coordinate as text; `None` if the case has none on this axis.
+    /// Returns the coordinate as text; `None` if the case has none on this axis.
     #[must_use]
     pub fn value(self, key: &CaseKey) -> Option<String> {
         let coordinate = self.of(key);
@@ -253,7 +253,7 @@ impl Axis {
         self == Self::Mode && key.mode == Mode::Inference
     }
 
-    /// The coordinate as people read it: a scenario with its rate or its clients.
+    /// Returns the coordinate as shown to people: a scenario with its rate or its clients.
     #[must_use]
     pub fn shown_value(self, key: &CaseKey) -> Option<String> {
         match self {
@@ -262,7 +262,7 @@ impl Axis {
         }
     }
 
-    /// The same with the word that a number needs to be understood by itself: `batch 8`.
+    /// Returns the coordinate as shown to people, with a word for a number: `batch 8`.
     #[must_use]
     pub fn labelled(self, key: &CaseKey) -> Option<String> {
         let value = self.shown_value(key)?;
@@ -271,7 +271,7 @@ impl Axis {
 }
 
 impl fmt::Display for CaseKey {
-    /// `digits · cpu · cpu:0 · fp32 · batch 8 · offline`
+    /// Writes `digits · cpu · cpu:0 · fp32 · batch 8 · offline`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let axes = Axis::shown().filter(|axis| !axis.goes_without_saying(self));
         let words: Vec<String> = axes.filter_map(|axis| axis.labelled(self)).collect();

@@ -1,4 +1,4 @@
-//! Who computes: a plugin, and a device that it sees.
+//! Backends: a plugin, and a device that it finds.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct DeviceInfo {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The one mode of a backend that names none.
+/// Returns the mode of a backend that lists none.
 fn inference() -> Vec<Mode> {
     vec![Mode::Inference]
 }

@@ -1,4 +1,4 @@
-//! What defines a case. It holds no path, so that it means the same on every machine.
+//! Definition of a case. It holds no path, so that it means the same on every machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::numbered::is_first;
 use crate::settings::MeasureSettings;
 
 names! {
-    /// Where operators may run.
+    /// Placement of operators.
     PlacementRule {
         /// Wherever the backend puts them; what fell back from the device is a warning.
         Any = "any",
@@ -43,7 +43,7 @@ pub struct SyntheticInput {
 pub struct FileId {
     /// Its path as the manifest gives it, or the end of that if it is absolute.
     pub name: String,
-    /// SHA-256 of its content, in hexadecimal; empty if nobody has read it.
+    /// SHA-256 of its content, in hexadecimal; empty if it was not read.
     pub sha256: String,
 }
 
@@ -100,7 +100,7 @@ pub struct CaseSpec {
     /// Options passed through to the backend.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// Where operators may run.
+    /// Placement of operators.
     #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
     pub placement: PlacementRule,
     /// Reference with which its outputs are compared before it is timed.
@@ -110,7 +110,7 @@ pub struct CaseSpec {
     pub inputs: InputSource<FileId>,
     /// Settings for the measurement.
     pub measure: MeasureSettings,
-    /// Seed for whatever is random in this case.
+    /// Seed of everything random in this case.
     pub seed: u64,
     /// Which of its processes measures it, from 0.
     #[serde(default, skip_serializing_if = "is_first")]
@@ -133,7 +133,7 @@ impl CaseSpec {
         part(&self.id, self.process)
     }
 
-    /// The case that makes the outputs of a check's reference: the same inputs in another backend.
+    /// Returns the case that computes a check's reference outputs: the same inputs on another backend.
     #[must_use]
     pub fn reference(&self, check: &Check) -> Self {
         let mut key = self.key.clone();

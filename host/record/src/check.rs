@@ -15,7 +15,7 @@ use crate::names::names;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Tolerance {
-    /// Largest absolute error, whatever the value's size.
+    /// Largest absolute error, for values of any size.
     pub absolute: f64,
     /// Additional error, relative to the reference's value.
     pub relative: f64,
@@ -24,7 +24,7 @@ pub struct Tolerance {
 }
 
 impl fmt::Display for Tolerance {
-    /// `1e-4 + 1e-3 of the value, cosine 0.9999`
+    /// Writes `1e-4 + 1e-3 of the value, cosine 0.9999`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { absolute, relative, cosine } = self;
         write!(formatter, "{absolute:e} + {relative:e} of the value, cosine {cosine}")

@@ -9,7 +9,7 @@ pub mod column {
     /// `u64`, ns: start of each measured query since the worker's origin.
     pub const START: &str = "start";
     /// `u64`, ns: scheduled start of each measured query, since the worker's origin; only in open
-    /// loops, where the latency counts from it.
+    /// loops, whose latencies count from it.
     pub const SCHEDULED: &str = "scheduled";
     /// `u64`, 1: which client or server made each measured query.
     pub const LANE: &str = "lane";
@@ -63,8 +63,7 @@ pub mod column {
     ];
 }
 
-/// Whether somebody who asks for columns by this name wants this one. `phase.*` stands for all whose names
-/// begin with `phase.`.
+/// Returns whether a request for `name` includes this column. `phase.*` stands for all names that begin so.
 #[must_use]
 pub fn asks_for(asked: &str, name: &str) -> bool {
     match asked.strip_suffix('*') {
@@ -109,7 +108,7 @@ pub struct CaseColumns {
     /// The case's id.
     pub case_id: String,
     /// Coordinates of the case by the names of their axes. Under `missing.COLUMN` why a column that
-    /// was asked for does not exist, where that is known.
+    /// was requested does not exist, if that is known.
     pub attributes: BTreeMap<String, String>,
     /// The columns that were asked for and exist.
     pub columns: Vec<Column>,

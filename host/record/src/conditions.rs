@@ -51,7 +51,7 @@ pub struct Conditions {
 pub struct Scheduling {
     /// Processors that the worker could use, as the kernel lists them: `0-3,8`.
     pub processors: Option<String>,
-    /// Whether it was bound to them on request of the manifest.
+    /// Whether the manifest pinned the worker to them.
     pub pinned: bool,
     /// Memory nodes of those processors, as the kernel lists them. Memory comes from the
     /// node of the processor that touches it first, so a worker on one node has its memory there.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct DeviceSample {
-    /// When, in nanoseconds of the clock that samples are timed by.
+    /// Time in nanoseconds of the clock that times queries.
     pub time_ns: u64,
     /// Part of the latest time in which it computed, 0 to 1.
     pub utilisation: Option<f64>,
@@ -34,7 +34,7 @@ pub enum SlowedBy {
     Setting,
     /// A limit on power.
     Power,
-    /// It is too hot.
+    /// High temperature.
     Heat,
     /// Another reason.
     Other,
@@ -64,13 +64,13 @@ impl SlowedBy {
 pub struct DeviceStates {
     /// Sampling interval in nanoseconds, as in the manifest.
     pub period_ns: u64,
-    /// Number of samples with data.
-    pub looks: u64,
-    /// Number of samples without data.
+    /// Number of successful readings.
+    pub readings: u64,
+    /// Number of failed readings.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub failed_looks: u64,
-    /// Median duration of a sample, in nanoseconds.
-    pub look_ns: u64,
+    pub failed_readings: u64,
+    /// Median duration of a reading, in nanoseconds.
+    pub reading_ns: u64,
     /// Part of the time in which it computed, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<Spread>,
@@ -111,10 +111,10 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SlowedShare {
-    /// What.
+    /// The cause.
     pub by: SlowedBy,
-    /// In how many looks.
-    pub looks: u64,
+    /// Number of readings.
+    pub readings: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -123,9 +123,9 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl DeviceStates {
-    /// Sums up looks that were taken every `period_ns`, and that took `look_ns` at the median.
+    /// Summarises readings that were taken every `period_ns` and took `reading_ns` at the median.
     #[must_use]
-    pub fn of(period_ns: u64, look_ns: u64, samples: &[DeviceSample]) -> Self {
+    pub fn of(period_ns: u64, reading_ns: u64, samples: &[DeviceSample]) -> Self {
         let spread = |of: fn(&DeviceSample) -> Option<f64>| {
             let values: Vec<f64> = samples.iter().filter_map(of).collect();
             Some(Spread {
@@ -134,24 +134,24 @@ impl DeviceStates {
                 maximum: values.iter().copied().reduce(f64::max)?,
             })
         };
-        let told: Vec<&Vec<SlowedBy>> =
+        let reported: Vec<&Vec<SlowedBy>> =
             samples.iter().filter_map(|sample| sample.slowed_by.as_ref()).collect();
         let shares = SlowedBy::ALL.into_iter().filter_map(|by| {
-            let looks = told.iter().filter(|causes| causes.contains(&by)).count() as u64;
-            (looks > 0).then_some(SlowedShare { by, looks })
+            let readings = reported.iter().filter(|causes| causes.contains(&by)).count() as u64;
+            (readings > 0).then_some(SlowedShare { by, readings })
         });
         Self {
             period_ns,
-            looks: samples.len() as u64,
-            failed_looks: 0,
-            look_ns,
+            readings: samples.len() as u64,
+            failed_readings: 0,
+            reading_ns,
             utilisation: spread(|sample| sample.utilisation),
             memory_utilisation: spread(|sample| sample.memory_utilisation),
             clock_hertz: spread(|sample| sample.clock_hertz),
             memory_clock_hertz: spread(|sample| sample.memory_clock_hertz),
             temperature_celsius: spread(|sample| sample.temperature_celsius),
             power_watts: spread(|sample| sample.power_watts),
-            slowed_by: (!told.is_empty()).then(|| shares.collect()),
+            slowed_by: (!reported.is_empty()).then(|| shares.collect()),
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn looks_are_summed_up_and_what_is_not_told_stays_unknown() {
-        let look = |clock: Option<f64>, slowed_by: Option<&[SlowedBy]>| DeviceSample {
+        let reading = |clock: Option<f64>, slowed_by: Option<&[SlowedBy]>| DeviceSample {
             clock_hertz: clock,
             slowed_by: slowed_by.map(<[_]>::to_vec),
             ..DeviceSample::default()
@@ -171,20 +171,23 @@ mod tests {
             1000,
             5,
             &[
-                look(Some(2e9), Some(&[])),
-                look(None, None),
-                look(Some(1e9), Some(&[SlowedBy::Heat, SlowedBy::Power])),
-                look(Some(1.2e9), Some(&[SlowedBy::Heat])),
+                reading(Some(2e9), Some(&[])),
+                reading(None, None),
+                reading(Some(1e9), Some(&[SlowedBy::Heat, SlowedBy::Power])),
+                reading(Some(1.2e9), Some(&[SlowedBy::Heat])),
             ],
         );
         let clock = Spread { minimum: 1e9, mean: 1.4e9, maximum: 2e9 };
-        assert_eq!((states.looks, states.clock_hertz, states.power_watts), (4, Some(clock), None));
-        let share = |by, looks| SlowedShare { by, looks };
+        assert_eq!(
+            (states.readings, states.clock_hertz, states.power_watts),
+            (4, Some(clock), None)
+        );
+        let share = |by, readings| SlowedShare { by, readings };
         let expected = vec![share(SlowedBy::Power, 1), share(SlowedBy::Heat, 2)];
         assert_eq!(states.slowed_by, Some(expected));
-        let none = DeviceStates::of(1000, 5, &[look(None, None)]);
+        let none = DeviceStates::of(1000, 5, &[reading(None, None)]);
         assert_eq!((none.clock_hertz, none.slowed_by), (None, None));
-        let unhindered = DeviceStates::of(1000, 5, &[look(None, Some(&[]))]);
+        let unhindered = DeviceStates::of(1000, 5, &[reading(None, Some(&[]))]);
         assert_eq!(unhindered.slowed_by, Some(Vec::new()));
     }
 }

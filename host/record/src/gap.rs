@@ -1,6 +1,6 @@
 //! Typed statements that something cannot be done or measured here. Never a zero, never a guess.
 //!
-//! A gap is data; its `Display` is the reason in words, for whoever reads it.
+//! A gap is data; its `Display` writes the reason in words.
 
 use std::fmt;
 
@@ -43,33 +43,33 @@ pub enum Gap {
     PluginMissing {
         /// The plugin's id.
         plugin: String,
-        /// What the registry says: what was looked for, and where.
+        /// The registry's message, with the folders that were searched.
         registry_message: String,
     },
-    /// The vendor's runtime is not there.
+    /// The vendor's runtime is missing.
     RuntimeMissing {
-        /// The id of the plugin that needs it, by which it is installed.
+        /// The id of the plugin that needs it; `host runtimes install` takes it.
         plugin: String,
         /// The runtime's name.
         runtime: String,
         /// Its version.
         version: String,
-        /// How it stands with it.
+        /// State of the runtime.
         state: RuntimeState,
         /// The reason, such as `is not installed`.
         reason: String,
     },
-    /// The backend sees no such device here.
+    /// The backend finds no such device on this machine.
     DeviceMissing {
         /// The backend's id in the manifest.
         backend: String,
-        /// The device that was asked for; `None` if any would do.
+        /// The requested device; `None` if any would do.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device: Option<String>,
-        /// The devices that it sees.
+        /// Devices that it found.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        seen: Vec<String>,
-        /// The backend's own message, if it reports that it found none.
+        found: Vec<String>,
+        /// The backend's message, if it reports that it found none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backend_message: Option<String>,
     },
@@ -79,23 +79,23 @@ pub enum Gap {
         backend: String,
         /// The device.
         device: String,
-        /// The precision that was asked for.
+        /// The requested precision.
         precision: Precision,
-        /// Those that it computes in.
+        /// Precisions that the backend supports.
         offered: Vec<Precision>,
     },
     /// The model has no file for this precision.
     ModelFileMissing {
         /// The model's id.
         model: String,
-        /// The precision that was asked for.
+        /// The requested precision.
         precision: Precision,
-        /// Those that it has a file for.
+        /// Precisions that have a file.
         offered: Vec<Precision>,
     },
-    /// It cannot be done.
+    /// Not supported.
     Unsupported(Unsupported),
-    /// It was not measured.
+    /// Not measured.
     NotMeasured(NotMeasured),
     /// A figure of the backend's cannot be true, and is refused.
     Impossible(Impossible),
@@ -106,23 +106,23 @@ pub enum Gap {
     },
 }
 
-/// How it stands with a runtime that cannot be used.
+/// State of a runtime that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuntimeState {
-    /// It is not installed, and can be.
+    /// Not installed, but can be.
     Missing,
-    /// It is installed, and not as it was.
+    /// Installed, but changed since.
     Damaged,
-    /// There is none to install on this machine.
+    /// Not available for this machine.
     Unavailable,
 }
 
-/// Why something cannot be done.
+/// Reason why something is not supported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Unsupported {
-    /// The backend says so.
+    /// The backend reported it.
     Backend {
         /// The phase in which it was called.
         phase: Phase,
@@ -135,19 +135,19 @@ pub enum Unsupported {
     Mode {
         /// The backend's id in the manifest.
         backend: String,
-        /// The mode that was asked for.
+        /// The requested mode.
         mode: Mode,
-        /// Those that it has.
+        /// Modes that the backend supports.
         offered: Vec<Mode>,
     },
-    /// A metric says so of its value.
+    /// A metric reported it.
     Metric {
         /// Its message.
         metric_message: String,
     },
 }
 
-/// Why something was not measured.
+/// Reason why something was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum NotMeasured {
@@ -156,7 +156,7 @@ pub enum NotMeasured {
         /// The extension.
         extension: String,
     },
-    /// The backend failed at it.
+    /// The backend returned an error.
     Refused {
         /// The call of the ABI.
         call: String,
@@ -165,31 +165,31 @@ pub enum NotMeasured {
         /// Its message.
         backend_message: String,
     },
-    /// A metric has too few values to state it.
+    /// A metric has too few values.
     Metric {
         /// Its message.
         metric_message: String,
     },
-    /// The operating system gave no thread to measure from.
+    /// The operating system could not start a thread for it.
     NoThread {
         /// The operating system's message.
         system_message: String,
     },
-    /// The thread that was to measure it panicked.
+    /// The measuring thread panicked.
     ThreadPanicked,
-    /// Preparing the model took so long that it was not prepared again for a profile.
+    /// Preparing the model took too long to do it again for a profile.
     PrepareTooLong {
-        /// How long preparing it took.
+        /// Time to prepare the model.
         prepare_ns: u64,
         /// The case's `timeout`.
         timeout_ns: u64,
     },
-    /// The backend reports the memory that it holds on the device, and not the most that it held.
+    /// The backend reports its current device memory, but no peak.
     NoDevicePeak {
-        /// What it held after measuring.
+        /// Memory in use after measuring.
         used_bytes: u64,
     },
-    /// The allocator does not report the most that it held.
+    /// The allocator does not report its peak.
     NoAllocatorPeak {
         /// The allocator's name.
         allocator: String,
@@ -198,15 +198,15 @@ pub enum NotMeasured {
     NoEnergyInterface,
     /// The machine has no energy counters.
     NoEnergyCounters {
-        /// Where they would be.
+        /// The folder that was searched.
         folder: String,
     },
-    /// The processor has no energy counter for this part of it.
+    /// The processor has no energy counter for this domain.
     NoEnergyDomain {
-        /// The part: `package` or `memory`.
+        /// The domain: `package` or `memory`.
         domain: String,
     },
-    /// A counter in a file cannot be read.
+    /// A counter's file cannot be read.
     CounterUnreadable {
         /// The file.
         file: String,
@@ -215,23 +215,23 @@ pub enum NotMeasured {
         /// The operating system's message.
         system_message: String,
     },
-    /// A counter's file holds something else than a number.
+    /// A counter's file does not contain a number.
     NotACount {
         /// The file.
         file: String,
         /// Its text.
         text: String,
     },
-    /// A counter was not read for so long that it may have started again unnoticed.
+    /// A counter was not read for so long that it may have wrapped.
     CounterMayHaveWrapped {
-        /// The part of the processor that it counts.
+        /// The domain that it counts.
         domain: String,
-        /// How long it was not read.
+        /// Time between the readings.
         elapsed_ns: u64,
-        /// The most that it holds.
+        /// Range of the counter.
         range_microjoules: u64,
     },
-    /// It was over before the worker's memory was sampled.
+    /// The case ended before the worker's memory was sampled.
     TooShortToSample,
     /// The record is older than this measurement.
     BeforeRecorded {
@@ -240,11 +240,11 @@ pub enum NotMeasured {
     },
 }
 
-/// A figure of the backend's that cannot be true.
+/// A figure from the backend that cannot be true.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Impossible {
-    /// The device's energy counter went back.
+    /// The device's energy counter decreased.
     EnergyWentBack {
         /// Before measuring.
         from_microjoules: u64,
@@ -253,9 +253,9 @@ pub enum Impossible {
     },
     /// The device was busy for longer than the call took.
     DeviceTime {
-        /// How long it was busy, by the backend.
+        /// Busy time of the device, by the backend.
         device_ns: u64,
-        /// How long the call took, by the clock.
+        /// Duration of the call, by the clock.
         call_ns: u64,
     },
     /// The stages of a run took longer than the run.
@@ -268,7 +268,7 @@ pub enum Impossible {
 }
 
 impl Gap {
-    /// The kind of thing that is missing.
+    /// Returns the kind of gap.
     #[must_use]
     pub fn kind(&self) -> GapKind {
         match self {
@@ -298,7 +298,7 @@ impl From<Impossible> for Gap {
 }
 
 impl fmt::Display for Gap {
-    /// The reason.
+    /// Writes the reason.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PluginMissing { registry_message, .. } => formatter.write_str(registry_message),
@@ -306,44 +306,44 @@ impl fmt::Display for Gap {
                 write!(formatter, "runtime `{runtime}` {version} {reason}; ")?;
                 match state {
                     RuntimeState::Missing => {
-                        write!(formatter, "`host runtimes install {plugin}` installs it")
+                        write!(formatter, "install it with `host runtimes install {plugin}`")
                     }
                     RuntimeState::Damaged => {
-                        write!(formatter, "`host runtimes install {plugin}` puts it right")
+                        write!(formatter, "repair it with `host runtimes install {plugin}`")
                     }
                     RuntimeState::Unavailable => write!(
                         formatter,
-                        "one that is on this machine already is named with --runtime {plugin}=PATH"
+                        "if this machine has one already, name it with --runtime {plugin}=PATH"
                     ),
                 }
             }
             Self::DeviceMissing { backend_message: Some(message), .. } => {
                 formatter.write_str(message)
             }
-            Self::DeviceMissing { backend, device, seen, .. } => {
+            Self::DeviceMissing { backend, device, found, .. } => {
                 let Some(device) = device else {
-                    return write!(formatter, "the backend `{backend}` sees no device here");
+                    return write!(formatter, "the backend `{backend}` found no device");
                 };
-                write!(formatter, "the backend `{backend}` sees no device `{device}` here")?;
-                let seen: Vec<_> = seen.iter().map(|device| format!("`{device}`")).collect();
-                match seen.is_empty() {
-                    true => formatter.write_str(", nor any other"),
-                    false => write!(formatter, "; it sees {}", list(&seen, "and")),
+                write!(formatter, "the backend `{backend}` found no device `{device}`")?;
+                let found: Vec<_> = found.iter().map(|device| format!("`{device}`")).collect();
+                match found.is_empty() {
+                    true => formatter.write_str(" and no other device"),
+                    false => write!(formatter, "; it found {}", list(&found, "and")),
                 }
             }
             Self::PrecisionUnsupported { backend, device, precision, offered } => {
                 write!(
                     formatter,
-                    "the backend `{backend}` does not compute in {precision} on `{device}`; "
+                    "the backend `{backend}` does not support {precision} on `{device}`; "
                 )?;
                 match offered.is_empty() {
-                    true => formatter.write_str("it names no precision"),
-                    false => write!(formatter, "it computes in {}", precisions(offered)),
+                    true => formatter.write_str("it lists no precisions"),
+                    false => write!(formatter, "it supports {}", precisions(offered)),
                 }
             }
             Self::ModelFileMissing { model, precision, offered } => write!(
                 formatter,
-                "the model `{model}` has no file for {precision}; it has one for {}",
+                "the model `{model}` has no file for {precision}, only for {}",
                 precisions(offered)
             ),
             Self::Unsupported(cause) => cause.fmt(formatter),
@@ -363,13 +363,16 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Backend { phase, call, backend_message } => {
-                write!(formatter, "the backend said in phase {phase}: {call}: {backend_message}")
+                write!(
+                    formatter,
+                    "the backend reported in phase {phase}: {call}: {backend_message}"
+                )
             }
             Self::Mode { backend, mode, offered } => {
                 let names: Vec<_> = offered.iter().map(|mode| mode.name().to_owned()).collect();
                 write!(
                     formatter,
-                    "the backend `{backend}` has no mode {mode}; it has {}",
+                    "the backend `{backend}` does not support mode {mode}; it supports {}",
                     list(&names, "and")
                 )
             }
@@ -385,60 +388,57 @@ impl fmt::Display for NotMeasured {
                 write!(formatter, "the backend does not offer the extension `{extension}`")
             }
             Self::Refused { call, code, backend_message } => {
-                write!(formatter, "the backend said: {call}: {backend_message} ({code})")
+                write!(formatter, "the backend reported: {call}: {backend_message} ({code})")
             }
             Self::Metric { metric_message } => formatter.write_str(metric_message),
             Self::NoThread { system_message } => {
-                write!(formatter, "no thread could be started to measure it: {system_message}")
+                write!(formatter, "the measuring thread could not be started: {system_message}")
             }
-            Self::ThreadPanicked => formatter.write_str("the thread that measures it panicked"),
+            Self::ThreadPanicked => formatter.write_str("the measuring thread panicked"),
             Self::PrepareTooLong { prepare_ns, timeout_ns } => write!(
                 formatter,
-                "preparing the model took {}, and a profile may prepare it again; a `timeout` of more than \
-                 four times that allows it, and it is {}",
+                "preparing the model took {}, and a profile may prepare it again; that needs a `timeout` of \
+                 more than four times as long, and it is {}",
                 time(*prepare_ns as f64),
                 time(*timeout_ns as f64)
             ),
             Self::NoDevicePeak { used_bytes } => write!(
                 formatter,
-                "the backend reports what it holds on the device, {} after measuring, and not the most that \
-                 it held",
+                "the backend reports its current device memory ({} after measuring), but not its peak",
                 bytes(*used_bytes)
             ),
             Self::NoAllocatorPeak { allocator } => {
                 write!(formatter, "the allocator `{allocator}` does not report its peak")
             }
             Self::NoEnergyInterface => formatter.write_str(
-                "this operating system does not let programs read the processor's energy counters",
+                "this operating system does not give programs the processor's energy counters",
             ),
             Self::NoEnergyCounters { folder } => write!(
                 formatter,
-                "the system shows no energy counters under {folder}: virtual machines and most processors \
-                 other than Intel's and AMD's have none, and elsewhere the kernel module `intel_rapl_msr` \
-                 shows them: sudo modprobe intel_rapl_msr"
+                "no energy counters under {folder}: virtual machines and most processors other than Intel's \
+                 and AMD's have none; elsewhere, load the kernel module: sudo modprobe intel_rapl_msr"
             ),
             Self::NoEnergyDomain { domain } => {
                 write!(formatter, "the processor has no separate energy counter for its {domain}")
             }
             Self::CounterUnreadable { file, root_only: true, .. } => write!(
                 formatter,
-                "{file} may be read by root only: sudo chmod a+r {file}, until the machine starts again"
+                "only root may read {file}; to allow it until the next boot: sudo chmod a+r {file}"
             ),
             Self::CounterUnreadable { file, system_message, .. } => {
                 write!(formatter, "{file}: {system_message}")
             }
             Self::NotACount { file, text } => {
-                write!(formatter, "{file} holds `{text}`, which is not a count")
+                write!(formatter, "{file} contains `{text}`, which is not a count")
             }
             Self::CounterMayHaveWrapped { domain, elapsed_ns, range_microjoules } => write!(
                 formatter,
-                "the energy counter of {domain} was not read for {}, in which it may have started again \
-                 unnoticed: it holds {} J",
+                "the energy counter of {domain} was not read for {} and may have wrapped: its range is {} J",
                 time(*elapsed_ns as f64),
                 range_microjoules / 1_000_000
             ),
             Self::TooShortToSample => formatter.write_str(
-                "it was over before the host sampled the worker's memory, which it does ten times a second",
+                "the case ended before the host sampled the worker's memory (ten times a second)",
             ),
             Self::BeforeRecorded { quantity } => {
                 write!(formatter, "the record predates the measurement of {quantity}")
@@ -452,17 +452,17 @@ impl fmt::Display for Impossible {
         match self {
             Self::EnergyWentBack { from_microjoules, to_microjoules } => write!(
                 formatter,
-                "the backend's energy counter went back, from {from_microjoules} µJ to {to_microjoules} µJ"
+                "the backend's energy counter decreased from {from_microjoules} µJ to {to_microjoules} µJ"
             ),
             Self::DeviceTime { device_ns, call_ns } => write!(
                 formatter,
-                "the backend said that the device was busy for {} in a call of {}",
+                "the backend reported {} of device time in a call of {}",
                 time(*device_ns as f64),
                 time(*call_ns as f64)
             ),
             Self::StageTimes { stages_ns, run_ns } => write!(
                 formatter,
-                "the backend said that the stages of a run took {}, and the whole run took {}",
+                "the backend reported stages of {} in total for a run of {}",
                 time(*stages_ns as f64),
                 time(*run_ns as f64)
             ),
@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_kept_with_their_figures_and_told_in_words() {
+    fn gaps_are_kept_with_their_figures_and_shown_in_words() {
         let gaps = [
             (
                 Gap::PluginMissing {
@@ -492,22 +492,22 @@ mod tests {
                     state: RuntimeState::Missing,
                     reason: "is not installed".into(),
                 },
-                "runtime `onnxruntime` 1.0 is not installed; `host runtimes install cpu` installs it",
+                "runtime `onnxruntime` 1.0 is not installed; install it with `host runtimes install cpu`",
             ),
             (
                 Gap::DeviceMissing {
                     backend: "b".into(),
                     device: Some("gpu:0".into()),
-                    seen: vec!["gpu:1".into(), "gpu:2".into()],
+                    found: vec!["gpu:1".into(), "gpu:2".into()],
                     backend_message: None,
                 },
-                "the backend `b` sees no device `gpu:0` here; it sees `gpu:1` and `gpu:2`",
+                "the backend `b` found no device `gpu:0`; it found `gpu:1` and `gpu:2`",
             ),
             (
                 Gap::DeviceMissing {
                     backend: "b".into(),
                     device: None,
-                    seen: Vec::new(),
+                    found: Vec::new(),
                     backend_message: Some("there is no NPU".into()),
                 },
                 "there is no NPU",
@@ -519,7 +519,7 @@ mod tests {
                     precision: Precision::Int8,
                     offered: vec![Precision::Fp32, Precision::Fp16],
                 },
-                "the backend `b` does not compute in int8 on `cpu:0`; it computes in fp32 and fp16",
+                "the backend `b` does not support int8 on `cpu:0`; it supports fp32 and fp16",
             ),
             (
                 Gap::ModelFileMissing {
@@ -527,7 +527,7 @@ mod tests {
                     precision: Precision::Int8,
                     offered: vec![Precision::Fp32],
                 },
-                "the model `m` has no file for int8; it has one for fp32",
+                "the model `m` has no file for int8, only for fp32",
             ),
             (
                 Gap::Unsupported(Unsupported::Backend {
@@ -535,7 +535,7 @@ mod tests {
                     call: "prepare".into(),
                     backend_message: "no int8 here".into(),
                 }),
-                "the backend said in phase prepare: prepare: no int8 here",
+                "the backend reported in phase prepare: prepare: no int8 here",
             ),
             (
                 NotMeasured::NotOffered { extension: "tare/energy/1".into() }.into(),
@@ -548,12 +548,11 @@ mod tests {
                     range_microjoules: 65_712_999_613,
                 }
                 .into(),
-                "the energy counter of dram was not read for 40 s, in which it may have started again unnoticed: \
-                 it holds 65712 J",
+                "the energy counter of dram was not read for 40 s and may have wrapped: its range is 65712 J",
             ),
             (
                 Impossible::DeviceTime { device_ns: 3_600_000_000, call_ns: 5000 }.into(),
-                "the backend said that the device was busy for 3.60 s in a call of 5 µs",
+                "the backend reported 3.60 s of device time in a call of 5 µs",
             ),
         ];
         for (gap, words) in gaps {

@@ -46,7 +46,7 @@ names! {
         Server = "server",
         /// Queries of one batch arrive at equal intervals, whether or not the last is done.
         ConstantRate = "constant-rate",
-        /// Several clients, each of which issues a query of one batch when its last one is done.
+        /// Several clients, each issuing a query of one batch when its last one is done.
         ClosedLoop = "closed-loop",
     }
 }
@@ -79,7 +79,7 @@ pub struct CaseKey {
     pub sequence_length: Option<u32>,
     /// Kind of work.
     pub mode: Mode,
-    /// How queries are issued.
+    /// Load scenario.
     pub scenario: Scenario,
     /// Queries per second of an open loop; `None` if the rate is searched, and in every other
     /// scenario.
@@ -91,7 +91,7 @@ pub struct CaseKey {
 }
 
 impl CaseKey {
-    /// A key of inference in fp32, a sample at a time, one query after the other.
+    /// Creates a key of inference in fp32 with batch 1 and one query after the other.
     #[must_use]
     pub fn new(
         model: impl Into<String>,

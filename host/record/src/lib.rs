@@ -68,7 +68,7 @@ pub use phase::{ErrorCode, Phase};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
-pub use quantity::{Group, QUANTITIES, Quantity, QuantityValue, Shown, Source, Taken};
+pub use quantity::{Group, Measured, QUANTITIES, Quantity, QuantityValue, Shown, Source};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
 pub use rules::Requirement;

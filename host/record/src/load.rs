@@ -16,20 +16,20 @@ use crate::words::{count, percent, percentile, rate, time};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pace {
-    /// The rate that was asked for. A Poisson schedule offers it only on average.
+    /// Requested rate. A Poisson schedule offers it only on average.
     pub asked: Rate,
     /// Scheduled queries per second; `None` if fewer than two were scheduled.
     pub offered_per_second: Option<f64>,
     /// Completed queries per second; `None` if fewer than two completed.
     pub achieved_per_second: Option<f64>,
-    /// Queries whose time had come, and that had not begun, when the maximum cut the loop short.
+    /// Queries that were due but had not started when the maximum ended the loop.
     pub unserved: u64,
-    /// Lateness of the generator itself; `None` if no query was made.
+    /// Lateness of the generator itself; `None` without queries.
     pub lateness: Option<Lateness>,
 }
 
-/// How much later queries began than with a generator that is never late, in
-/// nanoseconds. Waiting for a busy backend is not lateness.
+/// Lateness of the load generator: the delay of queries against a generator that is never late. Waiting for
+/// a busy backend does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Lateness {
@@ -44,29 +44,29 @@ pub struct Lateness {
 names! {
     /// Reasons why a result is invalid.
     InvalidKind {
-        /// The maximum was over before there was enough.
+        /// The maximum duration ended the measurement before it had enough queries.
         CutShort = "cut-short",
-        /// Less time was measured than the rules ask for.
+        /// The measurement was shorter than the rules require.
         TooShort = "too-short",
-        /// Fewer queries were made than the rules ask for.
+        /// There were fewer queries than the rules require.
         TooFewQueries = "too-few-queries",
-        /// Fewer examples were measured than the rules ask for.
+        /// There were fewer examples than the rules require.
         TooFewExamples = "too-few-examples",
-        /// The latency is over its limit.
+        /// The latency exceeds its limit.
         OverLimit = "over-limit",
-        /// The generator of the load was late.
+        /// The load generator was late.
         Late = "late",
         /// Queries completed more slowly than they arrived.
         TooSlow = "too-slow",
-        /// Queries were due and never began.
+        /// Queries were due but never started.
         Unserved = "unserved",
-        /// The rules do not cover such a case.
+        /// The rules do not cover the case.
         NoRules = "no-rules",
-        /// The case is not as the rules have it.
+        /// The case differs from the rules.
         AgainstRules = "against-rules",
         /// The search did not finish.
         NotFound = "not-found",
-        /// A run returns long before its device is done, by the device's own events.
+        /// Runs return long before the device is done, by the device's own events.
         Unsynchronised = "unsynchronised",
         /// `run` returned before the work was done, so latencies do not contain it.
         ReturnedEarly = "returned-early",
@@ -91,107 +91,107 @@ pub struct InvalidReason {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Breach {
-    /// `maximum-duration` was over before there was enough.
+    /// `maximum-duration` ended the measurement before it had enough queries.
     CutShort,
-    /// Less time was measured than the rules ask for.
+    /// The measurement was shorter than the rules require.
     TooShort {
-        /// Time that was measured.
+        /// Measured time.
         timed_ns: u64,
-        /// Time that the rules ask for.
+        /// Required time.
         minimum_ns: u64,
     },
-    /// Fewer queries were made than the rules ask for.
+    /// There were fewer queries than the rules require.
     TooFewQueries {
-        /// Queries that were made.
+        /// Measured queries.
         queries: u64,
-        /// Queries that the rules ask for.
+        /// Required queries.
         minimum_queries: u64,
     },
-    /// Fewer examples were measured than the rules ask for.
+    /// There were fewer examples than the rules require.
     TooFewExamples {
-        /// Examples that were measured.
+        /// Measured examples.
         examples: u64,
-        /// Examples that the rules ask for.
+        /// Required examples.
         minimum_examples: u64,
     },
-    /// Too many latencies are over their limit.
+    /// Too many latencies exceed the limit.
     OverLimit {
         /// Queries over the limit.
         over_queries: u64,
-        /// Queries that were made.
+        /// All queries.
         queries: u64,
-        /// Queries that may be over it.
+        /// Queries that may exceed the limit.
         allowed_queries: u64,
     },
-    /// The generator of the load was late.
+    /// The load generator was late.
     Late {
         /// 99th percentile of its lateness.
         p99_ns: u64,
-        /// The most that it may be.
+        /// Greatest lateness allowed.
         bound_ns: u64,
     },
-    /// Queries ended more slowly than they came.
+    /// Queries completed more slowly than they arrived.
     TooSlow {
-        /// Rate at which they came.
+        /// Rate of arrivals.
         offered_per_second: f64,
-        /// Rate at which they ended.
+        /// Rate of completions.
         achieved_per_second: f64,
-        /// Part of the offered rate that has to be achieved, from 0 to 1.
+        /// Part of the offered rate that must be achieved, from 0 to 1.
         bound_ratio: f64,
     },
-    /// Queries were due and never begun.
+    /// Queries were due but never started.
     Unserved {
         /// Number of queries.
         queries: u64,
     },
-    /// The rules say nothing of such a case.
+    /// The rules do not cover the case.
     NoRules {
         /// The rules.
         rules: RuleSet,
-        /// The scenario that they do not know.
+        /// The scenario without rules.
         scenario: Scenario,
     },
-    /// The case is not as the rules have it.
+    /// The case differs from the rules.
     AgainstRules {
         /// The rules.
         rules: RuleSet,
         /// The case's scenario.
         scenario: Scenario,
-        /// What differs.
+        /// The difference.
         difference: RuleDifference,
     },
-    /// The search for the highest rate came to no end.
+    /// The search found no rate.
     NotFound {
-        /// How it ended.
+        /// End of the search.
         end: SearchEnd,
-        /// The rate at which it ended, in queries per second.
+        /// Rate at which the search ended, in queries per second.
         rate: Option<Rate>,
-        /// Measurements that were made.
-        measurements: u64,
-        /// `maximum-duration` of each.
+        /// Number of probes.
+        probes: u64,
+        /// `maximum-duration`, the time limit of each.
         maximum_ns: u64,
     },
-    /// A run returns long before its device is done, by the device's own events.
+    /// Runs return long before the device is done, by the device's own events.
     Unsynchronised {
-        /// The longest that a plain run took.
+        /// Longest plain run.
         run_ns: u64,
-        /// The least time that the device needs for it.
+        /// Shortest time that the device needs for a run.
         device_ns: u64,
     },
-    /// `run` returned before the work was done, so that latencies do not contain it.
+    /// `run` returned before the work was done, so latencies do not contain it.
     ReturnedEarly {
-        /// The shortest run.
+        /// Shortest run.
         run_ns: u64,
-        /// The least time from its return until its output was read.
+        /// Shortest time from its return until its output was read.
         output_ns: u64,
-        /// The longest that reading the output again took.
+        /// Longest time to read the output once more.
         copy_ns: u64,
     },
     /// All values of an output are NaN.
     NotANumber {
         /// The output's name.
         output: String,
-        /// How many values it has.
+        /// Number of values.
         values: u64,
     },
 }
@@ -240,24 +240,24 @@ impl Breach {
 pub enum RuleDifference {
     /// The examples of a query.
     Examples {
-        /// Those of the case.
+        /// Examples in the case.
         examples: u64,
-        /// Those of the rules.
+        /// Examples by the rules.
         ruled_examples: u64,
     },
-    /// The latency has a limit by the rules, and none is set.
+    /// The rules limit the latency, but the case sets no limit.
     NoLatencyLimit,
     /// The percentile that the limit is on.
     Percentile {
-        /// That of the case, as a share from 0 to 1.
+        /// Percentile in the case, as a share from 0 to 1.
         percentile: f64,
-        /// That of the rules, as a share from 0 to 1.
+        /// Percentile by the rules, as a share from 0 to 1.
         ruled_percentile: f64,
     },
 }
 
 impl Breach {
-    /// The kind of breach.
+    /// Returns the kind of breach.
     #[must_use]
     pub fn kind(&self) -> InvalidKind {
         match self {
@@ -280,7 +280,7 @@ impl Breach {
 }
 
 impl InvalidReason {
-    /// The kind of breach.
+    /// Returns the kind of breach.
     #[must_use]
     pub fn kind(&self) -> InvalidKind {
         self.breach.kind()
@@ -288,14 +288,14 @@ impl InvalidReason {
 }
 
 impl From<Breach> for InvalidReason {
-    /// Of the first process.
+    /// Attributes the breach to the first process.
     fn from(breach: Breach) -> Self {
         Self { process: 0, breach }
     }
 }
 
 impl fmt::Display for InvalidReason {
-    /// The figures in words, with the process if it is not the first.
+    /// Writes the figures in words, with the process if it is not the first.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         in_process(formatter, self.process)?;
         self.breach.fmt(formatter)
@@ -306,52 +306,51 @@ impl fmt::Display for Breach {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |nanoseconds: u64| time(nanoseconds as f64);
         match self {
-            Self::CutShort => {
-                formatter.write_str("`maximum-duration` was over before there was enough")
-            }
+            Self::CutShort => formatter
+                .write_str("`maximum-duration` ended the measurement before it had enough queries"),
             Self::TooShort { timed_ns, minimum_ns } => write!(
                 formatter,
-                "measured {}; the rules ask for {}",
+                "measured {}; the rules require {}",
                 shown(*timed_ns),
                 shown(*minimum_ns)
             ),
             Self::TooFewQueries { queries, minimum_queries } => write!(
                 formatter,
-                "{}; the rules ask for {minimum_queries}",
+                "{}; the rules require {minimum_queries}",
                 count(*queries, "query", "queries")
             ),
             Self::TooFewExamples { examples, minimum_examples } => write!(
                 formatter,
-                "{}; the rules ask for {minimum_examples}",
+                "{}; the rules require {minimum_examples}",
                 count(*examples, "example", "examples")
             ),
             Self::OverLimit { over_queries, queries, allowed_queries } => write!(
                 formatter,
-                "{over_queries} of {queries} queries were over the latency limit; at most {allowed_queries} may be"
+                "{over_queries} of {queries} queries exceeded the latency limit; at most {allowed_queries} may"
             ),
             Self::Late { p99_ns, bound_ns } => write!(
                 formatter,
-                "the load generator was late by {} (p99); at most {} is allowed",
+                "the load generator was {} late (p99); at most {} is allowed",
                 shown(*p99_ns),
                 shown(*bound_ns)
             ),
             Self::TooSlow { offered_per_second, achieved_per_second, bound_ratio } => write!(
                 formatter,
-                "achieved {} of the offered {}; at least {} is needed",
+                "achieved {} of {} offered; at least {} is required",
                 rate(*achieved_per_second),
                 rate(*offered_per_second),
                 percent(*bound_ratio)
             ),
             Self::Unserved { queries } => write!(
                 formatter,
-                "{} due and never begun",
+                "{} due but never started",
                 count(*queries, "query was", "queries were")
             ),
             Self::NoRules { rules, scenario } => {
-                write!(formatter, "{rules} has no rules for {scenario}")
+                write!(formatter, "{rules} has no rules for the scenario {scenario}")
             }
             Self::AgainstRules { rules, scenario, difference } => {
-                write!(formatter, "not by the rules of {rules}: ")?;
+                write!(formatter, "against the rules of {rules}: ")?;
                 match difference {
                     RuleDifference::Examples { examples, ruled_examples } => write!(
                         formatter,
@@ -363,45 +362,53 @@ impl fmt::Display for Breach {
                     }
                     RuleDifference::Percentile { percentile: own, ruled_percentile } => write!(
                         formatter,
-                        "the latency limit of {scenario} is on {}, not {}",
+                        "the latency limit of {scenario} applies to {}, not {}",
                         percentile(*ruled_percentile),
                         percentile(*own)
                     ),
                 }
             }
-            Self::NotFound { end, rate: at, measurements, maximum_ns } => {
+            Self::NotFound { end, rate: at, probes, maximum_ns } => {
                 let at = at.map_or_else(|| "an unknown rate".to_owned(), |at| rate(at.get()));
                 match end {
                     SearchEnd::Found => write!(formatter, "{at} was found")?,
-                    SearchEnd::Unsettled => formatter.write_str("no rate was settled on")?,
+                    SearchEnd::Inconclusive => {
+                        formatter.write_str("the search for the highest rate was inconclusive")?;
+                    }
                     SearchEnd::GeneratorLate => {
                         write!(formatter, "the load generator could not keep up with {at}")?;
                     }
-                    SearchEnd::NotEvenLowest => {
-                        write!(formatter, "even the lowest rate tried, {at}, is too much")?;
+                    SearchEnd::NoAcceptedRate => {
+                        write!(
+                            formatter,
+                            "the latency limit is exceeded at the lowest rate, {at}"
+                        )?;
                     }
-                    SearchEnd::CutShort => write!(
+                    SearchEnd::LimitedByDuration => write!(
                         formatter,
-                        "{at} is too much, and `maximum-duration` ({}) is too short for a lower rate",
+                        "the latency limit is exceeded at {at}, and `maximum-duration` ({}) is too short for \
+                         lower rates",
                         shown(*maximum_ns)
                     )?,
-                    SearchEnd::FineAtHighest => {
-                        write!(formatter, "the limit was kept at the highest rate searched, {at}")?;
+                    SearchEnd::NoRejectedRate => {
+                        write!(
+                            formatter,
+                            "the latency limit is met even at the highest rate, {at}"
+                        )?;
                     }
                 }
-                write!(formatter, " ({})", count(*measurements, "measurement", "measurements"))
+                write!(formatter, " ({})", count(*probes, "probe", "probes"))
             }
             Self::Unsynchronised { run_ns, device_ns } => write!(
                 formatter,
-                "runs returned after {} at most, and the device needs at least {}: they return before it is \
-                 done",
+                "runs returned within {}, but the device needs at least {}: they do not wait for the device",
                 shown(*run_ns),
                 shown(*device_ns)
             ),
             Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
                 formatter,
-                "a run returned after {}, and its output came {} later, {} of it for reading: latencies miss \
-                 a part of the work",
+                "a run returned after {}, but its output was ready {} later ({} of that to read it): latencies \
+                 miss part of the work",
                 shown(*run_ns),
                 shown(*output_ns),
                 shown(*copy_ns)
@@ -454,18 +461,19 @@ impl Verdict {
 names! {
     /// Ends of a search for the highest rate.
     SearchEnd {
-        /// The border lies between the two rates, both of which were measured twice at least.
+        /// The border lies between the two rates, both of which were probed at least twice.
         Found = "found",
-        /// Measurements ran out before the bracket was narrow and confirmed, or before a rate held.
-        Unsettled = "unsettled",
-        /// The load generator could not keep up, so nothing was learnt about the target.
+        /// Probes ran out before the bracket was narrow and confirmed, or no rate passed the measurement of
+        /// the result.
+        Inconclusive = "inconclusive",
+        /// The load generator could not keep up, so the search says nothing about the target.
         GeneratorLate = "generator-late",
-        /// Even the lowest rate is too much.
-        NotEvenLowest = "not-even-lowest",
-        /// Even the lowest rate that fits into the maximum duration is too high.
-        CutShort = "cut-short",
-        /// The highest rate is still fine.
-        FineAtHighest = "fine-at-highest",
+        /// Even the lowest rate was rejected.
+        NoAcceptedRate = "no-accepted-rate",
+        /// Even the lowest rate that fits into the maximum duration was rejected.
+        LimitedByDuration = "limited-by-duration",
+        /// Even the highest rate was accepted.
+        NoRejectedRate = "no-rejected-rate",
     }
 }
 
@@ -473,21 +481,21 @@ names! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RateSearch {
-    /// How it ended.
+    /// End of the search.
     pub end: SearchEnd,
-    /// The highest rate at which the latency kept to its limit; the case was measured at it.
-    pub fine: Option<Rate>,
-    /// The lowest rate that failed; it lies above.
-    pub too_much: Option<Rate>,
-    /// Measurements of the search, in order.
+    /// Highest accepted rate, whose latency stayed within the limit. The case was measured at it.
+    pub accepted: Option<Rate>,
+    /// Lowest rejected rate, above the accepted one.
+    pub rejected: Option<Rate>,
+    /// Probes of the search, in order.
     pub probes: Vec<Probe>,
-    /// The rates at which the case's processes were measured, in order: each searches for itself. The
-    /// other fields are those of the first. Empty in records from before it was kept.
+    /// Rates at which the case's processes were measured, in order: each process searches for itself. The
+    /// other fields are those of the first process. Empty in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<Rate>,
 }
 
-/// One measurement of a search.
+/// One measurement of the search for a rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Probe {
@@ -498,11 +506,10 @@ pub struct Probe {
     /// The limited percentile of the latency in nanoseconds; `None` if the target or its generator
     /// could not keep up.
     pub latency_ns: Option<u64>,
-    /// Completed queries per second; `None` if fewer than two completed, and in records from before it
-    /// was kept.
+    /// Completed queries per second; `None` if fewer than two completed, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub achieved_per_second: Option<f64>,
-    /// Lateness of the generator itself; `None` in records from before it was kept.
+    /// Lateness of the generator itself; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }
@@ -512,25 +519,25 @@ names! {
     SteadyClass {
         /// One level throughout.
         Flat = "flat",
-        /// They end in a steady state, and were never lower before.
+        /// A steady state at the end, at the lowest level of all.
         WarmUp = "warm-up",
-        /// They end in a steady state, and have been lower.
+        /// A steady state at the end, after a lower level.
         SlowDown = "slow-down",
-        /// Their last level has not lasted.
+        /// No level that lasted to the end.
         NoSteadyState = "no-steady-state",
     }
 }
 
-/// Facts about a warm-up whose end was searched.
+/// Facts about a warm-up that ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WarmUpFacts {
     /// Behaviour of latencies during warm-up; `None` if there were too few.
     pub class: Option<SteadyClass>,
-    /// Queries of warming up.
+    /// Queries of the warm-up.
     pub queries: u64,
     /// Its duration in nanoseconds.
     pub elapsed_ns: u64,
-    /// Whether a steady state was reached; if not, the maximum time ended it.
+    /// Whether a steady state was reached; otherwise the maximum time ended the warm-up.
     pub steady: bool,
 }

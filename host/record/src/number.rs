@@ -62,17 +62,17 @@ impl Rate {
         }
     }
 
-    /// Queries per second.
+    /// Returns queries per second.
     #[must_use]
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// Queries per second to four digits, as a person would write them.
+    /// Returns queries per second to four digits, as a person would write them.
     pub(crate) fn rounded(self) -> f64 {
         let scale = 10_f64.powi((3.0 - self.0.log10().floor()) as i32);
         let rounded = (self.0 * scale).round() / scale;
-        // A whole number that somebody chose stays as it is.
+        // A whole number is kept as it was chosen.
         if self.0.fract() == 0.0 { self.0 } else { rounded }
     }
 }

@@ -1,4 +1,4 @@
-//! What belongs to one of a case's processes, which are numbered from 0.
+//! Items of one of a case's processes, which are numbered from 0.
 
 use std::fmt;
 

@@ -19,20 +19,20 @@ use crate::phase::{ErrorCode, Phase};
 use crate::placement::ProfiledOperator;
 use crate::warning::{Fallback, Warning};
 
-/// Reasons why a case failed.
+/// Reason why a case failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Failure {
-    /// The worker exited before it had finished.
-    #[error("the worker exited with code {code} while in phase {phase}")]
+    /// The worker exited early.
+    #[error("the worker exited with code {code} in phase {phase}")]
     ExitCode {
         /// The exit code.
         code: i32,
         /// Its phase.
         phase: Phase,
     },
-    /// The worker was ended by a signal.
-    #[error("the worker was ended by signal {signal} ({name}) while in phase {phase}")]
+    /// A signal killed the worker.
+    #[error("the worker was killed by signal {signal} ({name}) in phase {phase}")]
     Signal {
         /// The signal's number.
         signal: i32,
@@ -42,29 +42,29 @@ pub enum Failure {
         phase: Phase,
     },
     /// The worker made no progress in time.
-    #[error("no progress within {} s in phase {phase}; the worker was ended", .limit_ns / 1_000_000_000)]
+    #[error("no progress for {} s in phase {phase}; the worker was killed", .limit_ns / 1_000_000_000)]
     TimedOut {
         /// Its phase.
         phase: Phase,
         /// The limit in nanoseconds.
         limit_ns: u64,
     },
-    /// The worker needed more memory than it may have.
+    /// The worker ran out of memory.
     #[error("out of memory in phase {phase}: {detail}")]
     OutOfMemory {
         /// Its phase.
         phase: Phase,
         /// The limit in bytes, if known.
         limit_bytes: Option<u64>,
-        /// The most that was seen in use, in bytes.
+        /// Highest use that was observed, in bytes.
         peak_bytes: Option<u64>,
-        /// Who found out, and how.
+        /// Who noticed, and how.
         detail: String,
     },
-    /// Plugin and host do not speak the same version.
-    #[error("refused version: {detail}")]
+    /// Plugin and host have incompatible versions.
+    #[error("incompatible version: {detail}")]
     RefusedVersion {
-        /// The version of each side, and which has to move.
+        /// The version of each side, and which one to update.
         detail: String,
     },
     /// The library has no entry point.
@@ -78,7 +78,7 @@ pub enum Failure {
     /// The file is not a shared library.
     #[error("not a plugin: {detail}")]
     NotAPlugin {
-        /// What it is instead.
+        /// The kind of file.
         detail: String,
     },
     /// The library is for another processor or system.
@@ -90,15 +90,15 @@ pub enum Failure {
         machine: String,
     },
     /// A library that the plugin needs could not be loaded.
-    #[error("a library is missing: {detail}")]
+    #[error("a required library is missing: {detail}")]
     MissingLibrary {
         /// The loader's error.
         detail: String,
     },
-    /// The plugin's library is not the one that was admitted when the run was planned.
+    /// The plugin's library has changed since the run was planned.
     #[error("the plugin has changed: {detail}")]
     PluginChanged {
-        /// The library, and how the change was found out.
+        /// The library, and how the change was noticed.
         detail: String,
     },
     /// The plugin reported an error.
@@ -128,7 +128,7 @@ pub enum Failure {
         /// The error, and the expectation.
         detail: String,
     },
-    /// The worker sent something that is not the protocol.
+    /// The worker broke the protocol.
     #[error("the worker broke the protocol in phase {phase}: {detail}")]
     Protocol {
         /// Its phase.
@@ -137,7 +137,7 @@ pub enum Failure {
         detail: String,
     },
     /// The worker could not be bound to the processors that the manifest names.
-    #[error("cannot pin: {detail}")]
+    #[error("cannot pin the worker: {detail}")]
     NotPinned {
         /// Which processors, and why not.
         detail: String,
@@ -149,9 +149,9 @@ pub enum Failure {
         detail: String,
     },
     /// The outputs differ from the reference's.
-    #[error("the outputs are not the reference's ({difference}): {detail}")]
+    #[error("the outputs differ from the reference's ({difference}): {detail}")]
     Differs {
-        /// In what way.
+        /// The kind of difference.
         difference: DifferenceKind,
         /// Which output, and the figures.
         detail: String,
@@ -159,19 +159,19 @@ pub enum Failure {
         parity: Box<Parity>,
     },
     /// The reference has no outputs to compare with.
-    #[error("there is nothing to compare the outputs with: {detail}")]
+    #[error("no reference outputs to compare with: {detail}")]
     NoReference {
         /// The reference, and how it failed.
         detail: String,
     },
-    /// Operators ran elsewhere than on the device, which the manifest forbids.
+    /// Operators ran off the device, which the manifest forbids.
     #[error("placement is strict: {}", misplaced(.fallback.as_ref()))]
     Misplaced {
-        /// The operators; `None` if the session does not name its provider, so that nobody can tell.
+        /// The operators; `None` if the session does not name its provider, so placement is unknown.
         fallback: Option<Fallback>,
     },
-    /// The worker could not be started at all.
-    #[error("the worker could not be started: {detail}")]
+    /// The worker could not be started.
+    #[error("could not start the worker: {detail}")]
     NotStarted {
         /// The operating system's error.
         detail: String,
@@ -180,15 +180,12 @@ pub enum Failure {
 
 fn misplaced(fallback: Option<&Fallback>) -> String {
     fallback.map_or_else(
-        || {
-            "the session does not say which provider it uses, so where operators should have run is not known"
-                .to_owned()
-        },
+        || "the session does not name its provider, so placement cannot be checked".to_owned(),
         ToString::to_string,
     )
 }
 
-/// Start-up times of a case in nanoseconds, each measured once.
+/// Start-up times of a case, each measured once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Timings {
@@ -196,7 +193,7 @@ pub struct Timings {
     pub open_ns: Option<u64>,
     /// Loading the model.
     pub load_ns: Option<u64>,
-    /// Preparing it: optimising, compiling.
+    /// Preparing the model: optimising, compiling.
     pub prepare_ns: Option<u64>,
     /// The first run.
     pub first_run_ns: Option<u64>,
@@ -210,7 +207,7 @@ pub struct WorkerReport {
     pub timings: Timings,
     /// The worker's highest resident memory in bytes.
     pub peak_memory_bytes: Option<u64>,
-    /// Its resident memory in bytes just before the plugin was opened.
+    /// The worker's resident memory in bytes just before it opened the plugin.
     pub baseline_memory_bytes: Option<u64>,
     /// Class labels of the data set, if it has them; one per example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -229,10 +226,10 @@ pub struct WorkerReport {
     /// Verdict on the result; `None` in records of hosts without verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The search for the highest rate, if there was one.
+    /// Search for the highest rate, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<RateSearch>,
-    /// Facts about the warm-up, if its end was searched.
+    /// Facts about the warm-up, if it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpFacts>,
     /// Conditions of the measurement.
@@ -254,10 +251,10 @@ pub enum Outcome {
     Finished(Box<WorkerReport>),
     /// Started and did not finish.
     Failed {
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
-    /// Could not be started, for want of something.
+    /// Not started, because something is missing.
     Gap {
         /// The gap.
         gap: Gap,
@@ -265,7 +262,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The word for it in tables and files.
+    /// Returns its name in tables and files.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -277,7 +274,7 @@ impl Outcome {
 }
 
 impl Failure {
-    /// The word for its kind, as in the journal.
+    /// Returns the name of its kind, as in the journal.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -318,16 +315,16 @@ pub struct CaseRecord {
     /// The case as planned; absent for a gap, which has no plugin or device to name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<CaseSpec>,
-    /// Which of the case's processes this is about, from 0.
+    /// The process of the case, from 0.
     #[serde(default, skip_serializing_if = "is_first")]
     pub process: u32,
-    /// When the case started, RFC 3339 in UTC.
+    /// Start of the case, RFC 3339 in UTC.
     pub started_at: String,
     /// Its total duration in nanoseconds.
     pub elapsed_ns: u64,
     /// Its outcome.
     pub outcome: Outcome,
-    /// The worker's last standard error, cut to a size that a reader can bear.
+    /// The end of the worker's standard error, limited in size.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub standard_error: String,
     /// The machine when the case started; absent for a gap.
@@ -339,9 +336,9 @@ pub struct CaseRecord {
 }
 
 impl CaseRecord {
-    /// Returns the rates that the case's processes found and were measured at, in queries per second and in
-    /// the order of the processes. If a search did not finish, it is the rate that was measured as evidence.
-    /// Empty if the rate was given, and if the case did not finish.
+    /// Returns the rates that the case's processes found and were measured at, in the order of the processes.
+    /// If a search found none, the rate is the one measured as evidence. Empty if the manifest set the rate,
+    /// and if the case did not finish.
     #[must_use]
     pub fn searched_rates(&self) -> Vec<Rate> {
         let Outcome::Finished(first) = &self.outcome else { return Vec::new() };
@@ -352,7 +349,7 @@ impl CaseRecord {
             .collect()
     }
 
-    /// The report of the case's first process; `None` unless it finished.
+    /// Returns the report of the case's first process; `None` unless it finished.
     #[must_use]
     pub fn report(&self) -> Option<&WorkerReport> {
         match &self.outcome {
@@ -361,12 +358,12 @@ impl CaseRecord {
         }
     }
 
-    /// The reports of all its processes, in their order.
+    /// Iterates over the reports of all its processes, in order.
     pub fn reports(&self) -> impl Iterator<Item = &WorkerReport> {
         self.report().into_iter().chain(&self.further)
     }
 
-    /// The kind of the failure or gap that it ended with, and the reason in one sentence.
+    /// Returns the kind of the failure or gap that ended the case, and the reason in one sentence.
     #[must_use]
     pub fn reason(&self) -> Option<(&'static str, String)> {
         match &self.outcome {
@@ -376,16 +373,16 @@ impl CaseRecord {
         }
     }
 
-    /// The coordinates as they are shown: if the rate was searched, with the one that was found. Of
-    /// several processes, each of which found its own, that is the least, which all of them kept to.
+    /// Returns the coordinates as they are shown, with the rate that a search found. If several processes
+    /// each found one, it is the lowest.
     #[must_use]
     pub fn shown_key(&self) -> CaseKey {
         let rate = self.key.rate.or_else(|| self.searched_rates().into_iter().min());
         CaseKey { rate, ..self.key.clone() }
     }
 
-    /// How the open loops of all its processes kept to their schedules: means of the rates, the sum of
-    /// the queries never begun, and the worst lateness. A rate that one of them lacks is missing.
+    /// Returns the pace over all its processes: means of the rates, the sum of the unserved queries, and the
+    /// worst lateness. A rate that one process lacks is missing.
     #[must_use]
     pub fn pace(&self) -> Option<Pace> {
         let paces: Vec<&Pace> = self.reports().filter_map(|report| report.pace.as_ref()).collect();
@@ -409,8 +406,8 @@ impl CaseRecord {
         })
     }
 
-    /// The record as reports read it: without what is kept in files of its own, and with no more of a
-    /// path than the file's name.
+    /// Returns the record as reports read it: without data that has its own files, and with file names
+    /// instead of paths.
     #[must_use]
     pub fn for_reports(mut self) -> Self {
         fn shorten(file: &mut FileId) {

@@ -1,4 +1,4 @@
-//! Where in a case something happened, and what kind of error a backend reported there.
+//! Phases of a case, and kinds of errors that a backend reports there.
 
 use crate::names::names;
 

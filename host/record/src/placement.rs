@@ -22,7 +22,7 @@ pub struct DeviceTime {
 #[serde(rename_all = "kebab-case")]
 pub struct Placement {
     /// Provider of the session, or several of one device. Empty if it does not say.
-    pub wanted: Vec<String>,
+    pub requested: Vec<String>,
     /// Places of operators, the longest time first.
     pub providers: Vec<ProviderShare>,
     /// Names of operators that ran elsewhere than wanted, the longest first, limited to a readable
@@ -49,7 +49,7 @@ impl Placement {
 
     /// Counts a profile.
     #[must_use]
-    pub fn of(wanted: Vec<String>, operators: &[ProfiledOperator]) -> Self {
+    pub fn of(requested: Vec<String>, operators: &[ProfiledOperator]) -> Self {
         let mut providers: Vec<ProviderShare> = Vec::new();
         for operator in operators {
             let known = providers.iter().position(|share| share.provider == operator.provider);
@@ -65,21 +65,24 @@ impl Placement {
             share.time_ns = share.time_ns.saturating_add(operator.duration_ns);
         }
         providers.sort_by_key(|share| std::cmp::Reverse(share.time_ns));
-        let mut elsewhere: Vec<&ProfiledOperator> = match wanted.is_empty() {
+        let mut elsewhere: Vec<&ProfiledOperator> = match requested.is_empty() {
             true => Vec::new(),
-            false => {
-                operators.iter().filter(|operator| !wanted.contains(&operator.provider)).collect()
-            }
+            false => operators
+                .iter()
+                .filter(|operator| !requested.contains(&operator.provider))
+                .collect(),
         };
         elsewhere.sort_by_key(|operator| std::cmp::Reverse(operator.duration_ns));
         let named = elsewhere.iter().take(Self::MOST_NAMES).map(|operator| operator.name.clone());
-        Self { elsewhere: named.collect(), wanted, providers }
+        Self { elsewhere: named.collect(), requested, providers }
     }
 
     /// Returns the shares of unwanted providers; none if the session does not say which are wanted.
     pub fn not_wanted(&self) -> impl Iterator<Item = &ProviderShare> {
-        let said = !self.wanted.is_empty();
-        self.providers.iter().filter(move |share| said && !self.wanted.contains(&share.provider))
+        let names_provider = !self.requested.is_empty();
+        self.providers
+            .iter()
+            .filter(move |share| names_provider && !self.requested.contains(&share.provider))
     }
 }
 
@@ -93,7 +96,7 @@ pub struct ProfiledOperator {
     pub kind: String,
     /// Its provider.
     pub provider: String,
-    /// When it began, in nanoseconds since the run began.
+    /// Start in nanoseconds since the run began.
     pub start_ns: u64,
     /// Its own time, in nanoseconds.
     pub duration_ns: u64,

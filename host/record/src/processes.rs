@@ -132,10 +132,10 @@ mod tests {
         assert_eq!((case.process, case.elapsed_ns, case.further.len()), (0, 30, 2));
         let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
         assert_eq!(report.peak_memory_bytes, Some(7));
-        let told: Vec<_> =
+        let warned: Vec<_> =
             report.warnings.iter().map(|warning| (warning.process, warning.kind())).collect();
         let kind = WarningKind::Drift;
-        assert_eq!(told, [(0, kind), (1, kind), (2, kind)]);
+        assert_eq!(warned, [(0, kind), (1, kind), (2, kind)]);
         assert!(report.warnings[1].to_string().starts_with("in process 2: p50 rose 10 %"));
     }
 
@@ -153,8 +153,8 @@ mod tests {
                 }),
                 search: Some(RateSearch {
                     end: SearchEnd::Found,
-                    fine: Some(rate),
-                    too_much: None,
+                    accepted: Some(rate),
+                    rejected: None,
                     probes: Vec::new(),
                     rates: vec![rate],
                 }),
@@ -171,7 +171,7 @@ mod tests {
         let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
         let search = report.search.expect("a search");
         assert_eq!(search.rates.into_iter().map(Rate::get).collect::<Vec<_>>(), rates);
-        assert_eq!(search.fine.map(Rate::get), Some(450.0));
+        assert_eq!(search.accepted.map(Rate::get), Some(450.0));
         // What was measured at a given rate was not searched.
         assert_eq!(finished(0, 5).searched_rates(), []);
     }

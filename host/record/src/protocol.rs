@@ -72,7 +72,7 @@ pub enum Request {
     },
 }
 
-/// The files of a case on the machine of its worker. Whoever starts the worker has found them by their
+/// The files of a case on the machine of its worker. The host has found them by their
 /// content; a case itself holds no path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -117,7 +117,7 @@ pub enum Message {
         /// [`PROTOCOL_VERSION`] of the worker.
         protocol_version: u32,
     },
-    /// It has entered a phase.
+    /// The worker has entered a phase.
     Entered(Phase),
     /// Sign of progress. Sent at most once in a tenth of the time-out, and never
     /// from the timed part.
@@ -126,7 +126,7 @@ pub enum Message {
     Working {
         /// Part of the call that is done, 0 to 1, if that is known.
         part: Option<f64>,
-        /// What is being done; may be empty.
+        /// Current activity; may be empty.
         doing: String,
     },
     /// Its backend can be asked to end what is under way: [`CANCEL`] on standard input does.
@@ -286,10 +286,10 @@ const SCHEDULED: u8 = 1;
 /// Added to the form of the times where marks follow them.
 const MARKED: u8 = 0x80;
 
-/// Phase, form of the times, lane (four bytes), samples in a query (eight bytes), then the times. In a block
-/// with marks, the number of words that the times take is in front of them, and behind them are the number
-/// of words that the names of the phases take, the names as JSON with spaces to fill up the last word, and
-/// counts, ends and times within.
+/// Encodes a block: phase, encoding of the times, lane (four bytes), samples in a query (eight bytes), then
+/// the times. In a block with marks, the number of words of the times comes before them. After them come the
+/// number of words of the phases' names, the names as JSON padded with spaces to a whole word, and counts,
+/// ends and times within.
 fn encode_samples(block: &SampleBlock) -> io::Result<Vec<u8>> {
     let marked = block.marks.as_ref().map_or(0, |marks| 64 + 2 * marks.bytes());
     let mut payload = Vec::with_capacity(22 + block.bytes() + marked);
@@ -364,7 +364,7 @@ fn decode_samples(payload: &[u8]) -> io::Result<SampleBlock> {
     Ok(SampleBlock { marks, ..block })
 }
 
-/// Times, none of which is beyond the end of the clock.
+/// Decodes times and rejects those beyond the end of the clock.
 fn numbers(words: &[[u8; 8]]) -> io::Result<Vec<u64>> {
     let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
     if words.iter().any(|time| *time > LAST_NS) {
@@ -382,7 +382,7 @@ fn take_words(words: &[Word]) -> Option<(&[Word], &[Word])> {
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*count)).ok()?)
 }
 
-/// The marks of a block's queries.
+/// Decodes the marks of a block's queries.
 fn decode_marks(block: &SampleBlock, words: &[[u8; 8]]) -> io::Result<Marks> {
     let cut = || invalid("a sample block without its marks");
     let (names, words) = take_words(words).ok_or_else(cut)?;
@@ -449,7 +449,7 @@ struct OutputHeader {
     values: ValueType,
 }
 
-/// How the values of a block are written.
+/// Encoding of a block's values.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ValueType {
@@ -621,8 +621,8 @@ mod tests {
             let (name, values) = ("logits".into(), values.into());
             Message::Outputs(OutputBlock { name, first_example: 0, width, values })
         };
-        let said = refused(&outputs(2, vec![1.0; 3]));
-        assert_eq!(said, "output `logits`: 3 values are not whole examples of 2 values");
+        let message = refused(&outputs(2, vec![1.0; 3]));
+        assert_eq!(message, "output `logits`: 3 values are not whole examples of 2 values");
         refused(&outputs(0, vec![]));
         let query =
             |scheduled_ns, begun_ns, ended_ns| ScheduledTimes { scheduled_ns, begun_ns, ended_ns };

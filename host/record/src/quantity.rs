@@ -38,7 +38,7 @@ names! {
         Device = "device",
         /// Interruptions during the measurement.
         Disturbance = "disturbance",
-        /// How an open loop kept to its schedule.
+        /// Pace of an open loop.
         Load = "load",
         /// The clock and the harness's own cost.
         Clock = "clock",
@@ -46,7 +46,7 @@ names! {
 }
 
 impl Group {
-    /// The heading of the group in reports.
+    /// Returns the heading of the group in reports.
     #[must_use]
     pub fn heading(self) -> &'static str {
         match self {
@@ -62,39 +62,39 @@ impl Group {
     }
 }
 
-/// A quantity of a case as its record has it: a value, or the reason why there is none. `None` if the
-/// record says neither, as of a case that did not finish.
-pub type Taken<T> = Option<Result<T, Gap>>;
+/// Value of a quantity in a record, or the reason why there is none. `None` if the record has neither, as for
+/// a case that did not finish.
+pub type Measured<T> = Option<Result<T, Gap>>;
 
-/// Where a record has a quantity.
+/// Source of a quantity in a record.
 #[derive(Clone, Copy)]
 pub enum Source {
     /// A whole number.
-    Whole(fn(&CaseRecord) -> Taken<u64>),
+    Whole(fn(&CaseRecord) -> Measured<u64>),
     /// Another number.
-    Real(fn(&CaseRecord) -> Taken<f64>),
+    Real(fn(&CaseRecord) -> Measured<f64>),
 }
 
-/// Where a metric is shown in the summary.
+/// Place of a metric in the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
     /// Its place: lower is further left.
     pub(crate) order: u8,
-    /// How soon its column gives way on a narrow terminal: higher is sooner; 0 stays.
+    /// Order in which columns are dropped on a narrow terminal: higher is sooner; 0 stays.
     pub gives_way: u8,
-    /// Many machines cannot have it, such as the memory of a device where there is none beside the
+    /// Many machines cannot have it, such as the memory of a device without one beside the
     /// processor: it has no column if all cases have gaps.
     pub only_if_measured: bool,
 }
 
 impl Shown {
-    /// At this place, giving way so soon.
+    /// Creates a place in the summary.
     #[must_use]
     pub const fn at(order: u8, gives_way: u8) -> Self {
         Self { order, gives_way, only_if_measured: false }
     }
 
-    /// The same, only if some case has a value.
+    /// Returns this place, for metrics with a value only.
     #[must_use]
     pub const fn if_measured(self) -> Self {
         Self { only_if_measured: true, ..self }
@@ -116,20 +116,20 @@ pub struct Quantity {
     pub group: Group,
     /// Its definition, for reference pages and for the metric that states it.
     pub definition: &'static str,
-    /// Where a record has it.
+    /// Its source in a record.
     pub source: Source,
-    /// The metric that states it as it is, and where that is shown in the summary.
+    /// The metric that passes it on unchanged, and its place in the summary.
     pub metric: Option<(&'static str, Option<Shown>)>,
 }
 
 impl Quantity {
-    /// The quantity of a name.
+    /// Returns the quantity of this name.
     #[must_use]
     pub fn named(id: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.id == id)
     }
 
-    /// The quantities that a metric plugin states as they are, with the names of its metrics.
+    /// Returns the quantities that a metric plugin passes on unchanged, with the names of its metrics.
     pub fn stated_by(plugin: &str) -> impl Iterator<Item = (&'static str, &'static Self)> {
         QUANTITIES.iter().filter_map(move |quantity| {
             let (metric, _) = quantity.metric?;
@@ -137,7 +137,8 @@ impl Quantity {
         })
     }
 
-    /// The name of its columns in the database and in views: its own with underscores, and the unit.
+    /// Returns the name of its column in the database and in views: its own name with underscores, and the
+    /// unit.
     #[must_use]
     pub fn column(&self) -> String {
         let unit = match self.unit {
@@ -159,9 +160,9 @@ impl Quantity {
         self.group != Group::Load
     }
 
-    /// The quantity of a case.
+    /// Returns the value of this quantity in a case.
     #[must_use]
-    pub fn of(&self, record: &CaseRecord) -> Taken<f64> {
+    pub fn of(&self, record: &CaseRecord) -> Measured<f64> {
         match self.source {
             Source::Whole(of) => of(record).map(|found| found.map(|value| value as f64)),
             Source::Real(of) => of(record),
@@ -179,13 +180,13 @@ pub struct QuantityValue {
     pub unit: &'static str,
     /// `lower` or `higher` (is better), or `neutral`.
     pub direction: Direction,
-    /// Why there is no value.
+    /// The reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
 }
 
 impl CaseRecord {
-    /// The quantities by name of which the record says a value or a gap.
+    /// Returns the quantities with a value or a gap in the record, by name.
     #[must_use]
     pub fn quantities(&self) -> BTreeMap<&'static str, QuantityValue> {
         let entry = |quantity: &Quantity| {
@@ -208,25 +209,25 @@ impl fmt::Debug for Quantity {
     }
 }
 
-fn gap<T>(cause: NotMeasured) -> Taken<T> {
+fn gap<T>(cause: NotMeasured) -> Measured<T> {
     Some(Err(cause.into()))
 }
 
-/// The gap of a quantity that the record is older than.
-fn before<T>(quantity: &str) -> Taken<T> {
+/// Returns the gap of a quantity that is newer than the record.
+fn before<T>(quantity: &str) -> Measured<T> {
     gap(NotMeasured::BeforeRecorded { quantity: quantity.into() })
 }
 
-/// A number that a record has or lacks without a reason.
-fn plain<T>(value: Option<T>) -> Taken<T> {
+/// Returns a number, which a record may lack without a reason.
+fn plain<T>(value: Option<T>) -> Measured<T> {
     value.map(Ok)
 }
 
-fn report<T>(of: impl FnOnce(&WorkerReport) -> Taken<T>, record: &CaseRecord) -> Taken<T> {
+fn report<T>(of: impl FnOnce(&WorkerReport) -> Measured<T>, record: &CaseRecord) -> Measured<T> {
     of(record.report()?)
 }
 
-fn timing(record: &CaseRecord, of: fn(&Timings) -> Option<u64>) -> Taken<u64> {
+fn timing(record: &CaseRecord, of: fn(&Timings) -> Option<u64>) -> Measured<u64> {
     report(|report| plain(of(&report.timings)), record)
 }
 
@@ -234,15 +235,15 @@ fn conditions(record: &CaseRecord) -> Option<&Conditions> {
     record.report().map(|report| &report.conditions)
 }
 
-fn memory<T>(record: &CaseRecord, of: impl FnOnce(&MemoryUse) -> Taken<T>) -> Taken<T> {
+fn memory<T>(record: &CaseRecord, of: impl FnOnce(&MemoryUse) -> Measured<T>) -> Measured<T> {
     of(conditions(record)?.memory.as_ref()?)
 }
 
-fn disturbance(record: &CaseRecord, of: fn(&Disturbance) -> Option<u64>) -> Taken<u64> {
+fn disturbance(record: &CaseRecord, of: fn(&Disturbance) -> Option<u64>) -> Measured<u64> {
     plain(of(conditions(record)?.disturbance.as_ref()?))
 }
 
-fn stage(record: &CaseRecord, of: fn(&StageTimes) -> f64) -> Taken<f64> {
+fn stage(record: &CaseRecord, of: fn(&StageTimes) -> f64) -> Measured<f64> {
     let stages = conditions(record)?.stages.as_ref()?;
     Some(stages.as_ref().map(of).map_err(Clone::clone))
 }
@@ -251,27 +252,27 @@ fn device_state(
     record: &CaseRecord,
     of: fn(&DeviceStates) -> Option<Spread>,
     which: fn(&Spread) -> f64,
-) -> Taken<f64> {
+) -> Measured<f64> {
     match conditions(record)?.device_state.as_ref()? {
         Ok(states) => of(states).map(|spread| Ok(which(&spread))),
         Err(gap) => Some(Err(gap.clone())),
     }
 }
 
-fn lateness(record: &CaseRecord, of: fn(&Lateness) -> u64) -> Taken<u64> {
+fn lateness(record: &CaseRecord, of: fn(&Lateness) -> u64) -> Measured<u64> {
     plain(Some(of(&record.pace()?.lateness?)))
 }
 
-fn rate(record: &CaseRecord, of: fn(&Pace) -> Option<f64>) -> Taken<f64> {
+fn rate(record: &CaseRecord, of: fn(&Pace) -> Option<f64>) -> Measured<f64> {
     plain(of(&record.pace()?))
 }
 
-/// The sum of what the processor counts of some of its parts.
+/// Returns the sum of the processor's energy counters for some of its domains.
 fn processor_energy(
     record: &CaseRecord,
     is_part: fn(&DomainEnergy) -> bool,
     part: &str,
-) -> Taken<f64> {
+) -> Measured<f64> {
     let energy = conditions(record)?.energy.as_ref();
     let Some(energy) = energy else { return before("energy") };
     let domains = match &energy.processor {
@@ -286,20 +287,20 @@ fn processor_energy(
 }
 
 /// Returns the seconds for which energy was counted: by the processor, or else by the device.
-fn energy_time(record: &CaseRecord) -> Taken<f64> {
+fn energy_time(record: &CaseRecord) -> Measured<f64> {
     let energy = conditions(record)?.energy.as_ref()?;
     let processor = energy.processor.as_deref().unwrap_or_default().first();
     plain(Some(processor.or(energy.device.as_ref().ok())?.seconds))
 }
 
-fn device_energy(record: &CaseRecord) -> Taken<f64> {
+fn device_energy(record: &CaseRecord) -> Measured<f64> {
     match &conditions(record)?.energy {
         Some(energy) => Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone)),
         None => before("energy"),
     }
 }
 
-fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
+fn allocator_peak(record: &CaseRecord) -> Measured<u64> {
     let memory = conditions(record)?.memory.as_ref();
     match memory.and_then(|memory| memory.allocator.as_ref()) {
         None => before("allocators"),
@@ -311,7 +312,7 @@ fn allocator_peak(record: &CaseRecord) -> Taken<u64> {
     }
 }
 
-fn average_memory(record: &CaseRecord) -> Taken<u64> {
+fn average_memory(record: &CaseRecord) -> Measured<u64> {
     memory(record, |memory| match memory.average_bytes {
         None if memory.average_of == 0 => gap(NotMeasured::TooShortToSample),
         average => plain(average),
@@ -349,7 +350,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "prepare",
         group: Group::Startup,
-        definition: "time to prepare it: to optimise and compile",
+        definition: "time to prepare the model: to optimise and compile",
         source: Whole(|record| timing(record, |timings| timings.prepare_ns)),
         metric: Some(("startup.prepare", None)),
     },
@@ -410,7 +411,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "device memory",
         group: Group::Memory,
-        definition: "most memory on the device that the worker held, by the backend",
+        definition: "peak device memory of the worker, by the backend",
         source: Whole(|record| memory(record, |memory| memory.device_peak_bytes.clone())),
         metric: Some(("memory.device-peak", Some(Shown::at(31, 2).if_measured()))),
     },
@@ -420,7 +421,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "allocator's memory",
         group: Group::Memory,
-        definition: "most memory on the device that the engine's own allocator had given out",
+        definition: "peak device memory of the engine's own allocator",
         source: Whole(allocator_peak),
         metric: Some(("memory.allocator-peak", Some(Shown::at(32, 5).if_measured()))),
     },
@@ -430,7 +431,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "processor energy",
         group: Group::Energy,
-        definition: "energy of the processors' packages, with whatever else ran on them",
+        definition: "energy of the processors' packages, including other work on them",
         source: Real(|record| {
             let is_package =
                 |one: &DomainEnergy| one.domain.starts_with("package") && !one.domain.contains('/');
@@ -444,7 +445,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "memory energy",
         group: Group::Energy,
-        definition: "energy of the memory beside the processors, as they count it",
+        definition: "energy of the memory, by the processors' counters",
         source: Real(|record| {
             let is_memory = |one: &DomainEnergy| one.domain.ends_with("/dram");
             processor_energy(record, is_memory, "memory")
@@ -467,7 +468,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "counted for",
         group: Group::Energy,
-        definition: "how long energy was counted for",
+        definition: "time over which energy was counted",
         source: Real(energy_time),
         metric: None,
     },
@@ -477,7 +478,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "copy in",
         group: Group::Copies,
-        definition: "mean time of a query's copies to the device, measured apart",
+        definition: "mean time of a query's copies to the device, measured separately",
         source: Real(|record| stage(record, |stages| stages.copy_in_ns)),
         metric: None,
     },
@@ -487,7 +488,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "compute",
         group: Group::Copies,
-        definition: "mean time of its computation, measured apart",
+        definition: "mean time of a query's computation, measured separately",
         source: Real(|record| stage(record, |stages| stages.compute_ns)),
         metric: None,
     },
@@ -497,7 +498,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "copy out",
         group: Group::Copies,
-        definition: "mean time of its copies from the device, measured apart",
+        definition: "mean time of a query's copies from the device, measured separately",
         source: Real(|record| stage(record, |stages| stages.copy_out_ns)),
         metric: None,
     },
@@ -530,7 +531,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "lowest device clock",
         group: Group::Device,
-        definition: "lowest clock of what computes",
+        definition: "lowest clock of the device's compute units",
         source: Real(|record| device_state(record, |it| it.clock_hertz, |spread| spread.minimum)),
         metric: None,
     },
@@ -540,7 +541,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "highest device clock",
         group: Group::Device,
-        definition: "highest clock of what computes",
+        definition: "highest clock of the device's compute units",
         source: Real(|record| device_state(record, |it| it.clock_hertz, |spread| spread.maximum)),
         metric: None,
     },
@@ -572,7 +573,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "voluntary switches",
         group: Group::Disturbance,
-        definition: "how often a thread of the worker gave its processor up, to wait for something",
+        definition: "times that a thread of the worker gave up its processor to wait",
         source: Whole(|record| disturbance(record, |it| it.voluntary_switches)),
         metric: None,
     },
@@ -582,7 +583,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "involuntary switches",
         group: Group::Disturbance,
-        definition: "how often the kernel took the processor from a thread of the worker",
+        definition: "times that the kernel preempted a thread of the worker",
         source: Whole(|record| disturbance(record, |it| it.involuntary_switches)),
         metric: None,
     },
@@ -592,7 +593,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "minor page faults",
         group: Group::Disturbance,
-        definition: "pages that were mapped without reading a disk",
+        definition: "pages that were mapped without reading from disk",
         source: Whole(|record| disturbance(record, |it| it.minor_faults)),
         metric: None,
     },
@@ -602,7 +603,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "major page faults",
         group: Group::Disturbance,
-        definition: "pages that had to be read from a disk",
+        definition: "pages that were read from disk",
         source: Whole(|record| disturbance(record, |it| it.major_faults)),
         metric: None,
     },
@@ -612,7 +613,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "stolen time",
         group: Group::Disturbance,
-        definition: "time that a hypervisor kept from the machine, all processors together",
+        definition: "time that the hypervisor withheld, all processors together",
         source: Whole(|record| disturbance(record, |it| it.stolen_ns)),
         metric: None,
     },
@@ -622,7 +623,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "thermal throttles",
         group: Group::Disturbance,
-        definition: "how often heat slowed one of the processors",
+        definition: "times that heat slowed a processor",
         source: Whole(|record| disturbance(record, |it| it.thermal_throttles)),
         metric: None,
     },
@@ -632,7 +633,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "quota throttles",
         group: Group::Disturbance,
-        definition: "how often the control group's quota stopped the processes in it",
+        definition: "times that the control group's quota stopped its processes",
         source: Whole(|record| disturbance(record, |it| it.quota_throttles)),
         metric: None,
     },
@@ -642,7 +643,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "clock at start",
         group: Group::Disturbance,
-        definition: "highest frequency among the worker's processors when measuring began",
+        definition: "highest frequency among the worker's processors at the start of the measurement",
         source: Whole(|record| disturbance(record, |it| it.frequency_start_hertz)),
         metric: None,
     },
@@ -652,7 +653,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "clock at end",
         group: Group::Disturbance,
-        definition: "the same when it ended",
+        definition: "highest frequency among them at its end",
         source: Whole(|record| disturbance(record, |it| it.frequency_end_hertz)),
         metric: None,
     },
@@ -662,7 +663,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "rate asked for",
         group: Group::Load,
-        definition: "queries per second that were asked for; of several processes, the mean",
+        definition: "requested queries per second; of several processes, the mean",
         source: Real(|record| rate(record, |pace| Some(pace.asked.get()))),
         metric: None,
     },
@@ -672,7 +673,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "rate offered",
         group: Group::Load,
-        definition: "queries per second that were scheduled; of several processes, the mean",
+        definition: "scheduled queries per second; of several processes, the mean",
         source: Real(|record| rate(record, |pace| pace.offered_per_second)),
         metric: None,
     },
@@ -682,7 +683,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Higher,
         heading: "rate achieved",
         group: Group::Load,
-        definition: "queries per second that ended; of several processes, the mean",
+        definition: "completed queries per second; of several processes, the mean",
         source: Real(|record| rate(record, |pace| pace.achieved_per_second)),
         metric: None,
     },
@@ -692,7 +693,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "queries never begun",
         group: Group::Load,
-        definition: "queries that were due and never begun, all processes together",
+        definition: "queries that were due but never started, all processes together",
         source: Whole(|record| plain(Some(record.pace()?.unserved))),
         metric: None,
     },
@@ -702,7 +703,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "generator's lateness, median",
         group: Group::Load,
-        definition: "median lateness of the load's generator; of several processes, the worst",
+        definition: "median lateness of the load generator; of several processes, the worst",
         source: Whole(|record| lateness(record, |late| late.median_ns)),
         metric: None,
     },
@@ -712,7 +713,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "generator's lateness, p99",
         group: Group::Load,
-        definition: "its 99th percentile",
+        definition: "99th percentile of its lateness",
         source: Whole(|record| lateness(record, |late| late.p99_ns)),
         metric: None,
     },
@@ -722,7 +723,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "generator's lateness, maximum",
         group: Group::Load,
-        definition: "the greatest",
+        definition: "greatest lateness",
         source: Whole(|record| lateness(record, |late| late.maximum_ns)),
         metric: None,
     },
@@ -782,7 +783,7 @@ mod tests {
         }
     }
 
-    fn of(id: &str, record: &CaseRecord) -> Taken<f64> {
+    fn of(id: &str, record: &CaseRecord) -> Measured<f64> {
         Quantity::named(id).expect("a quantity").of(record)
     }
 

@@ -45,7 +45,7 @@ pub struct MetricValue {
 pub struct Recommendation {
     /// The advice in one line.
     pub title: String,
-    /// Why, with the figures.
+    /// The explanation, with the figures.
     pub explanation: String,
     /// Ids of the cases that support it; never empty for advice that states a number.
     pub cases: Vec<String>,

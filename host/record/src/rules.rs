@@ -21,7 +21,7 @@ pub enum Requirement {
         percentile: f64,
         /// With which confidence, as a share.
         confidence: f64,
-        /// How many queries are enough in any case. Fewer are if the binomial bound says so.
+        /// Number of queries that is always enough. Fewer suffice if the binomial bound shows it.
         queries: u64,
     },
     /// Enough examples.
@@ -38,7 +38,7 @@ impl Scenario {
 const MLPERF_EXAMPLES: u64 = 24_576;
 
 impl RuleSet {
-    /// The least time in nanoseconds that a measurement takes.
+    /// Returns the minimum duration of a measurement in nanoseconds.
     #[must_use]
     pub const fn minimum_duration_ns(self) -> u64 {
         match self {
@@ -54,7 +54,7 @@ impl RuleSet {
         }
     }
 
-    /// How much is to be measured in a scenario; `None` if the rules do not have it.
+    /// Returns the requirement for a scenario; `None` if the rules do not cover it.
     #[must_use]
     pub fn requirement(self, scenario: Scenario) -> Option<Requirement> {
         let percentile =

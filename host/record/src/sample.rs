@@ -37,16 +37,16 @@ pub struct SampleBlock {
 pub struct Marks {
     /// Names of the phases that make up a query, in order: the same for all queries of a case.
     pub phases: Vec<String>,
-    /// When each phase of each query ended: as many times as there are phases, query by query.
+    /// End of each phase of each query: as many times as there are phases, query by query.
     pub ends_ns: Vec<u64>,
     /// For each query, how many of `within_ns` are its own.
     pub counts: Vec<u32>,
-    /// When something that is counted was complete, such as a token, query by query.
+    /// Completion times of counted items such as tokens, query by query.
     pub within_ns: Vec<u64>,
 }
 
 impl Marks {
-    /// Memory that they take, in bytes.
+    /// Returns the size of the marks in memory, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(self.ends_ns.as_slice())
@@ -54,7 +54,7 @@ impl Marks {
             + size_of_val(self.within_ns.as_slice())
     }
 
-    /// Of each query, when its phases ended and what was complete when.
+    /// Iterates over the phases' ends and the times within of each query.
     pub fn queries(&self) -> impl Iterator<Item = (&[u64], &[u64])> {
         let mut within = self.within_ns.as_slice();
         self.counts.iter().enumerate().map(move |(index, count)| {
@@ -81,7 +81,7 @@ pub enum SampleTimes {
 /// Times of a query that was to begin at a given time, in nanoseconds since the worker's origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledTimes {
-    /// When it was to begin.
+    /// Scheduled start.
     pub scheduled_ns: u64,
     /// Its actual start; never before the scheduled time.
     pub begun_ns: u64,
@@ -92,9 +92,9 @@ pub struct ScheduledTimes {
 /// Times of one query, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryTimes {
-    /// When it was to begin, since the worker's origin; `None` in a closed loop.
+    /// Scheduled start since the worker's origin; `None` in a closed loop.
     pub scheduled_ns: Option<u64>,
-    /// When it began, since the worker's origin.
+    /// Start since the worker's origin.
     pub start_ns: u64,
     /// From when it was to begin to its end; in a closed loop, from its beginning to its end.
     pub latency_ns: u64,
@@ -116,7 +116,7 @@ impl SampleBlock {
         self.len() == 0
     }
 
-    /// Memory that its times take, in bytes, without marks.
+    /// Returns the size of its times in memory, in bytes, without marks.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.times {
@@ -125,7 +125,7 @@ impl SampleBlock {
         }
     }
 
-    /// When each query began and ended, since the worker's origin.
+    /// Iterates over the start and end of each query since the worker's origin.
     pub fn spans(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         (0..self.len()).map(|index| match &self.times {
             SampleTimes::Chain(edges) => (edges[index], edges[index + 1]),
@@ -133,7 +133,7 @@ impl SampleBlock {
         })
     }
 
-    /// Times of each query.
+    /// Iterates over the times of each query.
     pub fn queries(&self) -> impl ExactSizeIterator<Item = QueryTimes> + '_ {
         (0..self.len()).map(|index| match &self.times {
             SampleTimes::Chain(edges) => QueryTimes {
@@ -180,7 +180,7 @@ names! {
 }
 
 impl TensorType {
-    /// Bytes per element.
+    /// Returns the bytes per element.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
@@ -228,7 +228,7 @@ pub enum OutputValues {
 }
 
 impl OutputValues {
-    /// How many there are.
+    /// Returns the number of queries.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -238,7 +238,7 @@ impl OutputValues {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no query.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

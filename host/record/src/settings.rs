@@ -1,4 +1,4 @@
-//! How a case is measured.
+//! Settings of a measurement.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::names::names;
 use crate::number::Share;
 use crate::pin::Pin;
 
-/// When warming up is over.
+/// Rules that end the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WarmUp {
@@ -45,7 +45,7 @@ pub struct LatencyLimit {
 names! {
     /// Public rules that a result can be judged by.
     RuleSet {
-        /// Those of MLPerf Inference: the least time, queries and examples that each scenario needs.
+        /// Rules of MLPerf Inference: the least time, queries and examples that each scenario needs.
         MlPerf = "mlperf",
     }
 }
@@ -82,7 +82,7 @@ pub struct MeasureSettings {
     /// Measuring goes on until at least this many queries have been made.
     pub minimum_queries: u64,
     /// Examples that one `offline` query holds at least; rounded up to whole batches.
-    /// `None` means: the whole data set, or 24 batches where there is none.
+    /// `None` means the whole data set, or 24 batches without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offline_examples: Option<u64>,
     /// Examples of one `multi-stream` query; rounded up to whole batches. `None` means 8, MLPerf's

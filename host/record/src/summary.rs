@@ -10,12 +10,12 @@ use crate::quantity::{QUANTITIES, Shown};
 pub struct SummaryMetric {
     /// Its name.
     pub metric: &'static str,
-    /// The start of names of metrics the first of which stands in for it: of accuracies, whichever was asked
+    /// Prefix of metrics' names; the first such metric stands in for it: of accuracies, the one that was asked
     /// for.
     pub or_first_of: Option<&'static str>,
     /// The heading of its column.
     pub heading: &'static str,
-    /// Where it is shown.
+    /// Its place.
     pub shown: Shown,
 }
 
@@ -56,7 +56,7 @@ pub fn is_bundled(metric: &str) -> bool {
     metric.split('.').next().is_some_and(|plugin| BUNDLED.contains(&plugin))
 }
 
-/// The metrics of the summary, from left to right.
+/// Returns the metrics of the summary, from left to right.
 #[must_use]
 pub fn summary() -> Vec<SummaryMetric> {
     let stated = QUANTITIES.iter().filter_map(|quantity| {
@@ -69,7 +69,7 @@ pub fn summary() -> Vec<SummaryMetric> {
 }
 
 impl SummaryMetric {
-    /// The metric that is shown, among those that there are.
+    /// Returns the metric to show, among the available ones.
     pub fn find<'a>(&self, metrics: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
         let exact = metrics.clone().into_iter().find(|metric| *metric == self.metric);
         exact.or_else(|| {

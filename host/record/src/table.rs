@@ -39,7 +39,7 @@ pub struct Table {
 
 /// The fixed views that the host offers to reports and recommenders.
 pub trait Views {
-    /// Names of the views.
+    /// Returns the names of the views.
     fn names(&self) -> Vec<String>;
 
     /// Reads a whole view.

@@ -1,7 +1,7 @@
 //! Typed doubts about a measurement, with their figures.
 //!
 //! A warning is data: it goes through the journal, the store and the views as it was found, and becomes text only
-//! where somebody reads it, with [`Warning`]'s `Display`.
+//! when somebody reads it, with [`Warning`]'s `Display`.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ names! {
         SlowedDown = "slowed-down",
         /// Queries take one of two times, so no single number describes them.
         Bimodal = "bimodal",
-        /// Queries stall at regular distances.
+        /// Queries stall at regular intervals.
         Stalls = "stalls",
         /// `run` returned before the work was done, so latencies do not contain it.
         ReturnedEarly = "returned-early",
@@ -55,7 +55,7 @@ names! {
         NotANumber = "not-a-number",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
-        /// More threads compute than there are processors for them.
+        /// More threads compute than there are processors.
         Oversubscribed = "oversubscribed",
         /// The kernel kept taking the processor from the threads that were measured.
         Preempted = "preempted",
@@ -96,64 +96,64 @@ pub struct Warning {
 pub enum Doubt {
     /// The result is invalid.
     Invalid {
-        /// What it breaks.
+        /// The breach.
         breach: Breach,
     },
-    /// The device is a simulator, or is made of software.
+    /// The device is a simulator, or is implemented in software.
     Simulated {
-        /// The backend's own words for how.
+        /// The backend's description.
         backend_message: String,
     },
-    /// The measurement ended before it had the queries or the time that were asked for.
+    /// The measurement ended before it reached its minimum of queries or time.
     FewSamples {
-        /// Queries that were measured.
+        /// Measured queries.
         queries: u64,
-        /// Queries that were asked for.
+        /// Minimum of queries.
         minimum_queries: u64,
-        /// Time that was measured.
+        /// Measured time.
         timed_ns: u64,
-        /// Time that was asked for.
+        /// Minimum of time.
         minimum_ns: u64,
         /// `maximum-duration`, which ended the measurement.
         maximum_ns: u64,
     },
-    /// The measurement ended before the interval around a percentile was as narrow as was asked for.
+    /// The measurement ended before the interval around a percentile was narrow enough.
     WideInterval {
         /// The percentile, as a share from 0 to 1.
         percentile: f64,
-        /// The half width that was asked for, as a share of the percentile's value.
+        /// The requested half width, as a share of the percentile's value.
         half_width: f64,
         /// The interval's confidence, from 0 to 1.
         level: f64,
         /// `maximum-duration`, which ended the measurement.
         maximum_ns: u64,
     },
-    /// The latency limit is on a percentile that so few queries do not tell.
+    /// The latency limit is on a percentile that needs more queries.
     LimitUndecided {
         /// The percentile, as a share from 0 to 1.
         percentile: f64,
-        /// Queries that were measured.
+        /// Measured queries.
         queries: u64,
-        /// Queries that it takes.
+        /// Queries that are needed.
         needed_queries: u64,
     },
     /// The measuring loop is a visible part of a query's latency.
     OverheadVisible {
         /// Median latency of a query.
         query_ns: f64,
-        /// What the loop adds to each.
+        /// Time that the loop adds to each.
         loop_ns: f64,
     },
     /// The clock's steps are a visible part of a query's latency.
     ClockTooCoarse {
         /// Median latency of a query.
         query_ns: f64,
-        /// The smallest step between readings.
+        /// Smallest step between readings.
         resolution_ns: u64,
     },
     /// Warming up ended without a steady state.
     NoSteadyState {
-        /// The class of the latencies; `None` if there were too few to tell.
+        /// The class of the latencies; `None` if there were too few.
         class: Option<SteadyClass>,
         /// Queries of the warm-up.
         queries: u64,
@@ -169,24 +169,24 @@ pub enum Doubt {
         /// Median absolute deviation within a third, the greater of the two.
         scatter_ns: f64,
     },
-    /// The first queries were slower, as while warming up.
+    /// The first queries were slower, as during a warm-up.
     WarmingUp {
-        /// How many of the first queries were slower.
+        /// Number of slower queries at the beginning.
         first_queries: u64,
-        /// Queries that were measured.
+        /// Measured queries.
         queries: u64,
         /// Median latency of the first queries.
         first_ns: f64,
         /// Median latency of the others.
         later_ns: f64,
     },
-    /// Queries became slower, and stayed so.
+    /// Queries became slower and stayed slower.
     SlowedDown {
         /// The first of the fast queries, from 0.
         fast_from_query: u64,
-        /// The first of the slow queries, which last to the end.
+        /// The first of the slow queries, which continue to the end.
         slow_from_query: u64,
-        /// Queries that were measured.
+        /// Measured queries.
         queries: u64,
         /// Typical latency of the fast ones.
         from_ns: f64,
@@ -202,61 +202,61 @@ pub enum Doubt {
         /// Median latency of the slow ones.
         slow_ns: u64,
     },
-    /// Queries stall at regular distances.
+    /// Queries stall at regular intervals.
     Stalls {
-        /// One query in so many stalls.
+        /// Distance between stalls, in queries.
         every_queries: f64,
-        /// Median latency of those that stall.
+        /// Median latency of stalled queries.
         stalled_ns: f64,
-        /// Median latency of all.
+        /// Median latency of all queries.
         typical_ns: f64,
-        /// Part of all the time that stalls took, from 0 to 1.
+        /// Part of the total time that stalls took, from 0 to 1.
         time_ratio: f64,
-        /// Clients, of which the first one's queries are looked at.
+        /// Number of clients. Only queries of the first are examined.
         clients: u32,
-        /// Whether queries count from when they began, and not from when they were due.
+        /// Whether latencies count from the start of queries rather than from their scheduled time.
         since_begun: bool,
     },
     /// `run` returned before the work was done.
     ReturnedEarly {
-        /// The shortest run.
+        /// Shortest run.
         run_ns: u64,
-        /// The least time from its return until its output was read.
+        /// Shortest time from its return until its output was read.
         output_ns: u64,
-        /// The longest that reading the output again took.
+        /// Longest time to read the output once more.
         copy_ns: u64,
     },
-    /// The backend reported a figure that cannot be.
+    /// The backend reported an impossible figure.
     Impossible {
-        /// What stands in the figure's place.
+        /// The gap in place of the figure.
         gap: Gap,
     },
-    /// Operators ran elsewhere than on the device that was asked for.
+    /// Operators did not run on the requested device.
     FellBack {
-        /// Where operators ran.
+        /// Placement of the operators.
         fallback: Fallback,
     },
     /// Some values of an output are NaN.
     NotANumber {
         /// The output's name.
         output: String,
-        /// How many values are NaN.
+        /// Number of NaN values.
         nan_values: u64,
-        /// How many values it has.
+        /// Number of all values.
         values: u64,
     },
     /// Other work kept processors busy, or the hypervisor withheld them.
     MachineBusy {
         /// Processors of the machine.
         processors: u32,
-        /// Processors' worth of time that other work took, where that is much.
+        /// Processor time of other work, in processors; `None` if small.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         other_processors: Option<f64>,
-        /// Part of the processors' time that the hypervisor withheld, from 0 to 1, where that is much.
+        /// Part of the processor time that the hypervisor withheld, from 0 to 1; `None` if small.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stolen_ratio: Option<f64>,
     },
-    /// More threads compute than there are processors for them.
+    /// More threads compute than there are processors.
     Oversubscribed {
         /// Threads of each client.
         threads: u32,
@@ -264,159 +264,159 @@ pub enum Doubt {
         clients: u32,
         /// Processors that the worker may use.
         processors: u32,
-        /// Processors' worth of time that the control group's quota grants.
+        /// The control group's quota, in processors.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quota_processors: Option<f64>,
-        /// Processors that other work kept busy beforehand, where that is much.
+        /// Processors that other work kept busy before the measurement; `None` if few.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         other_processors: Option<f64>,
-        /// Whether idle threads wait busily (`allow-spinning`).
+        /// Whether idle threads spin (`allow-spinning`).
         spins: bool,
     },
-    /// The kernel took the processor from the worker's threads.
+    /// The kernel preempted the worker's threads.
     Preempted {
-        /// How many times.
+        /// Number of times.
         times: u64,
         /// Duration of the measurement.
         elapsed_ns: u64,
     },
     /// A reading of the clock costs more than it should.
     ClockSlow {
-        /// What a reading costs.
+        /// Cost of a reading.
         read_ns: f64,
-        /// The kernel's source of time, where it names it.
+        /// The kernel's clock source, if it names one.
         kernel_source: Option<String>,
     },
     /// Processors or the device were slowed.
     Throttled {
-        /// By what, and how often.
+        /// Cause and frequency.
         by: Throttle,
     },
     /// The highest frequency of the processors changed.
     FrequencyChanged {
-        /// When measuring began.
+        /// Frequency at the start of the measurement.
         from_hertz: u64,
-        /// When it ended.
+        /// Frequency at its end.
         to_hertz: u64,
     },
-    /// Pages of memory were missing.
+    /// Page faults slowed the measurement.
     PageFaults {
-        /// Pages that were read from a disk, where those are many.
+        /// Pages that were read from disk; `None` if few.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disk_pages: Option<u64>,
-        /// Pages that were mapped anew, where those are many.
+        /// Pages that were newly mapped; `None` if few.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mapped_pages: Option<u64>,
-        /// The least part of the processor time that mapping them took, from 0 to 1.
+        /// Lower bound of the part of the processor time that mapping took, from 0 to 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mapping_ratio: Option<f64>,
     },
-    /// The backend used something else than it was asked for.
+    /// The backend used another setting than requested.
     NotAsAsked {
-        /// What was asked for, such as `precision`.
+        /// The setting, such as `precision`.
         setting: String,
-        /// The value that was asked for.
+        /// The requested value.
         asked: String,
-        /// The value that it used; `None` if it does not report it.
+        /// The value that the backend used; `None` if it does not report it.
         used: Option<String>,
     },
     /// The device was to be sampled while measuring, and was not.
     DeviceNotSampled {
-        /// Why not.
+        /// The reason.
         gap: Gap,
     },
     /// The outputs over the data set were not collected.
     OutputsNotCollected {
-        /// Why not.
+        /// The reason.
         obstacle: OutputObstacle,
     },
     /// A file of the case is no longer in the run folder as it was written.
     FileLost {
-        /// What the file holds, such as `samples`.
+        /// Content of the file, such as `samples`.
         file: String,
-        /// Where it should be.
+        /// Its path in the run folder.
         path: String,
-        /// What became of it.
+        /// State of the file.
         loss: FileLoss,
     },
 }
 
-/// What became of a file that the journal promises.
+/// State of a file that the journal lists and that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "loss", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum FileLoss {
-    /// It is not there.
+    /// Missing.
     Missing,
-    /// It is not as long as when it was written.
+    /// Present, but with another length than recorded.
     WrongLength {
         /// Its length.
         found_bytes: u64,
-        /// The length that the journal says.
+        /// The length in the journal.
         recorded_bytes: u64,
     },
-    /// It is there, and is not a Parquet file of its kind.
+    /// Present, but not a Parquet file of its kind.
     Unreadable {
         /// The reader's message.
         reader_message: String,
     },
-    /// The operating system does not let it be read.
+    /// The operating system refuses to read it.
     Refused {
         /// The operating system's message.
         system_message: String,
     },
 }
 
-/// Something that slows processors or a device.
+/// Cause that slows processors or a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Throttle {
     /// The processors were too hot.
     Heat {
-        /// How many times.
+        /// Number of times.
         times: u64,
     },
     /// The control group's quota stopped its processes.
     Quota {
-        /// How many times.
+        /// Number of times.
         times: u64,
-        /// For how long in all.
+        /// Total time.
         stopped_ns: u64,
     },
     /// The device lowered its clocks.
     Device {
-        /// Why.
+        /// The reason.
         by: SlowedBy,
-        /// Samples of the device's state in which it did.
+        /// Samples of the device's state with lowered clocks.
         samples: u64,
         /// All samples.
         of_samples: u64,
     },
 }
 
-/// Operators that ran elsewhere than on the device that was asked for.
+/// Operators that did not run on the requested device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Fallback {
-    /// Providers of the device that was asked for.
-    pub wanted: Vec<String>,
-    /// Operators in all.
+    /// Providers of the requested device.
+    pub requested: Vec<String>,
+    /// Number of all operators.
     pub operators: u64,
-    /// Their own time, all together.
+    /// Total time of all operators.
     pub time_ns: u64,
-    /// What ran on other providers, the longest time first.
+    /// Shares of other providers, the longest time first.
     pub elsewhere: Vec<ProviderShare>,
-    /// Names of operators that ran elsewhere, the longest first; not all if they are many.
+    /// Names of operators that ran elsewhere, the slowest first. Limited in number.
     pub names: Vec<String>,
 }
 
 impl Fallback {
-    /// Operators that ran elsewhere.
+    /// Returns the number of operators that ran elsewhere.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.elsewhere.iter().map(|share| share.operators).sum()
     }
 
-    /// Part of the operators' time that ran elsewhere, from 0 to 1.
+    /// Returns the part of the operators' time that ran elsewhere, from 0 to 1.
     #[must_use]
     pub fn time_ratio(&self) -> f64 {
         self.elsewhere.iter().map(|share| self.ratio(share)).sum()
@@ -427,7 +427,7 @@ impl Fallback {
     }
 }
 
-/// Why outputs cannot be kept for each example.
+/// Reason why outputs cannot be kept for each example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "obstacle", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum OutputObstacle {
@@ -442,21 +442,21 @@ pub enum OutputObstacle {
         /// Examples in the batch.
         batch: u64,
     },
-    /// It is not a tensor.
+    /// The output is not a tensor.
     NotATensor {
         /// The output's name.
         output: String,
         /// The kind of value, such as `map`.
         value_kind: String,
     },
-    /// It would take too much room.
+    /// The output is too large.
     TooLarge {
         /// The output's name.
         output: String,
         /// Bytes over the whole data set.
         bytes: u64,
     },
-    /// Its elements are not kept.
+    /// The element type is not supported.
     ElementType {
         /// The output's name.
         output: String,
@@ -484,7 +484,7 @@ pub enum OutputObstacle {
 }
 
 impl Warning {
-    /// The kind of doubt.
+    /// Returns the kind of doubt.
     #[must_use]
     pub fn kind(&self) -> WarningKind {
         self.doubt.kind()
@@ -492,14 +492,14 @@ impl Warning {
 }
 
 impl From<Doubt> for Warning {
-    /// Of the first process.
+    /// Attributes the doubt to the first process.
     fn from(doubt: Doubt) -> Self {
         Self { process: 0, doubt }
     }
 }
 
 impl Doubt {
-    /// The kind of doubt.
+    /// Returns the kind of doubt.
     #[must_use]
     pub fn kind(&self) -> WarningKind {
         match self {
@@ -534,8 +534,8 @@ impl Doubt {
         }
     }
 
-    /// How bad it is beside others of its kind: the higher, the worse. The numbers of different kinds do not
-    /// compare. Kinds without a figure of their own give 0.
+    /// Returns the severity among doubts of the same kind; higher is worse. Severities of different kinds
+    /// cannot be compared. Kinds without a figure return 0.
     #[must_use]
     pub fn severity(&self) -> f64 {
         let missing = |has: u64, needs: u64| needs as f64 / (has as f64).max(1.0);
@@ -572,9 +572,10 @@ impl Doubt {
                 other_processors,
                 ..
             } => {
-                let there = f64::from(processors).min(quota_processors.unwrap_or(f64::INFINITY));
-                let wanted = f64::from(threads) * f64::from(clients);
-                (wanted + other_processors.unwrap_or(0.0)) / there
+                let available =
+                    f64::from(processors).min(quota_processors.unwrap_or(f64::INFINITY));
+                let needed = f64::from(threads) * f64::from(clients);
+                (needed + other_processors.unwrap_or(0.0)) / available
             }
             Self::Preempted { times, elapsed_ns } => times as f64 / elapsed_ns as f64,
             Self::ClockSlow { read_ns, .. } => read_ns,
@@ -606,11 +607,11 @@ impl Doubt {
 pub struct WarningGroup<'a, T> {
     /// The kind.
     pub kind: WarningKind,
-    /// How many warnings there are.
+    /// Number of warnings.
     pub count: usize,
-    /// In how many places, such as cases.
+    /// Number of places, such as cases.
     pub places: usize,
-    /// The worst of them, and its place. The first of those that are equally bad.
+    /// The worst warning and its place; the first if several are equally bad.
     pub worst: (T, &'a Warning),
 }
 
@@ -650,7 +651,7 @@ pub fn by_kind<'a, T: PartialEq>(
 }
 
 impl fmt::Display for Warning {
-    /// The figures in words, without the kind; with the process if it is not the first.
+    /// Writes the figures in words, without the kind, and with the process if it is not the first.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         in_process(formatter, self.process)?;
         self.doubt.fmt(formatter)
@@ -658,18 +659,18 @@ impl fmt::Display for Warning {
 }
 
 impl fmt::Display for Doubt {
-    /// The figures in words, without the kind.
+    /// Writes the figures in words, without the kind.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid { breach } => breach.fmt(formatter),
             Self::Simulated { backend_message } => {
-                write!(formatter, "the times say nothing about hardware: {backend_message}")
+                write!(formatter, "the times are not those of real hardware: {backend_message}")
             }
             Self::FewSamples { queries, minimum_queries, timed_ns, minimum_ns, maximum_ns } => {
                 write!(
                     formatter,
-                    "{} in {}; asked for at least {minimum_queries} in at least {}, but \
-                     `maximum-duration` is {}",
+                    "{} in {}, instead of at least {minimum_queries} in at least {}; raise \
+                     `maximum-duration` ({})",
                     count(*queries, "query", "queries"),
                     time(*timed_ns as f64),
                     time(*minimum_ns as f64),
@@ -678,7 +679,7 @@ impl fmt::Display for Doubt {
             }
             Self::WideInterval { percentile: share, half_width, level, maximum_ns } => write!(
                 formatter,
-                "the {} interval of {} was wider than ±{} after `maximum-duration` ({})",
+                "the {} interval of {} is wider than ±{}; raise `maximum-duration` ({})",
                 percent(*level),
                 percentile(*share),
                 percent(*half_width),
@@ -686,19 +687,19 @@ impl fmt::Display for Doubt {
             ),
             Self::LimitUndecided { percentile: share, queries, needed_queries } => write!(
                 formatter,
-                "{queries} queries cannot tell whether {} is within the limit; that takes {needed_queries}",
+                "{queries} queries are too few to decide whether {} is within the limit; it takes {needed_queries}",
                 percentile(*share)
             ),
             Self::OverheadVisible { query_ns, loop_ns } => write!(
                 formatter,
-                "the measuring loop takes {} of a query's {} ({})",
+                "the measuring loop adds {} to a query of {} ({})",
                 time(*loop_ns),
                 time(*query_ns),
                 percent(loop_ns / query_ns.max(1.0))
             ),
             Self::ClockTooCoarse { query_ns, resolution_ns } => write!(
                 formatter,
-                "a query takes {}, and the clock's resolution is {}",
+                "a query takes {}, but the clock's resolution is only {}",
                 time(*query_ns),
                 time(*resolution_ns as f64)
             ),
@@ -711,12 +712,12 @@ impl fmt::Display for Doubt {
                 )?;
                 match class {
                     Some(class) => write!(formatter, " (class `{class}`)"),
-                    None => formatter.write_str(" (too few to tell)"),
+                    None => formatter.write_str(" (too few queries to classify)"),
                 }
             }
             Self::Drift { from_ns, to_ns, scatter_ns } => write!(
                 formatter,
-                "p50 {} ({}) from the first to the last third of the queries, which scatter by {}",
+                "p50 {} ({}) from the first to the last third of the queries; scatter within a third: {}",
                 change(*from_ns, *to_ns),
                 time_change(*from_ns, *to_ns),
                 time(*scatter_ns)
@@ -742,7 +743,7 @@ impl fmt::Display for Doubt {
             }
             Self::Bimodal { fast_ratio, fast_ns, slow_ns } => write!(
                 formatter,
-                "{} of the queries took {}, {} took {}, and few a time between",
+                "{} of the queries took about {}, {} about {}, and few took a time between",
                 percent((100.0 * fast_ratio).round() / 100.0),
                 time(*fast_ns as f64),
                 percent((100.0 * (1.0 - fast_ratio)).round() / 100.0),
@@ -762,20 +763,20 @@ impl fmt::Display for Doubt {
                 }
                 write!(formatter, " took {} instead of {}", time(*stalled_ns), time(*typical_ns))?;
                 if *since_begun {
-                    formatter.write_str(" once begun")?;
+                    formatter.write_str(" after it started")?;
                 }
-                write!(formatter, ", {} of all the time", percent(*time_ratio))
+                write!(formatter, " ({} of the total time)", percent(*time_ratio))
             }
             Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
                 formatter,
-                "a run returned after {}, and its output came {} later, {} of it for reading: latencies miss \
-                 a part of the work",
+                "a run returned after {}, but its output was ready {} later ({} of that to read it): latencies \
+                 miss part of the work",
                 time(*run_ns as f64),
                 time(*output_ns as f64),
                 time(*copy_ns as f64)
             ),
             Self::Impossible { gap } => {
-                write!(formatter, "an impossible figure of the backend was refused: {gap}")
+                write!(formatter, "an impossible figure from the backend was rejected: {gap}")
             }
             Self::FellBack { fallback } => fallback.fmt(formatter),
             Self::NotANumber { output, nan_values, values } => {
@@ -815,7 +816,7 @@ impl fmt::Display for Doubt {
                     write!(formatter, "; other work used {others:.2} of them before measuring")?;
                 }
                 if *spins {
-                    formatter.write_str("; idle threads wait busily (`allow-spinning`)")?;
+                    formatter.write_str("; idle threads spin (`allow-spinning`)")?;
                 }
                 Ok(())
             }
@@ -827,10 +828,12 @@ impl fmt::Display for Doubt {
             Self::ClockSlow { read_ns, kernel_source } => {
                 write!(formatter, "reading the clock takes {}", time(read_ns.round()))?;
                 match kernel_source {
-                    Some(source) => write!(formatter, ", with the kernel's source `{source}`")?,
-                    None => formatter.write_str(", with a source that the kernel does not name")?,
+                    Some(source) => {
+                        write!(formatter, " with the kernel's clock source `{source}`")?
+                    }
+                    None => formatter.write_str(" with an unknown clock source")?,
                 }
-                formatter.write_str("; `host doctor` says what can be done")
+                formatter.write_str("; see `host doctor`")
             }
             Self::Throttled { by } => by.fmt(formatter),
             Self::FrequencyChanged { from_hertz, to_hertz } => {
@@ -845,21 +848,25 @@ impl fmt::Display for Doubt {
             }
             Self::PageFaults { disk_pages, mapped_pages, mapping_ratio } => {
                 let disk = disk_pages.map(|pages| {
-                    format!("{} read from a disk", count(pages, "page was", "pages were"))
+                    format!("{} read from disk", count(pages, "page was", "pages were"))
                 });
                 let mapped = mapped_pages.map(|pages| {
                     let mapped = count(pages, "page was", "pages were");
                     let part = mapping_ratio.map(percent).unwrap_or_default();
-                    format!("{mapped} mapped anew, at least {part} of the processor time")
+                    format!(
+                        "{mapped} newly mapped, which took at least {part} of the processor time"
+                    )
                 });
                 let both: Vec<_> = disk.into_iter().chain(mapped).collect();
                 formatter.write_str(&both.join("; "))
             }
             Self::NotAsAsked { setting, asked, used } => match used {
-                Some(used) => write!(formatter, "asked for {setting} {asked}, used {used}"),
+                Some(used) => {
+                    write!(formatter, "{setting} {asked} was requested, but {used} was used")
+                }
                 None => write!(
                     formatter,
-                    "asked for {setting} {asked}; the backend does not report what it used"
+                    "{setting} {asked} was requested; the backend does not report what it used"
                 ),
             },
             Self::DeviceNotSampled { gap } => {
@@ -873,7 +880,7 @@ impl fmt::Display for Doubt {
                 match loss {
                     FileLoss::Missing => formatter.write_str("is missing"),
                     FileLoss::WrongLength { found_bytes, recorded_bytes } => {
-                        write!(formatter, "has {found_bytes} bytes, and had {recorded_bytes}")
+                        write!(formatter, "has {found_bytes} bytes instead of {recorded_bytes}")
                     }
                     FileLoss::Unreadable { reader_message } => {
                         write!(formatter, "is unreadable: {reader_message}")
@@ -897,14 +904,14 @@ impl fmt::Display for Throttle {
                 time(*stopped_ns as f64)
             ),
             Self::Device { by, samples, of_samples } => {
-                let what = match by {
+                let cause = match by {
                     SlowedBy::Power => "its power limit",
                     SlowedBy::Heat => "heat",
                     SlowedBy::Idleness => "idleness",
                     SlowedBy::Setting => "a setting",
-                    SlowedBy::Other => "a cause that it does not name",
+                    SlowedBy::Other => "an unknown cause",
                 };
-                write!(formatter, "{what} slowed the device in {samples} of {of_samples} samples")
+                write!(formatter, "{cause} slowed the device in {samples} of {of_samples} samples")
             }
         }
     }
@@ -923,9 +930,9 @@ impl fmt::Display for Fallback {
         let count = self.count();
         write!(
             formatter,
-            "{count} of {} operators ran elsewhere than on {}: {}: {}",
+            "{count} of {} operators did not run on {}: {}: {}",
             self.operators,
-            list(&self.wanted, "or"),
+            list(&self.requested, "or"),
             shares.join(", "),
             self.names.join(", ")
         )?;
@@ -939,7 +946,7 @@ impl fmt::Display for Fallback {
 impl fmt::Display for OutputObstacle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoOutput => formatter.write_str("the model has none"),
+            Self::NoOutput => formatter.write_str("the model has no outputs"),
             Self::NoBatchAxis { output, shape, batch } => write!(
                 formatter,
                 "output `{output}` has shape {shape:?}, whose first axis is not the batch of {batch}"
@@ -948,17 +955,23 @@ impl fmt::Display for OutputObstacle {
                 write!(formatter, "output `{output}` is a {value_kind}, not a tensor")
             }
             Self::TooLarge { output, bytes: size } => {
-                write!(formatter, "output `{output}` takes {}", bytes(*size))
+                write!(formatter, "output `{output}` is too large to keep: {}", bytes(*size))
             }
             Self::ElementType { output, element_type } => {
-                write!(formatter, "output `{output}` has elements of type {element_type}")
+                write!(
+                    formatter,
+                    "output `{output}` has the unsupported element type {element_type}"
+                )
             }
             Self::Width { output, values } => {
-                write!(formatter, "output `{output}` has {values} values per example")
+                write!(
+                    formatter,
+                    "output `{output}` has {values} values per example, which is not supported"
+                )
             }
             Self::WidthChanged { output, example, values, before } => write!(
                 formatter,
-                "output `{output}` has {values} values for example {example} and {before} for those before it"
+                "output `{output}` has {values} values for example {example}, but {before} for earlier examples"
             ),
         }
     }
@@ -989,11 +1002,11 @@ mod tests {
         vec![
             (
                 Doubt::Invalid { breach: Breach::Unserved { queries: 3 } },
-                "3 queries were due and never begun",
+                "3 queries were due but never started",
             ),
             (
                 Doubt::Simulated { backend_message: "it is made of software".into() },
-                "the times say nothing about hardware: it is made of software",
+                "the times are not those of real hardware: it is made of software",
             ),
             (
                 Doubt::FewSamples {
@@ -1003,7 +1016,7 @@ mod tests {
                     minimum_ns: 1_000_000_000,
                     maximum_ns: 5_000_000_000,
                 },
-                "1 query in 500 ms; asked for at least 100 in at least 1 s, but `maximum-duration` is 5 s",
+                "1 query in 500 ms, instead of at least 100 in at least 1 s; raise `maximum-duration` (5 s)",
             ),
             (
                 Doubt::WideInterval {
@@ -1012,19 +1025,19 @@ mod tests {
                     level: 0.95,
                     maximum_ns: 5_000_000_000,
                 },
-                "the 95 % interval of p99 was wider than ±1 % after `maximum-duration` (5 s)",
+                "the 95 % interval of p99 is wider than ±1 %; raise `maximum-duration` (5 s)",
             ),
             (
                 Doubt::LimitUndecided { percentile: 0.99, queries: 300, needed_queries: 368 },
-                "300 queries cannot tell whether p99 is within the limit; that takes 368",
+                "300 queries are too few to decide whether p99 is within the limit; it takes 368",
             ),
             (
                 Doubt::OverheadVisible { query_ns: 150.0, loop_ns: 33.0 },
-                "the measuring loop takes 33 ns of a query's 150 ns (22 %)",
+                "the measuring loop adds 33 ns to a query of 150 ns (22 %)",
             ),
             (
                 Doubt::ClockTooCoarse { query_ns: 150.0, resolution_ns: 20 },
-                "a query takes 150 ns, and the clock's resolution is 20 ns",
+                "a query takes 150 ns, but the clock's resolution is only 20 ns",
             ),
             (
                 Doubt::NoSteadyState {
@@ -1036,12 +1049,12 @@ mod tests {
             ),
             (
                 Doubt::NoSteadyState { class: None, queries: 1, elapsed_ns: 3_000_000_000 },
-                "no steady state after a warm-up of 1 query in 3 s (too few to tell)",
+                "no steady state after a warm-up of 1 query in 3 s (too few queries to classify)",
             ),
             (
                 Doubt::Drift { from_ns: 1.2e6, to_ns: 1.29e6, scatter_ns: 24_900.0 },
-                "p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third of the queries, which \
-                 scatter by 24.9 µs",
+                "p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third of the queries; scatter \
+                 within a third: 24.9 µs",
             ),
             (
                 Doubt::WarmingUp {
@@ -1064,7 +1077,7 @@ mod tests {
             ),
             (
                 Doubt::Bimodal { fast_ratio: 0.708, fast_ns: 1_020_000, slow_ns: 2_030_000 },
-                "71 % of the queries took 1.02 ms, 29 % took 2.03 ms, and few a time between",
+                "71 % of the queries took about 1.02 ms, 29 % about 2.03 ms, and few took a time between",
             ),
             (
                 Doubt::Stalls {
@@ -1075,28 +1088,28 @@ mod tests {
                     clients: 1,
                     since_begun: false,
                 },
-                "1 query in 5.6 took 10.1 ms instead of 1.02 ms, 31 % of all the time",
+                "1 query in 5.6 took 10.1 ms instead of 1.02 ms (31 % of the total time)",
             ),
             (
                 Doubt::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
-                "a run returned after 900 ns, and its output came 2 ms later, 3 µs of it for reading: \
-                 latencies miss a part of the work",
+                "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
+                 latencies miss part of the work",
             ),
             (
                 Doubt::Impossible { gap: gap() },
-                "an impossible figure of the backend was refused: the thread that measures it panicked",
+                "an impossible figure from the backend was rejected: the measuring thread panicked",
             ),
             (
                 Doubt::FellBack {
                     fallback: Fallback {
-                        wanted: vec!["Trt".into(), "Gpu".into()],
+                        requested: vec!["Trt".into(), "Gpu".into()],
                         operators: 9,
                         time_ns: 200,
                         elsewhere: vec![share("Cpu", 3, 50)],
                         names: vec!["a".into(), "b".into()],
                     },
                 },
-                "3 of 9 operators ran elsewhere than on Trt or Gpu: 3 on Cpu (25 % of the time): a, b and 1 more",
+                "3 of 9 operators did not run on Trt or Gpu: 3 on Cpu (25 % of the time): a, b and 1 more",
             ),
             (
                 Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 },
@@ -1120,7 +1133,7 @@ mod tests {
                     spins: true,
                 },
                 "12 threads (4 for each of 3 clients) on 8 processors with a quota of 1.50; other work used \
-                 0.75 of them before measuring; idle threads wait busily (`allow-spinning`)",
+                 0.75 of them before measuring; idle threads spin (`allow-spinning`)",
             ),
             (
                 Doubt::Preempted { times: 400, elapsed_ns: 2_000_000_000 },
@@ -1128,8 +1141,7 @@ mod tests {
             ),
             (
                 Doubt::ClockSlow { read_ns: 431.4, kernel_source: Some("xen".into()) },
-                "reading the clock takes 431 ns, with the kernel's source `xen`; `host doctor` says what can be \
-                 done",
+                "reading the clock takes 431 ns with the kernel's clock source `xen`; see `host doctor`",
             ),
             (
                 Doubt::Throttled { by: Throttle::Heat { times: 3 } },
@@ -1155,8 +1167,8 @@ mod tests {
                     mapped_pages: Some(400_000),
                     mapping_ratio: Some(0.1),
                 },
-                "10 pages were read from a disk; 400000 pages were mapped anew, at least 10 % of the processor \
-                 time",
+                "10 pages were read from disk; 400000 pages were newly mapped, which took at least 10 % of the \
+                 processor time",
             ),
             (
                 Doubt::NotAsAsked {
@@ -1164,11 +1176,11 @@ mod tests {
                     asked: "fp32".into(),
                     used: Some("fp16".into()),
                 },
-                "asked for precision fp32, used fp16",
+                "precision fp32 was requested, but fp16 was used",
             ),
             (
                 Doubt::DeviceNotSampled { gap: gap() },
-                "the device was not sampled while measuring: the thread that measures it panicked",
+                "the device was not sampled while measuring: the measuring thread panicked",
             ),
             (
                 Doubt::OutputsNotCollected {
@@ -1186,7 +1198,7 @@ mod tests {
                     path: "samples/1.parquet".into(),
                     loss: FileLoss::WrongLength { found_bytes: 3, recorded_bytes: 9 },
                 },
-                "the samples are lost: `samples/1.parquet` has 3 bytes, and had 9",
+                "the samples are lost: `samples/1.parquet` has 3 bytes instead of 9",
             ),
         ]
     }
@@ -1211,26 +1223,29 @@ mod tests {
     fn each_breach_has_its_figures_in_json_and_in_words() {
         let (rules, scenario) = (RuleSet::MlPerf, Scenario::Server);
         let breaches = [
-            (Breach::CutShort, "`maximum-duration` was over before there was enough"),
+            (
+                Breach::CutShort,
+                "`maximum-duration` ended the measurement before it had enough queries",
+            ),
             (
                 Breach::TooShort { timed_ns: 60_000_000_000, minimum_ns: 600_000_000_000 },
-                "measured 60 s; the rules ask for 10 min",
+                "measured 60 s; the rules require 10 min",
             ),
             (
                 Breach::TooFewQueries { queries: 1, minimum_queries: 64 },
-                "1 query; the rules ask for 64",
+                "1 query; the rules require 64",
             ),
             (
                 Breach::TooFewExamples { examples: 5, minimum_examples: 24_576 },
-                "5 samples; the rules ask for 24576",
+                "5 examples; the rules require 24576",
             ),
             (
                 Breach::OverLimit { over_queries: 9, queries: 100, allowed_queries: 1 },
-                "9 of 100 queries were over the latency limit; at most 1 may be",
+                "9 of 100 queries exceeded the latency limit; at most 1 may",
             ),
             (
                 Breach::Late { p99_ns: 2_000_000, bound_ns: 100_000 },
-                "the load generator was late by 2 ms (p99); at most 100 µs is allowed",
+                "the load generator was 2 ms late (p99); at most 100 µs is allowed",
             ),
             (
                 Breach::TooSlow {
@@ -1238,10 +1253,10 @@ mod tests {
                     achieved_per_second: 199.5,
                     bound_ratio: 0.99,
                 },
-                "achieved 200/s of the offered 1000/s; at least 99 % is needed",
+                "achieved 200/s of 1000/s offered; at least 99 % is required",
             ),
-            (Breach::Unserved { queries: 1 }, "1 query was due and never begun"),
-            (Breach::NoRules { rules, scenario }, "mlperf has no rules for server"),
+            (Breach::Unserved { queries: 1 }, "1 query was due but never started"),
+            (Breach::NoRules { rules, scenario }, "mlperf has no rules for the scenario server"),
             (
                 Breach::AgainstRules {
                     rules,
@@ -1251,26 +1266,26 @@ mod tests {
                         ruled_percentile: 0.99,
                     },
                 },
-                "not by the rules of mlperf: the latency limit of server is on p99, not p90",
+                "against the rules of mlperf: the latency limit of server applies to p99, not p90",
             ),
             (
                 Breach::NotFound {
-                    end: SearchEnd::CutShort,
+                    end: SearchEnd::LimitedByDuration,
                     rate: Rate::per_second(1000.0).ok(),
-                    measurements: 2,
+                    probes: 2,
                     maximum_ns: 200_000_000,
                 },
-                "1000/s is too much, and `maximum-duration` (200 ms) is too short for a lower rate (2 measurements)",
+                "the latency limit is exceeded at 1000/s, and `maximum-duration` (200 ms) is too short for \
+                 lower rates (2 probes)",
             ),
             (
                 Breach::Unsynchronised { run_ns: 90_000, device_ns: 4_000_000 },
-                "runs returned after 90 µs at most, and the device needs at least 4 ms: they return before it is \
-                 done",
+                "runs returned within 90 µs, but the device needs at least 4 ms: they do not wait for the device",
             ),
             (
                 Breach::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
-                "a run returned after 900 ns, and its output came 2 ms later, 3 µs of it for reading: \
-                 latencies miss a part of the work",
+                "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
+                 latencies miss part of the work",
             ),
             (
                 Breach::NotANumber { output: "y".into(), values: 2 },
@@ -1343,7 +1358,7 @@ mod tests {
         }
     }
 
-    /// Whatever the figures, none is NaN: a doubt would then be neither better nor worse than another.
+    /// A NaN could not be compared with other severities.
     #[test]
     fn severity_is_a_number() {
         for (doubt, _) in doubts() {

@@ -2,14 +2,14 @@
 //!
 //! Three significant digits, the unit that fits, a space before the unit and before `%`.
 
-/// A time in nanoseconds, such as `1.29 ms`.
+/// Formats a time in nanoseconds, such as `1.29 ms`.
 #[must_use]
 pub fn time(nanoseconds: f64) -> String {
     let (scale, unit) = unit_of(nanoseconds.abs());
     format!("{} {unit}", significant(nanoseconds / scale))
 }
 
-/// A time that changed, such as `1.20 → 1.29 ms`; with two units where one does not fit both.
+/// Formats a change of a time, such as `1.20 → 1.29 ms`, with two units if one does not fit both.
 #[must_use]
 pub fn time_change(from_ns: f64, to_ns: f64) -> String {
     let least = from_ns.abs().min(to_ns.abs());
@@ -21,14 +21,14 @@ pub fn time_change(from_ns: f64, to_ns: f64) -> String {
     format!("{:.digits$} → {:.digits$} {unit}", from_ns / scale, to_ns / scale)
 }
 
-/// The verb and the size of a change, such as `rose 7.5 %`.
+/// Formats a change with its verb, such as `rose 7.5 %`.
 #[must_use]
 pub fn change(from: f64, to: f64) -> String {
     let verb = if to < from { "fell" } else { "rose" };
     format!("{verb} {}", percent((to - from).abs() / from))
 }
 
-/// A ratio in per cent, such as `7.5 %`.
+/// Formats a ratio in per cent, such as `7.5 %`.
 #[must_use]
 pub fn percent(ratio: f64) -> String {
     let percent = 100.0 * ratio;
@@ -40,13 +40,13 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// A rate per second, such as `41.5/s`.
+/// Formats a rate per second, such as `41.5/s`.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
     format!("{}/s", significant(per_second))
 }
 
-/// A number of bytes in binary multiples, such as `1.50 GiB`.
+/// Formats a number of bytes in binary multiples, such as `1.50 GiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -59,20 +59,20 @@ pub fn bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{} {}", significant(value), UNITS[unit]) }
 }
 
-/// A share of a distribution as a percentile, such as `p99.9`.
+/// Formats a share of a distribution as a percentile, such as `p99.9`.
 #[must_use]
 pub fn percentile(share: f64) -> String {
     // Eight decimals are what a manifest's share may have.
     format!("p{}", (share * 1e8).round() / 1e6)
 }
 
-/// A count with its noun, such as `1 query` or `12 queries`.
+/// Formats a count with its noun, such as `1 query` or `12 queries`.
 #[must_use]
 pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Items with commas between them and a word before the last.
+/// Joins items with commas, and with a word before the last.
 #[must_use]
 pub fn list(items: &[String], word: &str) -> String {
     match items {
@@ -82,7 +82,7 @@ pub fn list(items: &[String], word: &str) -> String {
     }
 }
 
-/// A number of queries, with a decimal if it is small and needs one.
+/// Formats a number of queries, with a decimal if it is small.
 #[must_use]
 pub fn about(queries: f64) -> String {
     let rounded = format!("{queries:.1}");
@@ -102,7 +102,7 @@ fn unit_of(nanoseconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// Three significant digits; whole numbers below a thousand stay whole.
+/// Formats three significant digits; whole numbers below a thousand stay whole.
 fn significant(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e3 {
         return format!("{value}");

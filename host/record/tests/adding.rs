@@ -18,7 +18,7 @@ struct Section {
     files: Vec<String>,
 }
 
-/// The number and the file of a line of a list.
+/// Returns the number and the file of a line of a list.
 fn listed(line: &str) -> Option<(usize, &str)> {
     let (number, rest) = line.split_once(". `")?;
     Some((number.parse().ok()?, rest.split('`').next()?))
@@ -46,7 +46,7 @@ fn sections(page: &str) -> Vec<Section> {
     page.split("\n## ").skip(1).map(section).collect()
 }
 
-/// Product files: sources without their tests, and what is compiled into them.
+/// Returns the product files: sources without their tests, and everything that is compiled into them.
 fn product_files(folder: &str) -> Vec<(String, String)> {
     fn visit(folder: &Path, root: &Path, found: &mut Vec<(String, String)>) {
         for entry in fs::read_dir(folder).expect("a folder").flatten() {

@@ -30,7 +30,7 @@ pub enum Problem {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Who named it.
+        /// Its origin.
         origin: Origin,
         /// The system's error.
         reason: String,
@@ -55,7 +55,7 @@ pub enum Problem {
         library: PathBuf,
     },
     /// The plugin is for another version of the native ABI.
-    #[error("plugin `{id}` {version} in {} needs native ABI {wanted}, but this host has {offered}", .folder.display())]
+    #[error("plugin `{id}` {version} in {} needs native ABI {required}, but this host has {offered}", .folder.display())]
     Abi {
         /// The plugin.
         id: String,
@@ -64,7 +64,7 @@ pub enum Problem {
         /// Its folder.
         folder: PathBuf,
         /// Required version.
-        wanted: VersionReq,
+        required: VersionReq,
         /// Available version.
         offered: Version,
     },
@@ -101,7 +101,7 @@ impl Problem {
                 std::env::consts::ARCH,
                 library.display()
             ),
-            Self::Abi { wanted, offered, .. } => abi_help(wanted, offered),
+            Self::Abi { required, offered, .. } => abi_help(required, offered),
         }
     }
 }
@@ -117,10 +117,10 @@ fn who_names(origin: Origin) -> &'static str {
 }
 
 /// Says which side must move: the one whose version is behind.
-fn abi_help(wanted: &VersionReq, offered: &Version) -> String {
+fn abi_help(required: &VersionReq, offered: &Version) -> String {
     let newer = Version::new(offered.major, offered.minor + 1, 0);
     let major = Version::new(offered.major + 1, 0, 0);
-    if wanted.matches(&newer) || wanted.matches(&major) {
+    if required.matches(&newer) || required.matches(&major) {
         "the plugin is newer than the host: update the host, or install an older version of the plugin".into()
     } else {
         "the plugin is older than the host: update the plugin, or rebuild it against this host's plugin-api".into()
@@ -141,7 +141,7 @@ pub enum RegistryError {
         nearest: Option<String>,
         /// All known ids.
         available: Vec<String>,
-        /// The user's own plugin folder, where a plugin can be added.
+        /// The user's own plugin folder, to which plugins can be added.
         install: Option<PathBuf>,
     },
     /// The plugin exists but is broken.
@@ -183,7 +183,7 @@ pub enum RegistryError {
         library: PathBuf,
         /// SHA-256 when it was trusted.
         recorded: String,
-        /// When that was.
+        /// Time of that.
         recorded_at: String,
         /// SHA-256 now.
         found: String,

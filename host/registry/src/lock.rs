@@ -25,7 +25,7 @@ pub struct Locked {
     pub library: PathBuf,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
-    /// When it was recorded, RFC 3339 in UTC.
+    /// Time of the record, RFC 3339 in UTC.
     pub recorded_at: String,
 }
 
@@ -40,7 +40,7 @@ struct Contents {
 /// Reasons why the lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// There is no place to keep it.
+    /// The lock file has no folder.
     #[error("there is no configuration folder in which to record the plugin's hash")]
     Nowhere,
     /// The system refused.
@@ -53,7 +53,7 @@ pub enum LockError {
         /// The system's error.
         source: io::Error,
     },
-    /// It is not what this host writes.
+    /// The file was not written by this host.
     #[error("the lock file {} is damaged: {message}", .file.display())]
     Damaged {
         /// The lock file.

@@ -1,10 +1,10 @@
-//! Who named a plugin folder.
+//! Origin of a plugin folder.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Who named a plugin folder, in the order in which folders are searched.
+/// Origins of plugin folders, in the order in which folders are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {

@@ -27,7 +27,7 @@ pub struct NativePlugin {
     pub folder: PathBuf,
     /// Its library, with links resolved.
     pub library: PathBuf,
-    /// Who named the folder that it was found in.
+    /// Origin of its folder.
     pub origin: Origin,
 }
 
@@ -40,15 +40,15 @@ pub struct GuestFile {
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// Who named the folder that it was found in.
+    /// Origin of its folder.
     pub origin: Origin,
 }
 
-/// Whether a native plugin may be used.
+/// Trust in a native plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "trust", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Trust {
-    /// It lies beside the executable and is trusted like it.
+    /// Installed beside the executable, and trusted like it.
     Installed,
     /// Its hash is the recorded one.
     Recorded,
@@ -60,7 +60,7 @@ pub enum Trust {
     Changed {
         /// SHA-256 when it was recorded.
         recorded: String,
-        /// When that was.
+        /// Time of that.
         recorded_at: String,
     },
 }
@@ -72,7 +72,7 @@ pub struct BackendPlugin {
     pub plugin: NativePlugin,
     /// Its id, version and hash, as results keep them.
     pub identity: PluginIdentity,
-    /// Whether its hash was recorded just now, for the first time.
+    /// Whether its hash has just been recorded for the first time.
     pub first_use: bool,
 }
 
@@ -390,8 +390,10 @@ fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugi
         return Err(Problem::MissingLibrary { id, version, library }.into());
     }
     if !metadata.api.matches(&crate::HOST_ABI) {
-        let (wanted, offered) = (metadata.api, crate::HOST_ABI);
-        return Err(Problem::Abi { id, version, folder: folder.to_owned(), wanted, offered }.into());
+        let (required, offered) = (metadata.api, crate::HOST_ABI);
+        return Err(
+            Problem::Abi { id, version, folder: folder.to_owned(), required, offered }.into()
+        );
     }
     let library = library.canonicalize().unwrap_or(library);
     Ok(NativePlugin { metadata, folder: folder.to_owned(), library, origin })

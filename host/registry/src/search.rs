@@ -44,7 +44,7 @@ impl Places {
 pub struct Folder {
     /// The folder.
     pub path: PathBuf,
-    /// Who named it.
+    /// Its origin.
     pub origin: Origin,
 }
 

@@ -63,8 +63,8 @@ impl Text<'_> {
     }
 }
 
-/// Names the unknown key and the nearest known one, since a typo is the commonest reason. The
-/// message lists them between backticks, the unknown one first.
+/// Returns the unknown key and the nearest known one, since a typo is the most common reason. The message
+/// lists them between backticks, the unknown one first.
 fn unknown_key(message: &str) -> String {
     let mut keys = message.split('`').skip(1).step_by(2);
     let key = keys.next().unwrap_or_default();

@@ -19,7 +19,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The folders of the backends, by id, with what their `plugin.toml` says.
+/// Returns the folders of the backends, by id, with what their `plugin.toml` says.
 fn backends() -> BTreeMap<String, (PathBuf, Metadata)> {
     let entries = fs::read_dir(repository("plugins/backends")).expect("the backends");
     let folders = entries.map(|entry| entry.expect("an entry").path());
@@ -51,7 +51,7 @@ fn options(part: &str) -> BTreeSet<String> {
     rows.map(name).collect()
 }
 
-/// All Rust below a folder.
+/// Returns all Rust below a folder.
 fn source(folder: &Path) -> String {
     let entries = fs::read_dir(folder).expect("a folder of sources");
     let paths = entries.map(|entry| entry.expect("an entry").path());

@@ -76,13 +76,10 @@ mod tests {
         let killed = Memory { limit: Some(1 << 30), peak: Some(1 << 29), kills: Some((3, 4)) };
         let others = Memory { kills: Some((3, 3)), ..killed };
         let aborted = "loading\nmemory allocation of 8589934592 bytes failed\n\n";
-        assert_eq!(
-            explained(3 << 8, nothing, ""),
-            "the worker exited with code 3 while in phase load"
-        );
+        assert_eq!(explained(3 << 8, nothing, ""), "the worker exited with code 3 in phase load");
         assert_eq!(
             explained(11, killed, ""),
-            "the worker was ended by signal 11 (SIGSEGV) while in phase load"
+            "the worker was killed by signal 11 (SIGSEGV) in phase load"
         );
         assert_eq!(
             explained(9, killed, ""),
@@ -91,7 +88,7 @@ mod tests {
         );
         assert_eq!(
             explained(9, others, aborted),
-            "the worker was ended by signal 9 (SIGKILL) while in phase load"
+            "the worker was killed by signal 9 (SIGKILL) in phase load"
         );
         assert_eq!(
             explained(6, nothing, aborted),
@@ -100,12 +97,12 @@ mod tests {
         );
         assert_eq!(
             explained(6, nothing, "assertion failed"),
-            "the worker was ended by signal 6 (SIGABRT) while in phase load"
+            "the worker was killed by signal 6 (SIGABRT) in phase load"
         );
         let core_dumped = 0x80 | 4;
         assert_eq!(
             explained(core_dumped, nothing, ""),
-            "the worker was ended by signal 4 (SIGILL) while in phase load"
+            "the worker was killed by signal 4 (SIGILL) in phase load"
         );
     }
 }

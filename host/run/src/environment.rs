@@ -21,7 +21,7 @@ pub fn set_environment(command: &mut Command, runtime: Option<&Path>) {
     command.envs(fixed());
     match runtime {
         Some(runtime) => command.envs(of_runtime(runtime)),
-        // Whoever started the host is not to choose the runtime of every plugin at once.
+        // The host's environment must not choose the runtime of every plugin at once.
         None => command.env_remove(RUNTIME),
     };
 }

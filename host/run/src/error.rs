@@ -1,10 +1,10 @@
-//! Why a run ended early.
+//! Errors that end a run early.
 
 /// Reasons why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Results could not be kept.
-    #[error("results cannot be kept: {0}")]
+    #[error("results cannot be stored: {0}")]
     Recorder(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -1,4 +1,4 @@
-//! Where a case is executed: on this machine, or on whichever a caller has an executor for.
+//! Execution of a case, on this machine or by a caller's executor.
 
 use host_record::{CaseSpec, Environment, Outcome, OutputBlock, Phase, SampleBlock};
 
@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 /// no path, so that it means the same on every machine; a [`Resolver`](crate::Resolver) on the machine that executes
 /// it finds them there.
 pub trait Executor {
-    /// The name of the machine that cases are executed on.
+    /// Returns the name of the machine that cases are executed on.
     fn machine(&self) -> String;
 
     /// Executes one process of a case, and tells `events` what happens meanwhile. What goes wrong with
@@ -28,26 +28,26 @@ pub trait Executor {
     ) -> Result<Execution, RunError>;
 }
 
-/// What an executor tells while it executes a case.
+/// Events of an executor while it executes a case.
 pub trait Events {
-    /// The case starts.
+    /// Called when the case starts.
     ///
     /// # Errors
     ///
     /// If that cannot be kept.
     fn started(&mut self) -> Result<(), RunError>;
 
-    /// It has entered a phase.
+    /// Called when the case enters a phase.
     fn entered(&mut self, phase: Phase);
 
-    /// Samples, which come when the clock no longer runs.
+    /// Called with samples, after their timing.
     ///
     /// # Errors
     ///
     /// If they cannot be kept.
     fn samples(&mut self, block: SampleBlock) -> Result<(), RunError>;
 
-    /// Outputs.
+    /// Called with outputs.
     ///
     /// # Errors
     ///
@@ -55,21 +55,21 @@ pub trait Events {
     fn outputs(&mut self, block: OutputBlock) -> Result<(), RunError>;
 }
 
-/// How the execution of a case ended.
+/// End of a case's execution.
 #[derive(Debug)]
 pub enum Execution {
     /// Somebody asked to stop.
     Interrupted,
-    /// It has an outcome.
+    /// The case has an outcome.
     Ended(Box<Ended>),
 }
 
 /// The end of a case's execution.
 #[derive(Debug)]
 pub struct Ended {
-    /// When it began, in RFC 3339.
+    /// Start in RFC 3339.
     pub started_at: String,
-    /// How long it took, in nanoseconds.
+    /// Duration in nanoseconds.
     pub elapsed_ns: u64,
     /// Its outcome.
     pub outcome: Outcome,

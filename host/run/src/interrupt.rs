@@ -33,7 +33,7 @@ impl Interrupt {
         *self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until somebody asks to stop, or the time is over. Returns whether somebody did.
+    /// Waits until the run is interrupted or the time is over. Returns whether it was interrupted.
     #[must_use]
     pub fn wait(&self, limit: Duration) -> bool {
         let (flag, changed) = &*self.state;

@@ -1,7 +1,7 @@
 /*!
 Runs a plan: starts workers, watches them, and records how each case ended.
 
-Each case gets a worker process of its own, because a backend is somebody else's native code: it may
+Each case gets a worker process of its own, because a backend is foreign native code: it may
 crash, hang, leak or be killed, and must not cost more than its case. This room is the other side
 of that boundary. It owns three things:
 

@@ -43,11 +43,11 @@ pub struct DescribeError {
 }
 
 impl LocalExecutor {
-    /// Samples that are held back while the worker measures may take this many bytes.
+    /// Samples that are buffer back while the worker measures may take this many bytes.
     const HELD_LIMIT: usize = 64 << 20;
 
-    /// An executor with this `host-worker`, a time-out of half a minute for describing, no repository and no
-    /// folder for references.
+    /// Creates an executor with this `host-worker`, a time-out of half a minute for describing, no repository
+    /// and no folder for references.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>, resolver: Arc<dyn Resolver>) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl LocalExecutor {
             files: Box::new(files),
             reference,
         };
-        let mut held = Held::default();
+        let mut buffer = SampleBuffer::default();
         let receive = |message| {
             match message {
                 Message::Entered(phase) => {
@@ -143,11 +143,11 @@ impl LocalExecutor {
                         tracing::info!("the first timed query begins");
                     }
                     if !matches!(phase, Phase::WarmUp | Phase::Search | Phase::Measure) {
-                        held.release(events)?;
+                        buffer.release(events)?;
                     }
                     events.entered(phase);
                 }
-                Message::Samples(block) => held.hold(block, events)?,
+                Message::Samples(block) => buffer.push(block, events)?,
                 Message::Outputs(block) => events.outputs(block)?,
                 _ => {}
             }
@@ -156,7 +156,7 @@ impl LocalExecutor {
         let (conclusion, standard_error) =
             supervise(self.program(&plugin), &request, limits, interrupt, receive)?;
         // What was measured before a failure is kept with the failed case.
-        held.release(events)?;
+        buffer.release(events)?;
         let outcome = match conclusion {
             Conclusion::Interrupted => return Ok(None),
             Conclusion::Finished(report) => Outcome::Finished(report),
@@ -236,16 +236,16 @@ fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
     }
 }
 
-/// Samples that wait until the clock no longer runs: compressing and writing them would take a
-/// processor from the backend.
+/// Samples that wait for the end of the timing: compressing and writing them would take a processor from the
+/// backend.
 #[derive(Default)]
-struct Held {
+struct SampleBuffer {
     blocks: Vec<SampleBlock>,
     bytes: usize,
 }
 
-impl Held {
-    fn hold(&mut self, block: SampleBlock, events: &mut dyn Events) -> Result<(), RunError> {
+impl SampleBuffer {
+    fn push(&mut self, block: SampleBlock, events: &mut dyn Events) -> Result<(), RunError> {
         self.bytes += size_of::<SampleBlock>() + block.bytes();
         self.blocks.push(block);
         if self.bytes > LocalExecutor::HELD_LIMIT { self.release(events) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Who watches a run.
+//! Observers of a run.
 
 use host_record::{CaseRecord, CaseSpec, Phase};
 
@@ -18,7 +18,7 @@ pub trait Observer {
         let _ = (case, phase);
     }
 
-    /// Called when a case has ended and is recorded; or was a gap, and never started.
+    /// Called when a case has ended and is recorded, or was a gap.
     fn case_finished(&mut self, record: &CaseRecord) {
         let _ = record;
     }

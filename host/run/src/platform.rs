@@ -1,4 +1,4 @@
-//! What depends on the operating system: processes, pipes and signals.
+//! Parts that depend on the operating system: processes, pipes and signals.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -24,7 +24,7 @@ pub(crate) fn widen(pipe: impl AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
 }
 
-/// Elsewhere a pipe's size is the kernel's to choose. macOS widens one to 64 KiB by itself once more
+/// Does nothing: the kernel chooses the size of a pipe here. macOS widens one to 64 KiB by itself once more
 /// than its first 16 KiB are waiting.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn widen(_: impl AsFd) {}

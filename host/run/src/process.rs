@@ -40,7 +40,7 @@ pub(crate) struct Worker {
     /// Its standard input, once the request has been written.
     stdin: Receiver<ChildStdin>,
     events: Receiver<Event>,
-    /// Whether a received frame is still being decoded.
+    /// Returns whether a received frame is still being decoded.
     decoding: Arc<AtomicBool>,
     standard_error: StandardError,
     reaped: bool,
@@ -169,9 +169,9 @@ fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>, decoding: &Ato
         };
         let last = !matches!(event, Event::Frame(_));
         // Nobody listens any more once the host has made up its mind about this worker.
-        let heard = sender.send(event).is_ok();
+        let received = sender.send(event).is_ok();
         decoding.store(false, Ordering::Release);
-        if last || !heard {
+        if last || !received {
             return;
         }
     }
@@ -206,7 +206,7 @@ impl StandardError {
         let _ = self.done.recv_timeout(limit);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = kept.make_contiguous();
-        // Where the beginning was cut off, the first whole character is the first to keep.
+        // If the beginning was cut off, it is kept from the first whole character.
         let cut = bytes.len() >= STANDARD_ERROR_LIMIT;
         let start = bytes.iter().position(|byte| !cut || byte & 0xC0 != 0x80).unwrap_or(0);
         String::from_utf8_lossy(&bytes[start..]).into_owned()

@@ -7,14 +7,14 @@ use host_record::{CaseSpec, Failure, FileId, Gap, InputSource, PluginIdentity};
 
 /// Finds on one machine what a case names.
 pub trait Resolver: Send + Sync {
-    /// The path of a file with this content.
+    /// Returns the path of a file with this content.
     ///
     /// # Errors
     ///
     /// A sentence that says why there is none.
     fn file(&self, file: &FileId) -> Result<PathBuf, String>;
 
-    /// A plugin with this library.
+    /// Returns a plugin with this library.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ pub struct LocalPlugin {
     /// The runtime that it is to use: a folder or a library.
     pub runtime: Option<PathBuf>,
     /// The gap of a runtime that it asks for and that the host has not found. The plugin may do without, or find
-    /// one where the system keeps it; if it reports a missing runtime at loading, the case is that gap.
+    /// one in the system's folders; if it reports a missing runtime at loading, the case is that gap.
     pub missing_runtime: Option<Gap>,
 }
 

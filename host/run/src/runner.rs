@@ -40,7 +40,7 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<RunSummary, RunError> {
     let mut summary = RunSummary::default();
-    // A case of which one process did not finish is over.
+    // A case ends when one of its processes does not finish.
     let mut over = HashSet::new();
     for item in items {
         if let PlannedCase::Case(case) = &item
@@ -55,7 +55,7 @@ pub fn run(
         let record = match item {
             PlannedCase::Gap { case_id, key, gap, .. } => gap_record(case_id, key, *gap),
             PlannedCase::Case(case) => {
-                let mut kept = Kept { case: &case, recorder, observer };
+                let mut kept = CaseEvents { case: &case, recorder, observer };
                 match executor.execute(&case, &mut kept, interrupt)? {
                     Execution::Ended(ended) => record(*case, *ended),
                     Execution::Interrupted => {
@@ -83,14 +83,14 @@ pub fn run(
     Ok(summary)
 }
 
-/// Passes on what an executor tells of a case.
-struct Kept<'a, R, O> {
+/// Passes an executor's events of a case to the recorder and the observer.
+struct CaseEvents<'a, R, O> {
     case: &'a CaseSpec,
     recorder: &'a mut R,
     observer: &'a mut O,
 }
 
-impl<R: Recorder, O: Observer> Events for Kept<'_, R, O> {
+impl<R: Recorder, O: Observer> Events for CaseEvents<'_, R, O> {
     fn started(&mut self) -> Result<(), RunError> {
         self.recorder.case_started(self.case).map_err(RunError::recorder)?;
         self.observer.case_started(self.case);

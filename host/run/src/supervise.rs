@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// arrive.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a worker may take to end what it was asked to end, before it is ended by force.
+/// Time that a worker may take to cancel a call before it is killed.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// Limits of a worker.
@@ -37,15 +37,15 @@ pub(crate) struct Limits {
 /// Result of supervising.
 #[derive(Debug)]
 pub(crate) enum Conclusion {
-    /// It described a plugin.
+    /// The worker described a plugin.
     Described(Box<BackendDescription>),
-    /// It finished its case.
+    /// The worker finished its case.
     Finished(Box<WorkerReport>),
-    /// It kept the outputs of a reference.
+    /// The worker stored the outputs of a reference.
     Kept,
-    /// It did not.
+    /// The worker failed.
     Failed(Failure),
-    /// It was ended because somebody asked to stop.
+    /// The worker was killed because of an interruption.
     Interrupted,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn supervise<E>(
     let conclusion = decided.unwrap_or_else(|| {
         watch.memory.kills = watch.kills_before.zip(watch.machine.out_of_memory_kills());
         let failure = death::explain(status, phase, watch.memory, &standard_error);
-        // A Ctrl-C that reached the worker by another way is no failure of the worker.
+        // A Ctrl-C that reached the worker in another way is not a failure of the worker.
         if interrupt.is_interrupted() {
             Conclusion::Interrupted
         } else {
@@ -166,7 +166,7 @@ enum Step {
     Pass(Message),
     /// Nothing; the worker is alive.
     Alive,
-    /// It is the last one.
+    /// The last message.
     Conclude(Conclusion),
 }
 
@@ -176,7 +176,7 @@ struct Watch {
     machine: Machine,
     phase: Phase,
     greeted: bool,
-    /// Whether it can be asked to end what is under way.
+    /// Whether the call in progress can be cancelled.
     cancellable: bool,
     heard: Instant,
     looked: Instant,
@@ -302,7 +302,8 @@ impl Watch {
         }
     }
 
-    /// The worker has closed its pipe without a last message: its end says why, if it comes.
+    /// Handles a worker that closed its pipe without a last message. Its exit status gives the reason, if it
+    /// comes.
     fn closed(&self, worker: &Worker, detail: &str) -> Option<Conclusion> {
         if worker.wait_for_end(GRACE) {
             return None;

@@ -34,7 +34,7 @@ pub enum Flaw {
 /// Reasons why pip did not fetch a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipFault {
-    /// It could not reach the index.
+    /// The package index could not be reached.
     Network,
     /// The index does not have the file.
     NotFound,
@@ -54,7 +54,7 @@ pub enum RuntimeError {
     Nowhere,
     /// The plugin has no `[runtime]`.
     #[error("plugin `{id}` does not use a runtime")]
-    NotTaken {
+    NoRuntime {
         /// The plugin.
         id: String,
     },
@@ -84,11 +84,11 @@ pub enum RuntimeError {
     #[error(transparent)]
     Lock(#[from] MetadataError),
     /// The named runtime does not exist.
-    #[error("the runtime that {} names for plugin `{id}` is not there: {}", naming(*.origin, .id), .path.display())]
+    #[error("the runtime that {} names for plugin `{id}` does not exist: {}", naming(*.origin, .id), .path.display())]
     NamedMissing {
         /// The plugin.
         id: String,
-        /// Who named it.
+        /// Its origin.
         origin: RuntimeOrigin,
         /// The folder or library.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum RuntimeError {
     NamedOther {
         /// The plugin.
         id: String,
-        /// Who named it.
+        /// Its origin.
         origin: RuntimeOrigin,
         /// The folder or file.
         path: PathBuf,
@@ -218,7 +218,7 @@ impl RuntimeError {
         };
         Some(match self {
             Self::Nowhere => "set HOME, or XDG_DATA_HOME to an absolute path".into(),
-            Self::NotTaken { .. } => "`host runtimes list` shows the plugins that do".into(),
+            Self::NoRuntime { .. } => "`host runtimes list` shows the plugins that do".into(),
             Self::NoLock { id, .. } | Self::NoPackage { id, .. } => elsewhere(id),
             Self::Lock(error) => {
                 format!("fix {}, or reinstall the plugin", error.file.display())

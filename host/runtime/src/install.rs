@@ -22,7 +22,7 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// The runtime's record.
     pub installed: Installed,
-    /// Whether it was installed before, complete and from the same packages.
+    /// Whether it was installed already, complete and from the same packages.
     pub was_there: bool,
 }
 
@@ -42,7 +42,7 @@ impl Runtimes {
     ) -> Result<Outcome, RuntimeError> {
         let id = &plugin.metadata.id;
         let Some(need) = &plugin.metadata.runtime else {
-            return Err(RuntimeError::NotTaken { id: id.clone() });
+            return Err(RuntimeError::NoRuntime { id: id.clone() });
         };
         let name = need.folder_name();
         let lock = RuntimeLock::read(&plugin.folder)?.ok_or_else(|| RuntimeError::NoLock {
@@ -64,7 +64,7 @@ impl Runtimes {
 
         let folder = self.folder()?.join(&name);
         let _turn = self.take_turn(&name, observer)?;
-        if let Some(installed) = whole(&folder, &packages, observer) {
+        if let Some(installed) = find_complete(&folder, &packages, observer) {
             return Ok(Outcome { folder, installed, was_there: true });
         }
         let downloads = self.downloads(&name)?;
@@ -148,7 +148,7 @@ impl Runtimes {
 
 /// Returns the installed runtime, if it is complete and from these packages. An unreadable one is
 /// not complete.
-fn whole(
+fn find_complete(
     folder: &Path,
     packages: &[&LockedPackage],
     observer: &mut dyn Observer,

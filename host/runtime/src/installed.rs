@@ -176,8 +176,8 @@ impl Installed {
         })
     }
 
-    /// Like [`Self::verify`], but does not read files that have not changed since they were last found right: a
-    /// runtime may have gigabytes, and this is done at the start of each run.
+    /// Verifies like [`Self::verify`], but skips files that have not changed since they were last verified: a
+    /// runtime may have gigabytes, and this happens at the start of each run.
     pub(crate) fn verify_what_changed(&self, folder: &Path) -> Result<Vec<Flaw>, RuntimeError> {
         let stamps = self.stamps(folder);
         let file = folder.join(VERIFIED);
@@ -190,7 +190,7 @@ impl Installed {
             && stamps.values().all(Stamp::is_old)
             && let Ok(text) = serde_json::to_string_pretty(&stamps)
         {
-            // Where it cannot be kept, everything is read the next time as well.
+            // If it cannot be stored, everything is read again the next time.
             drop(fs::write(file, text + "\n"));
         }
         Ok(flaws)
@@ -231,7 +231,7 @@ impl Installed {
     }
 }
 
-/// Returns files in a runtime's folder that do not belong to it.
+/// Returns the files in a runtime's folder that do not belong to it.
 fn foreign(
     folder: &Path,
     files: &BTreeMap<String, InstalledFile>,

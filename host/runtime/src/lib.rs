@@ -36,4 +36,4 @@ pub use error::{Flaw, PipFault, RuntimeError};
 pub use install::Outcome;
 pub use installed::{Installed, InstalledFile, InstalledPackage};
 pub use observer::{Observer, Silent, Step};
-pub use runtimes::{Named, Ready, Runtimes, Standing, platform_name, unavailable};
+pub use runtimes::{Named, Ready, RuntimeStatus, Runtimes, platform_name, unavailable};

@@ -1,4 +1,4 @@
-//! Who hears of an installation's progress.
+//! Observers of an installation.
 
 /// The current step. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Step<'a> {
     },
 }
 
-/// Whoever looks on.
+/// Observer of an installation.
 pub trait Observer {
     /// Reports that a step begins and the previous one has ended.
     fn step(&mut self, step: Step<'_>);

@@ -68,7 +68,7 @@ impl Pip {
             .arg(&log)
             .arg("--requirement")
             .arg(&requirement)
-            // Hundreds of megabytes: where they go, space has been looked for.
+            // Hundreds of megabytes, in a folder that has been checked for space.
             .env("TMPDIR", work);
         if shown {
             let error = RuntimeError::io("use", "standard error");

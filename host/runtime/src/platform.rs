@@ -8,13 +8,13 @@ use std::process::Stdio;
 /// Programs that may be Python 3.
 pub(crate) const PYTHONS: &[&str] = &["python3", "python"];
 
-/// Bytes that this user can still write to a folder's file system.
+/// Returns the number of bytes that this user can still write to a folder's file system.
 pub(crate) fn free_space(folder: &Path) -> io::Result<u64> {
     let system = rustix::fs::statvfs(folder)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// This process's standard error, for another to write to.
+/// Returns this process's standard error for a child process.
 pub(crate) fn standard_error() -> io::Result<Stdio> {
     Ok(io::stderr().as_fd().try_clone_to_owned()?.into())
 }

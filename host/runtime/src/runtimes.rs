@@ -56,7 +56,7 @@ pub struct Ready {
 
 /// State of a plugin's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum RuntimeStatus {
     /// There is one.
     Ready(Ready),
     /// None is named and none is installed, or the installed one does not match the plugin's lock. It
@@ -65,7 +65,7 @@ pub enum Standing {
         /// The reason, in a few words that follow the runtime's name.
         reason: String,
     },
-    /// It is installed, and not whole. Installing puts it right.
+    /// Installed, but incomplete or changed. Installing repairs it.
     Damaged {
         /// As of one that is missing.
         reason: String,
@@ -77,7 +77,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl RuntimeStatus {
     /// Returns why there is none, in a few words that follow the runtime's name; `None` if there is
     /// one.
     #[must_use]
@@ -138,7 +138,7 @@ impl Runtimes {
     /// # Errors
     ///
     /// If a named runtime does not exist, or the lock or the installed runtime cannot be read.
-    pub fn find(&self, plugin: &NativePlugin) -> Result<Option<Standing>, RuntimeError> {
+    pub fn find(&self, plugin: &NativePlugin) -> Result<Option<RuntimeStatus>, RuntimeError> {
         let id = &plugin.metadata.id;
         let Some(need) = &plugin.metadata.runtime else { return Ok(None) };
         let flag = self.named.flags.get(id).map(|path| (path.clone(), RuntimeOrigin::Flag));
@@ -160,12 +160,12 @@ impl Runtimes {
         }
         // What another plugin has installed under the same name is of other packages.
         if let Some(reason) = unavailable(plugin)? {
-            return Ok(Some(Standing::Unavailable { reason }));
+            return Ok(Some(RuntimeStatus::Unavailable { reason }));
         }
         let Some(path) = self.folder.as_ref().map(|folder| folder.join(need.folder_name())) else {
-            return Ok(Some(Standing::Missing { reason: "is not installed".into() }));
+            return Ok(Some(RuntimeStatus::Missing { reason: "is not installed".into() }));
         };
-        let missing = |reason: String| Ok(Some(Standing::Missing { reason }));
+        let missing = |reason: String| Ok(Some(RuntimeStatus::Missing { reason }));
         let Some(installed) = Installed::read(&path)? else {
             return missing("is not installed".into());
         };
@@ -175,7 +175,7 @@ impl Runtimes {
         }
         if let Some(flaw) = installed.glance(&path) {
             let reason = format!("is installed and damaged ({flaw})");
-            return Ok(Some(Standing::Damaged { reason }));
+            return Ok(Some(RuntimeStatus::Damaged { reason }));
         }
         let (name, version) = (need.name.clone(), Some(need.version.clone()));
         ready(Ready { name, version, path, origin: RuntimeOrigin::Installed }).map(Some)
@@ -294,7 +294,7 @@ impl Ready {
         })
     }
 
-    /// Files of a named folder that are called as files that the lock would have had installed.
+    /// Returns the files of a named folder with the names of the files that the lock would install.
     fn libraries(&self, plugin: &NativePlugin) -> Result<Vec<PathBuf>, RuntimeError> {
         let inner = self.path.join("lib");
         let folder = if inner.is_dir() { &inner } else { &self.path };
@@ -352,7 +352,7 @@ fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, Runt
     let mut folders = vec![path.to_owned()];
     folders.extend(Some(path.join("lib")).filter(|inner| inner.is_dir()));
     for folder in &folders {
-        // Without a lock nobody knows what it would be called.
+        // Without a lock its name is unknown.
         if names.is_empty() || !libraries(folder, &names)?.is_empty() {
             return Ok(None);
         }
@@ -373,9 +373,9 @@ fn is_library(path: &Path) -> io::Result<bool> {
 }
 
 /// Checks that the path is text, because results are text.
-fn ready(ready: Ready) -> Result<Standing, RuntimeError> {
+fn ready(ready: Ready) -> Result<RuntimeStatus, RuntimeError> {
     if ready.path.to_str().is_none() {
         return Err(RuntimeError::NotUnicode { path: ready.path });
     }
-    Ok(Standing::Ready(ready))
+    Ok(RuntimeStatus::Ready(ready))
 }

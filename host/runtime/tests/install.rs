@@ -11,7 +11,7 @@ use host_hash::sha256_of_file;
 use host_record::RuntimeOrigin;
 use host_registry::{Metadata, NativePlugin, Origin};
 use host_runtime::{
-    Flaw, Named, Observer, RuntimeError, Runtimes, Silent, Standing, Step, platform_name,
+    Flaw, Named, Observer, RuntimeError, RuntimeStatus, Runtimes, Silent, Step, platform_name,
 };
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -27,7 +27,7 @@ struct Place {
 }
 
 impl Place {
-    /// With a wheel of these files in the downloads, of which `unpack` is wanted.
+    /// Creates a place with a wheel of these files in the downloads. `unpack` selects files.
     fn new(files: &[(&str, &[u8])], unpack: &str) -> Self {
         let place = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -89,7 +89,7 @@ impl Place {
         self.runtimes().install(&self.plugin(), &mut Silent).map(|outcome| outcome.was_there)
     }
 
-    fn standing(&self) -> Standing {
+    fn status(&self) -> RuntimeStatus {
         self.runtimes().find(&self.plugin()).expect("no error").expect("it takes one")
     }
 
@@ -112,7 +112,7 @@ impl Place {
 #[test]
 fn what_the_lock_names_is_unpacked_flat_and_recorded() {
     let place = Place::new(&[(LIBRARY, b"code"), ("demo/other.py", b"")], "demo/capi/lib*.so.*");
-    let Standing::Missing { reason } = place.standing() else { panic!("nothing is installed") };
+    let RuntimeStatus::Missing { reason } = place.status() else { panic!("nothing is installed") };
     assert_eq!(reason, "is not installed");
     assert!(!place.install().expect("installing"));
     let folder = place.path("data/runtimes").join(NAME);
@@ -153,7 +153,7 @@ fn what_the_lock_names_is_unpacked_flat_and_recorded() {
     }
     "#
     );
-    let Standing::Ready(ready) = place.standing() else { panic!("it is installed") };
+    let RuntimeStatus::Ready(ready) = place.status() else { panic!("it is installed") };
     let identity = ready.identify(&place.plugin()).expect("readable");
     assert_eq!(
         (identity.version.as_deref(), identity.origin),
@@ -183,10 +183,10 @@ fn what_is_damaged_is_found_and_put_right() {
             Flaw::Foreign { file: file(3) }
         ]
     );
-    let Standing::Damaged { reason } = place.standing() else { panic!("it is damaged") };
+    let RuntimeStatus::Damaged { reason } = place.status() else { panic!("it is damaged") };
     assert_eq!(reason, "is installed and damaged (lib/libdemo.so.2 is missing)");
     fs::write(library.with_extension("2"), b"mor").expect("writing");
-    let Standing::Damaged { reason } = place.standing() else { panic!("it is cut short") };
+    let RuntimeStatus::Damaged { reason } = place.status() else { panic!("it is cut short") };
     assert_eq!(reason, "is installed and damaged (lib/libdemo.so.2 has changed)");
     place.arrive(files);
     assert!(!place.install().expect("installing over it"));
@@ -198,10 +198,10 @@ fn what_is_damaged_is_found_and_put_right() {
 fn another_lock_asks_for_another_installation() {
     let place = Place::new(&[(LIBRARY, b"code"), ("demo/x", b"")], "demo/capi/*");
     place.install().expect("installing");
-    let Standing::Ready(_) = place.standing() else { panic!("it is installed") };
+    let RuntimeStatus::Ready(_) = place.status() else { panic!("it is installed") };
     place.arrive(&[(LIBRARY, b"newer"), ("demo/x", b"")]);
     place.lock(&sha256_of_file(&place.wheel()).expect("a wheel"), "demo/capi/*");
-    let Standing::Missing { reason } = place.standing() else { panic!("it is another one") };
+    let RuntimeStatus::Missing { reason } = place.status() else { panic!("it is another one") };
     assert_eq!(reason, "is installed from different packages than the plugin's lock");
     assert!(!place.install().expect("installing over it"));
     let library = place.path("data/runtimes").join(NAME).join("lib/libdemo.so.1");
@@ -241,7 +241,7 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     let lock = place.path("plugin/runtime.lock");
     let text = fs::read_to_string(&lock).expect("a lock");
     fs::write(&lock, text.replace(&platform_name(), "plan9-mips")).expect("writing");
-    let Standing::Unavailable { reason } = place.standing() else { panic!("no package") };
+    let RuntimeStatus::Unavailable { reason } = place.status() else { panic!("no package") };
     assert_eq!(
         reason,
         format!("is not available for {} (packages exist for: plan9-mips)", platform_name())
@@ -255,7 +255,7 @@ fn a_machine_for_which_there_is_no_package_is_told_what_to_do() {
     fs::remove_file(&lock).expect("removing");
     let error = place.install().expect_err("no lock");
     assert!(matches!(error, RuntimeError::NoLock { .. }), "{error}");
-    let Standing::Unavailable { reason } = place.standing() else { panic!("no lock") };
+    let RuntimeStatus::Unavailable { reason } = place.status() else { panic!("no lock") };
     assert_eq!(reason, "cannot be installed: the plugin has no runtime.lock");
 }
 
@@ -321,8 +321,8 @@ fn what_the_user_names_goes_before_what_is_installed() {
     fs::create_dir(&folder).expect("a folder");
     fs::write(folder.join("libdemo.so.1"), b"\x7fELF, theirs").expect("a library");
     fs::write(folder.join("README"), b"").expect("another file");
-    let origin = |place: &Place| match place.standing() {
-        Standing::Ready(ready) => {
+    let origin = |place: &Place| match place.status() {
+        RuntimeStatus::Ready(ready) => {
             (ready.origin, ready.path.clone(), ready.identify(&place.plugin()))
         }
         missing => panic!("{missing:?}"),
@@ -348,7 +348,7 @@ fn what_the_user_names_goes_before_what_is_installed() {
 
     place.named.flags = BTreeMap::from([("demo-npu".into(), "/nonexistent/runtime".into())]);
     let error = place.runtimes().find(&place.plugin()).expect_err("it is not there");
-    insta::assert_snapshot!(error, @"the runtime that --runtime names for plugin `demo-npu` is not there: /nonexistent/runtime");
+    insta::assert_snapshot!(error, @"the runtime that --runtime names for plugin `demo-npu` does not exist: /nonexistent/runtime");
 }
 
 #[test]
@@ -371,11 +371,11 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     );
     assert!(error.help().expect("a hint").contains("the library itself"));
 
-    // Whatever the version, in the folder or in its `lib`.
+    // Of any version, in the folder or in its `lib`.
     for name in ["libdemo.so.9", "libdemo.so", "lib/libdemo.so.1"] {
         let library = folder.join(name);
         fs::write(&library, b"\x7fELF").expect("a library");
-        assert!(matches!(place.standing(), Standing::Ready(_)), "{name}");
+        assert!(matches!(place.status(), RuntimeStatus::Ready(_)), "{name}");
         fs::remove_file(&library).expect("it is there");
     }
 
@@ -391,8 +391,8 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
 fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     let place = Place::new(&[(LIBRARY, b"code")], "demo/capi/lib*");
     place.install().expect("installing");
-    let identify = || match place.standing() {
-        Standing::Ready(ready) => ready.identify(&place.plugin()).map(|_| ready.path),
+    let identify = || match place.status() {
+        RuntimeStatus::Ready(ready) => ready.identify(&place.plugin()).map(|_| ready.path),
         missing => panic!("{missing:?}"),
     };
     let folder = identify().expect("it is what was installed");

@@ -185,8 +185,8 @@ fn block_sum(block: &[u64], term: impl Fn(u64) -> u64) -> u128 {
 /// Returns the median in the usual sense: the middle value, or the mean of the two middle ones.
 /// `None` if there are no values. NaN is not allowed.
 ///
-/// It differs from [`Quantile::P50`](crate::Quantile::P50), which is always one of the values, by
-/// half the gap between the two middle ones. Deviations are computed around it.
+/// Differs from [`Quantile::P50`](crate::Quantile::P50), which is always one of the values, by half the gap
+/// between the two middle ones. Deviations are computed around it.
 #[must_use]
 pub fn median<T: Value>(values: &[T]) -> Option<f64> {
     let count = values.len();

@@ -5,9 +5,9 @@ use crate::distribution::normal_quantile;
 /// Returns the Wilson score interval at `confidence` of the proportion `successes / trials`; `None` if
 /// there are no trials or more successes than trials.
 ///
-/// It stays inside 0 and 1, and keeps its coverage if the proportion is close to either, which the
-/// textbook interval does not (E. B. Wilson, *Journal of the American Statistical Association* 22(158),
-/// 1927; L. D. Brown, T. T. Cai and A. DasGupta, *Statistical Science* 16(2), 2001).
+/// The interval stays inside 0 and 1, and keeps its coverage if the proportion is close to either, which the
+/// textbook interval does not (E. B. Wilson, *Journal of the American Statistical Association* 22(158), 1927;
+/// L. D. Brown, T. T. Cai and A. DasGupta, *Statistical Science* 16(2), 2001).
 ///
 /// # Panics
 ///

@@ -74,8 +74,8 @@ pub fn order_statistics<T: Keyed>(values: &[T], ranks: &[usize]) -> Vec<T> {
             values.len()
         );
     }
-    let mut wanted: Vec<Wanted> =
-        ranks.iter().enumerate().map(|(position, &rank)| Wanted { rank, position }).collect();
+    let mut wanted: Vec<WantedRank> =
+        ranks.iter().enumerate().map(|(position, &rank)| WantedRank { rank, position }).collect();
     wanted.sort_unstable_by_key(|wanted| wanted.rank);
     let mut found = vec![0; ranks.len()];
     if values.len() <= FEW {
@@ -94,12 +94,12 @@ pub fn order_statistics<T: Keyed>(values: &[T], ranks: &[usize]) -> Vec<T> {
 
 /// A wanted rank, counted from 1 within the current values, and the place for its value.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedRank {
     rank: usize,
     position: usize,
 }
 
-fn sort_and_read(mut keys: Vec<u64>, wanted: &[Wanted], found: &mut [u64]) {
+fn sort_and_read(mut keys: Vec<u64>, wanted: &[WantedRank], found: &mut [u64]) {
     keys.sort_unstable();
     for wanted in wanted {
         found[wanted.position] = keys[wanted.rank - 1];
@@ -157,7 +157,7 @@ impl<const N: usize> Buckets<N> {
         values: &[T],
         bucket_of: impl Fn(u64) -> usize,
         bounds: impl Fn(usize) -> (u64, u64),
-        wanted: &[Wanted],
+        wanted: &[WantedRank],
         found: &mut [u64],
     ) {
         const NONE: u16 = u16::MAX;
@@ -181,7 +181,7 @@ impl<const N: usize> Buckets<N> {
                 insides.push(Inside { keys, low, high, wanted: Vec::new() });
             }
             let inside = &mut insides[usize::from(inside_of[bucket])];
-            inside.wanted.push(Wanted { rank: wanted.rank - before, ..*wanted });
+            inside.wanted.push(WantedRank { rank: wanted.rank - before, ..*wanted });
         }
         if insides.is_empty() {
             return;
@@ -217,7 +217,7 @@ struct Inside {
     keys: Vec<u64>,
     low: u64,
     high: u64,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedRank>,
 }
 
 impl Inside {

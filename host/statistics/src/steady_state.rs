@@ -43,7 +43,7 @@ pub enum SteadyClass {
     Flat,
     /// Ends in a steady state, and was never faster before.
     WarmUp,
-    /// It ends in a steady state, and has been faster.
+    /// A steady state at the end, after a faster level.
     SlowDown,
     /// Its last level has not lasted for the last quarter of the series, or it slopes throughout.
     NoSteadyState,
@@ -91,14 +91,14 @@ impl SteadyState {
     }
 }
 
-/// Fewest values of which [`steady_state`] says anything.
+/// Fewest values that [`steady_state`] classifies.
 pub const STEADY_STATE_VALUES: usize = 40;
 
 /// Levels that differ by no more than this part are one: 1 %, below what two runs on one machine
 /// differ by.
 pub const STEADY_STATE_TOLERANCE: f64 = 0.01;
 
-/// Classifies a series of latencies in the order of measurement, and finds where it is steady. NaN is
+/// Classifies a series of latencies in the order of measurement, and finds its steady part. NaN is
 /// not allowed.
 ///
 /// Levels are the same if they differ by at most `tolerance` relative to the later one;
@@ -344,7 +344,7 @@ fn penalty(count: usize) -> f64 {
 /// and look like a drift.
 const GROSS: f64 = 1.5;
 
-/// Ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
+/// Returns ranks, ties at their mean, moved and scaled to mean 0 and variance 1.
 fn scores<T: Value>(values: &[T]) -> Vec<f64> {
     standardised(centred_ranks(values))
 }
@@ -610,7 +610,7 @@ fn bounds<T: Value>(values: &[T]) -> [f64; 2] {
     [bounds[0].to_f64(), bounds[1].to_f64()]
 }
 
-/// Returns mean of the values from the 5th to the 95th percentile.
+/// Returns the mean of the values from the 5th to the 95th percentile.
 fn level<T: Value>(values: &[T]) -> f64 {
     mean_between(values, bounds(values))
 }

@@ -32,7 +32,7 @@ pub enum StoreError {
     },
     /// A file of a run folder was written by a newer host.
     #[error(
-        "`{}` has record version {found}, but this host reads versions up to {known}",
+        "`{}` has record version {found}, but this host reads versions up to {supported}",
         .path.display()
     )]
     NewerRecord {
@@ -41,7 +41,7 @@ pub enum StoreError {
         /// Its version.
         found: u32,
         /// The newest version that this host reads.
-        known: u32,
+        supported: u32,
     },
     /// A Parquet file could not be written or read.
     #[error("Parquet file `{}`: {source}", .path.display())]
@@ -67,20 +67,20 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// There is no such run.
-    #[error("there is no run `{wanted}` in `{}`", .results.display())]
+    #[error("there is no run `{name}` in `{}`", .results.display())]
     NoSuchRun {
         /// The requested run.
-        wanted: String,
-        /// Where.
+        name: String,
+        /// The folder of runs.
         results: PathBuf,
         /// The newest runs that exist, newest first.
         newest: Vec<String>,
     },
     /// More than one run fits.
-    #[error("`{wanted}` fits more than one run: {}", .candidates.join(", "))]
+    #[error("`{name}` matches more than one run: {}", .candidates.join(", "))]
     AmbiguousRun {
         /// The requested run.
-        wanted: String,
+        name: String,
         /// Ids of the runs that fit.
         candidates: Vec<String>,
     },
@@ -130,7 +130,7 @@ pub enum StoreError {
     },
     /// The database has a newer schema than this host knows.
     #[error(
-        "the database `{}` has schema version {found}, but this host reads versions up to {known}",
+        "the database `{}` has schema version {found}, but this host reads versions up to {supported}",
         .path.display()
     )]
     NewerDatabase {
@@ -139,7 +139,7 @@ pub enum StoreError {
         /// Its version.
         found: u32,
         /// The newest version that this host knows.
-        known: u32,
+        supported: u32,
     },
     /// The database file cannot be read.
     #[error("the database `{}` cannot be read: {detail}", .path.display())]
@@ -228,7 +228,7 @@ impl StoreError {
     }
 
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
-        // A full disk is no fault of the file; one that ends too soon is.
+        // A full disk is not the file's fault; a truncated file is.
         move |source| match source {
             ParquetError::External(cause) => match cause.downcast::<io::Error>() {
                 Ok(source) if source.kind() != io::ErrorKind::UnexpectedEof => {

@@ -28,7 +28,7 @@ const OVER_FILES: [(&str, &str); 4] = [
     ("device_states", "device_states"),
 ];
 
-/// Names of all that [`export`] writes; `docs/reference/views.md` lists their columns.
+/// Returns the names of all views that [`export`] writes; `docs/reference/views.md` lists their columns.
 pub fn exported_views() -> impl Iterator<Item = &'static str> {
     OVER_FILES.map(|(name, _)| name).into_iter().chain(NAMES)
 }
@@ -88,7 +88,7 @@ pub fn export(
         .copy(source, columns, &path_literal(beside), options)
         .and_then(|()| fs::rename(beside, path).map_err(StoreError::io("write", path)));
     if written.is_err() {
-        // Whatever is there of it is of no use; that it may not be there at all is no error.
+        // A partial file is useless, and a missing one is not an error.
         let _ = fs::remove_file(beside);
     }
     written

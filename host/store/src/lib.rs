@@ -4,7 +4,7 @@ The store: run folders, and the DuckDB database that indexes them.
 **The run folder is the truth.** [`RunFolder`] reads one, [`RunWriter`] writes one: the plan, an
 append-only journal with one line per finished case (on stable storage before the next case starts),
 raw samples and outputs as Parquet, and the answers of metrics and recommenders. A crash costs at
-most the case in flight. [`ResultsFolder`] is the folder of all runs.
+most the case in progress. [`ResultsFolder`] is the folder of all runs.
 
 **The database is an index.** [`Database`] is one DuckDB file beside the run folders. DuckDB lets
 one process write at a time, so it is opened only for the duration of an import. If it is busy or

@@ -27,7 +27,7 @@ pub enum RunState {
     Finished,
     /// A host is writing it now.
     Running,
-    /// It was interrupted; `host run --resume` does the rest.
+    /// Interrupted; `host run --resume` continues it.
     Interrupted,
 }
 
@@ -52,7 +52,7 @@ pub struct RunEntry {
     pub header: RunHeader,
     /// Its progress.
     pub state: RunState,
-    /// When it ended.
+    /// End of the run.
     pub finished: Option<RunFinished>,
     /// Cases that it has to do, gaps among them.
     pub planned: u64,
@@ -109,7 +109,7 @@ impl ResultsFolder {
         Ok(paths)
     }
 
-    /// Returns folders in `runs/` that are not runs: leftovers of a host that was ended while it
+    /// Returns the folders in `runs/` that are not runs: leftovers of a host that was ended while it
     /// created one. One that is being created now is not included.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl ResultsFolder {
     pub fn half_made(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut paths = self.folders()?;
         paths.retain(|path| {
-            // Where the lock cannot be looked at, nobody is seen to hold it.
+            // A lock that cannot be read counts as not held.
             let layout = Layout { root: path.clone() };
             !is_run(path) && !is_locked(&layout).unwrap_or(false)
         });
@@ -143,7 +143,7 @@ impl ResultsFolder {
         Ok(paths)
     }
 
-    /// Returns files that finished cases of any run no longer have. A run that cannot be read has
+    /// Returns the files that finished cases of any run no longer have. A run that cannot be read has
     /// none: the list of runs reports it.
     ///
     /// # Errors
@@ -164,8 +164,8 @@ impl ResultsFolder {
     /// # Errors
     ///
     /// If no run or more than one fits.
-    pub fn find(&self, wanted: &str) -> Result<PathBuf, StoreError> {
-        let as_path = Path::new(wanted);
+    pub fn find(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let as_path = Path::new(name);
         if as_path.components().count() > 1 || as_path.is_absolute() {
             return if as_path.join("run.json").is_file() {
                 Ok(as_path.to_owned())
@@ -174,28 +174,28 @@ impl ResultsFolder {
             };
         }
         let paths = self.run_paths()?;
-        let name = |path: &PathBuf| folder_name(path);
-        if wanted == "latest"
+        let id = |path: &PathBuf| folder_name(path);
+        if name == "latest"
             && let Some(path) = paths.last()
         {
             return Ok(path.clone());
         }
-        if let Some(path) = paths.iter().find(|path| name(path) == wanted) {
+        if let Some(path) = paths.iter().find(|path| id(path) == name) {
             return Ok(path.clone());
         }
-        let fits = |path: &&PathBuf| !wanted.is_empty() && name(path).contains(wanted);
+        let fits = |path: &&PathBuf| !name.is_empty() && id(path).contains(name);
         let mut fitting: Vec<_> = paths.iter().filter(fits).collect();
         match fitting.len() {
             1 => Ok(fitting.remove(0).clone()),
             0 if as_path.join("run.json").is_file() => Ok(as_path.to_owned()),
             0 => Err(StoreError::NoSuchRun {
-                wanted: wanted.into(),
+                name: name.into(),
                 results: self.root.clone(),
-                newest: paths.iter().rev().take(5).map(name).collect(),
+                newest: paths.iter().rev().take(5).map(id).collect(),
             }),
             _ => Err(StoreError::AmbiguousRun {
-                wanted: wanted.into(),
-                candidates: fitting.into_iter().map(name).collect(),
+                name: name.into(),
+                candidates: fitting.into_iter().map(id).collect(),
             }),
         }
     }

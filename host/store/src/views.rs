@@ -165,7 +165,7 @@ impl RunViews {
         }
     }
 
-    /// All or nothing: a second try must not find half of it.
+    /// Creates the views, all or none: a second attempt must not find half of them.
     fn once(
         &self,
         is_done: &Flag<bool>,

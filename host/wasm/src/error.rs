@@ -48,7 +48,7 @@ pub enum GuestErrorKind {
     /// The file is not a WebAssembly component.
     #[error("not a WebAssembly component: {detail}")]
     NotAComponent {
-        /// What the file is instead.
+        /// The kind of file.
         detail: String,
     },
     /// The component has none of the exports that make a plugin, or more than one.
@@ -102,11 +102,11 @@ pub enum GuestErrorKind {
         /// The limit.
         limit: Duration,
     },
-    /// The guest wanted more memory than it may have.
-    #[error("out of memory: it asked for {wanted} bytes; the limit is {limit}")]
+    /// The guest requested more memory than it may have.
+    #[error("out of memory: it asked for {requested} bytes; the limit is {limit}")]
     Memory {
         /// The memory that it would have had, in bytes.
-        wanted: usize,
+        requested: usize,
         /// The limit in bytes.
         limit: usize,
     },

@@ -46,9 +46,9 @@ pub(crate) struct Meter {
 
 /// The guest asked for more memory than it may have.
 #[derive(Debug, thiserror::Error)]
-#[error("{wanted} bytes of memory exceed the limit of {limit}")]
+#[error("{requested} bytes of memory exceed the limit of {limit}")]
 pub(crate) struct MemoryLimit {
-    pub(crate) wanted: usize,
+    pub(crate) requested: usize,
     pub(crate) limit: usize,
 }
 
@@ -70,11 +70,11 @@ impl ResourceLimiter for Meter {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let wanted = (self.used - current).saturating_add(desired);
-        if wanted > self.limit {
-            return Err(MemoryLimit { wanted, limit: self.limit }.into());
+        let requested = (self.used - current).saturating_add(desired);
+        if requested > self.limit {
+            return Err(MemoryLimit { requested, limit: self.limit }.into());
         }
-        self.used = wanted;
+        self.used = requested;
         Ok(true)
     }
 
@@ -182,7 +182,7 @@ mod tests {
         assert!(meter.memory_growing(0, 60, None).expect("it fits"));
         assert!(meter.memory_growing(0, 40, None).expect("it fits"));
         let error = meter.memory_growing(40, 41, None).expect_err("one too many");
-        let MemoryLimit { wanted, limit } = error.downcast_ref().expect("the limit");
-        assert_eq!((*wanted, *limit), (101, 100));
+        let MemoryLimit { requested, limit } = error.downcast_ref().expect("the limit");
+        assert_eq!((*requested, *limit), (101, 100));
     }
 }

@@ -86,7 +86,7 @@ impl Staged {
     }
 }
 
-/// Names are paths of `/`-separated parts that mean the same on every system.
+/// Checks a file's name: a path of `/`-separated parts that means the same on every system.
 fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("it is empty");

@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// `metric`, `report` or `recommender`.
+    /// Returns `metric`, `report` or `recommender`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ enum Interface {
 impl Interface {
     const ALL: [Self; 4] = [Self::Metric, Self::RunMetric, Self::Report, Self::Recommender];
 
-    /// Its name in the package.
+    /// Returns its name in the package.
     fn name(self) -> &'static str {
         match self {
             Self::Metric => "metric",
@@ -160,7 +160,7 @@ impl Plugin {
         matches!(self.world, World::RunMetric(_))
     }
 
-    /// Names of the columns that a metric over a case reads; empty for other plugins.
+    /// Returns the names of the columns that a metric over a case reads; empty for other plugins.
     #[must_use]
     pub fn columns(&self) -> &[String] {
         &self.columns

@@ -38,13 +38,13 @@ const REHEARSED_CASE: [(&str, &str); 7] = [
     ("scenario", "single-stream"),
 ];
 
-/// Views before anything is measured. They only record that they were read.
+/// Views without data, for trying a plugin. They only record that they were read.
 #[derive(Debug, Default)]
-struct Unread {
+struct EmptyViews {
     asked: Cell<bool>,
 }
 
-impl Views for Unread {
+impl Views for EmptyViews {
     fn names(&self) -> Vec<String> {
         self.asked.set(true);
         Vec::new()
@@ -210,9 +210,9 @@ impl Sandbox {
             .collect();
         let mut columns = Vec::new();
         let mut others = Vec::new();
-        let wanted =
+        let requested =
             |column: &&Column| plugin.columns.iter().any(|asked| asks_for(asked, &column.name));
-        for column in case.columns.iter().filter(wanted) {
+        for column in case.columns.iter().filter(requested) {
             let Column { name, unit, width, data } = column;
             let other = |values| OtherColumn {
                 name: name.clone(),
@@ -362,7 +362,7 @@ impl Sandbox {
     ) -> Result<Vec<MetricValue>, GuestError> {
         let id = &plugin.description.id;
         let text = options_text(options).map_err(|kind| error(id, "rehearse", kind))?;
-        let views = Rc::new(Unread::default());
+        let views = Rc::new(EmptyViews::default());
         let some: Option<Rc<dyn Views>> = Some(Rc::clone(&views) as Rc<dyn Views>);
         let refusal = match &plugin.world {
             World::Metric(_) => {
@@ -433,8 +433,8 @@ impl Sandbox {
 
     /// Returns the reason why a call ended, from wasmtime's error.
     fn classify(&self, failure: &wasmtime::Error) -> GuestErrorKind {
-        if let Some(MemoryLimit { wanted, limit }) = failure.downcast_ref() {
-            return GuestErrorKind::Memory { wanted: *wanted, limit: *limit };
+        if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
+            return GuestErrorKind::Memory { requested: *requested, limit: *limit };
         }
         if failure.is::<DeadlinePassed>() {
             return GuestErrorKind::Deadline { limit: self.limits.deadline };

@@ -17,7 +17,7 @@ const LOG_LINE: usize = 1000;
 
 /// The data of a store. A store lives for one call.
 pub(crate) struct State {
-    /// Who logs.
+    /// The plugin that logs.
     pub(crate) plugin: String,
     pub(crate) meter: Meter,
     pub(crate) console: Console,

@@ -18,7 +18,7 @@ use host_statistics::Random;
 use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
 use serde_json::{Value, json};
 
-/// The folder with the components, built once.
+/// Returns the folder with the components, built once.
 fn components() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -80,7 +80,7 @@ fn by_name(values: Vec<MetricValue>) -> BTreeMap<String, MetricValue> {
     values.into_iter().map(|value| (value.metric.clone(), value)).collect()
 }
 
-/// Returns the error of the hostile metric when it is told to do something.
+/// Returns the error of the hostile metric in a mode.
 fn hostile(limits: Limits, act: &str) -> GuestError {
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_metric");
@@ -131,12 +131,12 @@ fn a_metric_gets_all_outputs_whatever_they_are() {
         column("outputs", "1", 1, ColumnData::Text(vec!["not asked for".into()])),
     ]);
     let values = sandbox.compute(&plugin, &columns, &json!({ "act": "others" })).expect("values");
-    let said: Vec<_> = values
+    let texts: Vec<_> = values
         .iter()
         .map(|one| (one.metric.as_str(), one.value.clone().ok(), one.attributes["values"].as_str()))
         .collect();
     assert_eq!(
-        said,
+        texts,
         [
             ("hostile-metric.score", Some(1.0), "Single([0.5])"),
             ("hostile-metric.mask", Some(2.0), "[true, false]"),
@@ -257,9 +257,9 @@ fn an_endless_loop_meets_the_deadline() {
 #[test]
 fn a_memory_bomb_is_told_from_a_panic() {
     let error = hostile(small(), "allocate");
-    let GuestErrorKind::Memory { wanted, limit } = *error.kind else { panic!("{error}") };
+    let GuestErrorKind::Memory { requested, limit } = *error.kind else { panic!("{error}") };
     assert_eq!(limit, 64 << 20);
-    assert!(wanted > limit);
+    assert!(requested > limit);
     // Columns that do not fit are the same.
     let sandbox = sandbox(Limits { memory_bytes: 4 << 20, ..small() });
     let plugin = load(&sandbox, "hostile_metric");
@@ -558,7 +558,7 @@ fn a_metric_over_a_run_states_its_outline_for_each_finished_case() {
     insta::assert_snapshot!(fault("refuse"), @"options: not on a Sunday");
     assert!(matches!(*compute("panic").expect_err("a panic").kind, GuestErrorKind::Trap { .. }));
 
-    // A metric over one case is no metric over a run, and the other way round.
+    // A metric over one case is not a metric over a run, nor the reverse.
     let over_case = load(&sandbox, "hostile_metric");
     assert!(!over_case.is_over_run());
     assert!(sandbox.compute_run(&over_case, Rc::new(ThreeCases), &Value::Null).is_err());
@@ -589,7 +589,7 @@ fn a_plugin_of_another_kind_is_refused() {
     );
 }
 
-/// A component from text.
+/// Returns a component from text.
 fn text_component(text: &str) -> Result<Plugin, GuestError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("plugin.wasm");
@@ -713,7 +713,7 @@ mod cache {
         assert_ne!(entries(&cache), first);
         assert_eq!(fs::metadata(entry).expect("it is there").mode() & 0o777, 0o600);
 
-        // A link is replaced, whatever it leads to.
+        // A link is replaced, regardless of its target.
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(entry, &elsewhere).expect("moved");
         symlink(&elsewhere, entry).expect("a link");
@@ -859,7 +859,7 @@ fn options_are_tried_before_there_is_anything_to_work_on() {
         refusal(&report, json!({ "bytes": "many" })),
         "options: invalid type: string \"many\", expected usize"
     );
-    // One that has begun to read took its options, whatever it says then; and one that ends in
+    // A guest that has begun to read has accepted its options, regardless of later errors; and one that ends in
     // another way may well be right when there is something to read.
     for options in [json!({ "view": "run" }), json!({ "panic": true }), json!({})] {
         assert_eq!(sandbox.rehearse(&report, &options).expect("taken"), []);

@@ -61,7 +61,7 @@ pub(crate) fn tensors(model: &Model, batch: &[TensorData]) -> Result<Vec<Tensor>
     batch.iter().map(|data| model.tensor(data.view())).collect()
 }
 
-/// What a run left as one of its outputs.
+/// Value of one output of a run.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A tensor of numbers.
@@ -77,7 +77,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// Returns the backend's error.
     pub(crate) fn read(call: &mut Call, index: usize) -> Result<Self, Error> {
         Ok(match call.output_kind(index)? {
             (ValueKind::Tensor, Some(DataType::STRING)) => Self::Texts(call.read_texts(index)?),
@@ -114,7 +114,7 @@ impl BackendTarget {
         self.calls[0].check_outputs()
     }
 
-    /// The session of the calls.
+    /// Returns the session of the calls.
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
@@ -142,7 +142,7 @@ impl BackendTarget {
         Answer::read(&mut self.calls[call], 0).map(drop)
     }
 
-    /// What the call that ran first has left, by the outputs' names: those that are numbers.
+    /// Returns the numeric outputs of the first call, by name.
     pub(crate) fn first_outputs(
         &mut self,
         model: &ModelInfo,
@@ -158,7 +158,7 @@ impl BackendTarget {
         outputs.filter_map(read).collect()
     }
 
-    /// The call whose turn it is.
+    /// Returns the next call in turn.
     #[inline]
     pub(crate) fn next_call(&mut self) -> &mut Call {
         let index = self.next;

@@ -11,7 +11,7 @@ use plugin_api::client::{Backend, Canceller};
 
 use crate::connection::Connection;
 
-/// Listens, if the backend can be asked, and tells the host so.
+/// Listens for requests to cancel, if the backend supports them, and tells the host.
 pub(crate) fn listen(connection: &mut Connection, backend: &Backend) -> io::Result<()> {
     // A table that breaks the rules is as good as none: the host ends the process by force.
     let Some(Ok(canceller)) = backend.canceller() else { return Ok(()) };

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_source_and_the_counter_are_told() {
+    fn the_kernels_source_and_the_counter_are_reported() {
         let tsc = told("tsc\n", "tsc constant_tsc nonstop_tsc");
         assert_eq!(tsc.source, "CLOCK_MONOTONIC");
         assert_eq!(

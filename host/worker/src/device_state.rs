@@ -1,4 +1,4 @@
-//! A thread that looks at what the device does, while queries are timed and out of their way.
+//! Thread that samples the device's state while queries are timed, without disturbing them.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -14,17 +14,17 @@ use plugin_api::client::{Backend, DeviceReading, DeviceStateReader};
 
 use crate::surroundings::{not_offered, refused};
 
-/// Looks that are kept. Of more, only what comes first is; it is three hours of ten a second.
-const MOST: usize = 1 << 17;
+/// Number of samples that are kept, three hours of ten a second. Later ones are dropped.
+const MAX_SAMPLES: usize = 1 << 17;
 
 /// The summary, and every sample.
-pub(crate) type Seen = (DeviceStates, Vec<DeviceSample>);
+pub(crate) type Readings = (DeviceStates, Vec<DeviceSample>);
 
-/// A thread that looks, until it is ended.
+/// Thread that samples the device's state until it is stopped.
 pub(crate) struct Sampler<'scope> {
     /// Dropped to end the thread.
     stop: Sender<()>,
-    thread: ScopedJoinHandle<'scope, Result<Seen, Gap>>,
+    thread: ScopedJoinHandle<'scope, Result<Readings, Gap>>,
 }
 
 /// Starts sampling.
@@ -46,7 +46,7 @@ pub(crate) fn start<'scope, 'env>(
     let (stop, stopped) = channel();
     let thread = std::thread::Builder::new().name("device-state".into());
     let thread = thread.spawn_scoped(scope, move || {
-        look(clock, &reader, period, || {
+        read_states(clock, &reader, period, || {
             stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
         })
     });
@@ -61,26 +61,26 @@ impl Sampler<'_> {
     /// # Errors
     ///
     /// A gap with the backend's error.
-    pub(crate) fn end(self) -> Result<Seen, Gap> {
+    pub(crate) fn end(self) -> Result<Readings, Gap> {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err(NotMeasured::ThreadPanicked.into()))
     }
 }
 
-/// Looks at once, and again for as long as `more` returns `true`.
-fn look(
+/// Reads the state at once, and again as long as `more` returns `true`.
+fn read_states(
     clock: &SystemClock,
     reader: &DeviceStateReader<'_>,
     period: Duration,
     mut more: impl FnMut() -> bool,
-) -> Result<Seen, Gap> {
+) -> Result<Readings, Gap> {
     let (mut samples, mut times) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
     let (mut failed, mut failure) = (0, None);
     loop {
         let started = Instant::now();
         let time_ns = clock.now();
         match reader.read() {
-            Ok(reading) if samples.len() < MOST => {
+            Ok(reading) if samples.len() < MAX_SAMPLES => {
                 times.push(started.elapsed().as_nanos() as u64);
                 samples.push(sample(time_ns, reading));
             }
@@ -97,9 +97,9 @@ fn look(
     if let (true, Some(error)) = (samples.is_empty(), failure) {
         return Err(refused(&error));
     }
-    let look_ns = median(&times).expect("one look at least") as u64;
-    let states = DeviceStates::of(period.as_nanos() as u64, look_ns, &samples);
-    Ok((DeviceStates { failed_looks: failed, ..states }, samples))
+    let reading_ns = median(&times).expect("one reading at least") as u64;
+    let states = DeviceStates::of(period.as_nanos() as u64, reading_ns, &samples);
+    Ok((DeviceStates { failed_readings: failed, ..states }, samples))
 }
 
 fn sample(time_ns: u64, reading: DeviceReading) -> DeviceSample {
@@ -148,7 +148,7 @@ pub(crate) fn warnings(states: &DeviceStates) -> impl Iterator<Item = Warning> +
     shares
         .filter(|share| matches!(share.by, SlowedBy::Power | SlowedBy::Heat | SlowedBy::Other))
         .map(|share| {
-            let (samples, of_samples) = (share.looks, states.looks);
+            let (samples, of_samples) = (share.readings, states.readings);
             Doubt::Throttled { by: Throttle::Device { by: share.by, samples, of_samples } }.into()
         })
 }
@@ -174,15 +174,15 @@ mod tests {
             let sample = DeviceSample { slowed_by, ..DeviceSample::default() };
             DeviceStates::of(1, 1, &[sample, DeviceSample::default()])
         };
-        let told = |slowed_by: &[SlowedBy]| {
+        let doubt = |slowed_by: &[SlowedBy]| {
             let states = states(slowed_by);
             warnings(&states).map(|warning| warning.doubt).collect::<Vec<_>>()
         };
-        assert_eq!(told(&[SlowedBy::Idleness, SlowedBy::Setting]), []);
-        assert_eq!(told(&[]), []);
+        assert_eq!(doubt(&[SlowedBy::Idleness, SlowedBy::Setting]), []);
+        assert_eq!(doubt(&[]), []);
         let slowed =
             |by| Doubt::Throttled { by: Throttle::Device { by, samples: 1, of_samples: 2 } };
         let both = [SlowedBy::Power, SlowedBy::Heat];
-        assert_eq!(told(&both), both.map(slowed));
+        assert_eq!(doubt(&both), both.map(slowed));
     }
 }

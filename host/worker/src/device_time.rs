@@ -27,7 +27,7 @@ pub(crate) struct Pair {
     wall: u64,
 }
 
-/// Times a few runs of this batch.
+/// Times a few runs with this batch.
 ///
 /// # Errors
 ///

@@ -75,20 +75,20 @@ pub(crate) fn warnings(found: &Disturbance) -> Vec<Warning> {
 fn preempted(found: &Disturbance) -> Option<Doubt> {
     const A_SECOND: f64 = 50.0;
     let (times, seconds) = (found.involuntary_switches?, found.elapsed_ns as f64 / 1e9);
-    // One in a short measurement is no rate.
+    // A single one in a short measurement does not make a rate.
     let is_much = times >= 10 && times as f64 > A_SECOND * seconds;
     is_much.then_some(Doubt::Preempted { times, elapsed_ns: found.elapsed_ns })
 }
 
-/// Heat counts from the first event: the processor then runs slower for a while, and does not say by how
-/// much.
+/// Warns about heat, from the first event on: the processor then runs slower for a while, and does not report
+/// by how much.
 fn heat(found: &Disturbance) -> Option<Doubt> {
     let times = found.thermal_throttles.filter(|times| *times > 0)?;
     Some(Doubt::Throttled { by: Throttle::Heat { times } })
 }
 
-/// A quota does not matter until it has held the processes back for a hundredth of the time, since a group
-/// that never reaches it for long is stopped for a last few microseconds.
+/// Warns about a quota that has stopped the processes for at least a hundredth of the time. A group that
+/// hardly reaches its quota is still stopped for a few microseconds.
 fn quota_reached(found: &Disturbance) -> Option<Doubt> {
     const QUOTA: f64 = 0.01;
     let times = found.quota_throttles.filter(|times| *times > 0)?;

@@ -20,15 +20,15 @@ use crate::connection::Connection;
 pub(crate) struct AfterReturn {
     /// The run itself.
     pub(crate) run_ns: u64,
-    /// From its return until its output was read.
+    /// Time from its return until its output was read.
     pub(crate) output_ns: u64,
-    /// Reading the output again.
+    /// Time to read the output once more.
     pub(crate) copy_ns: u64,
 }
 
 /// Tests a few runs; only one if a query takes so long that more would be noticeable. A backend that
 /// fails now is not judged: its work has been done.
-pub(crate) fn look(
+pub(crate) fn test(
     connection: &mut Connection,
     clock: &SystemClock,
     target: &mut BackendTarget,
@@ -64,8 +64,8 @@ pub(crate) fn look(
     Ok(found)
 }
 
-/// The doubt, if in every run more was left than half of what a query is said to take, than reading
-/// the output takes, and than 20 µs, which a page that is touched for the first time can cost as well.
+/// Returns the doubt if, in every run, the time after the return exceeds half of a query's stated latency,
+/// the time to read the output, and 20 µs, which touching a page for the first time can cost as well.
 pub(crate) fn doubt(runs: &[AfterReturn], typical_ns: f64) -> Option<(Doubt, Breach)> {
     const LEAST_NS: f64 = 20_000.0;
 

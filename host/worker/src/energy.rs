@@ -41,9 +41,9 @@ pub(crate) struct Rapl {
     lost: Option<Gap>,
 }
 
-/// The gap where there is no figure.
-fn no_energy(why: NoEnergy) -> Gap {
-    let cause = match why {
+/// Returns the gap for a missing energy figure.
+fn no_energy(cause: NoEnergy) -> Gap {
+    let cause = match cause {
         NoEnergy::NotOffered => NotMeasured::NoEnergyInterface,
         NoEnergy::NoCounters { folder } => NotMeasured::NoEnergyCounters { folder },
         NoEnergy::Unreadable { file, error } => NotMeasured::CounterUnreadable {
@@ -79,7 +79,7 @@ impl Rapl {
     }
 
     /// Reads the counters if it is time to.
-    pub(crate) fn look(&mut self, now_ns: u64) {
+    pub(crate) fn sample(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.read_ns) >= INTERVAL_NS {
             self.read(now_ns);
         }
@@ -172,8 +172,8 @@ mod tests {
         let mut rapl = Rapl::start(&files.machine(), 10 * SECOND).expect("counters");
         set(&files, "0", 1_671_150); // 0.328850 J to the end of its range, and 1.671150 J more.
         set(&files, "0:0", 5_500_000);
-        rapl.look(11 * SECOND); // Too soon: what it would have seen must not be lost either.
-        rapl.look(16 * SECOND);
+        rapl.sample(11 * SECOND); // Too soon: what it would have seen must not be lost either.
+        rapl.sample(16 * SECOND);
         set(&files, "0", 11_671_150);
         set(&files, "1", 30_000_000);
         let energy = rapl.end(20 * SECOND).expect("energy");
@@ -200,7 +200,7 @@ mod tests {
         };
         assert_eq!(gap, expected.into());
         let mut rapl = Rapl::start(&files.machine(), 0).expect("counters");
-        rapl.look(20 * SECOND);
+        rapl.sample(20 * SECOND);
         assert_eq!(rapl.end(40 * SECOND).map(|energy| energy.len()), Ok(3));
     }
 
@@ -220,8 +220,8 @@ mod tests {
         });
         assert_eq!(
             gap.to_string(),
-            "/sys/class/x/energy_uj may be read by root only: sudo chmod a+r /sys/class/x/energy_uj, \
-             until the machine starts again"
+            "only root may read /sys/class/x/energy_uj; to allow it until the next boot: \
+             sudo chmod a+r /sys/class/x/energy_uj"
         );
         let files = Files::new(MACHINE);
         let rapl = Rapl::start(&files.machine(), 0).expect("counters");

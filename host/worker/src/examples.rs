@@ -99,7 +99,7 @@ impl Examples {
                 };
                 if !labels.is_empty() && Some(labels.len() as u64) != count {
                     return Err(input(format!(
-                        "there are {} labels for {} examples; wanted is one for each",
+                        "there are {} labels for {} examples; expected one for each",
                         labels.len(),
                         count.unwrap_or(0)
                     )));
@@ -495,7 +495,7 @@ mod tests {
         let empty = write("empty.npy", "|u1", "(0, 2)", &[]);
         insta::assert_snapshot!(refusal(&files(1, &[("image", empty)], None), &model), @"input: the file of `image` holds no example");
         let labels = write("labels.npy", "|u1", "(2,)", &[0; 2]);
-        insta::assert_snapshot!(refusal(&files(1, &[("image", good.clone())], Some(labels)), &model), @"input: there are 2 labels for 3 examples; wanted is one for each");
+        insta::assert_snapshot!(refusal(&files(1, &[("image", good.clone())], Some(labels)), &model), @"input: there are 2 labels for 3 examples; expected one for each");
         let fixed = vec![Dimension::Fixed(1), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };

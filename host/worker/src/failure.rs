@@ -26,7 +26,7 @@ impl From<io::Error> for Stop {
     /// Errors of the pipes to and from the host are the only ones that are not failures.
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // What is to be said cannot be.
+            // The message cannot be sent.
             io::ErrorKind::InvalidData => {
                 Failure::Protocol { phase: Phase::Unload, detail: error.to_string() }.into()
             }
@@ -52,7 +52,7 @@ pub(crate) fn backend(phase: Phase) -> impl Fn(Error) -> Failure {
     }
 }
 
-/// The ABI's code as it is recorded.
+/// Converts the ABI's code to the recorded one.
 pub(crate) fn code(code: client::ErrorCode) -> ErrorCode {
     match code {
         client::ErrorCode::Internal => ErrorCode::Internal,
@@ -90,7 +90,7 @@ pub(crate) fn input(detail: impl Into<String>) -> Failure {
     Failure::Input { detail: detail.into() }
 }
 
-/// A clock that went back while something was timed.
+/// Returns the failure of a clock that went back during a measurement.
 pub(crate) fn went_back(before_ns: u64, after_ns: u64) -> Failure {
     let error = MeasureError::<Infallible, Infallible>::ClockWentBack { before_ns, after_ns };
     Failure::Impossible { detail: error.to_string() }

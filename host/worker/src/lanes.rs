@@ -59,16 +59,16 @@ impl<'a> Lanes<'a> {
         });
         let calls = calls.collect::<Result<_, _>>()?;
         let mut target = BackendTarget::new(session, calls);
-        // What a first run does once is not to be in anybody's latency.
+        // The one-time work of a first run must not be in a latency.
         target.first_run()?;
         Ok(target)
     }
 
-    /// The same, of a case whose queries have marks.
+    /// Creates the lanes of a case whose queries have marks.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that a session has no marks where another one has.
+    /// Returns the backend's error, or an error if only some sessions have marks.
     pub(crate) fn marked<'clock>(
         &self,
         lane: u32,

@@ -3,14 +3,14 @@ The worker process: loads one backend plugin, measures one case, streams its sam
 
 A worker lives for one request. It reads the request from standard input, answers in frames (see
 [`host_record::protocol`]) and ends. It owns what must happen in the plugin's own process, and
-nothing else: opening the library, making the inputs, timing, reading outputs back. Of its own it has
-three kinds of threads and no other: one for each client or server if there are several, one that looks at
-the device if the case asks for that, and one that sleeps until the host asks to end what is under way, if
-the backend can be asked.
+nothing else: opening the library, making the inputs, timing, reading outputs back. It has three kinds of
+threads of its own: one for each client or server if there are several, one that samples the device's
+state if the case asks for it, and one that waits for the host's request to cancel, if the backend can
+cancel.
 
-The plugin is trusted with this process and with nothing beyond: whatever it does to it, the host
-sees only frames that stop coming. So the worker makes no attempt at surviving; it makes sure
-that a frame is either whole or absent, and that the phase is known in which it died.
+The plugin is trusted with this process and with nothing beyond: if it destroys the process, the host
+only sees frames that stop coming. So the worker does not try to survive. It makes sure that a frame is
+either whole or absent, and that the phase is known in which it died.
 */
 
 mod backend;
@@ -63,8 +63,8 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 
 /// Serves one request and ends the process.
 ///
-/// It ends without running destructors and exit handlers of the plugin's libraries: the case is
-/// over, and a crash or hang in them would only cost time.
+/// Ends without running destructors and exit handlers of the plugin's libraries: the case is over, and a
+/// crash or hang in them would only cost time.
 pub fn serve() -> ! {
     let protocol = platform::take_protocol();
     host_machine::process::end_with_parent();
@@ -73,7 +73,7 @@ pub fn serve() -> ! {
         Err(_) => 1,
         Ok(mut connection) => match answer(&mut connection) {
             Ok(()) => 0,
-            // The host is gone, so there is nobody left to tell.
+            // The host is gone, so the error cannot be reported.
             Err(Stop::HostIsGone(_)) => 1,
             Err(Stop::Failed(failure)) => {
                 let _ = connection.send(&Message::Failed(*failure));
@@ -195,7 +195,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "refused version: the host speaks protocol 5, this worker speaks 4; they are \
+            "incompatible version: the host speaks protocol 5, this worker speaks 4; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

@@ -28,12 +28,12 @@ use plugin_api::client::{Backend, OnProgress};
 use crate::platform::Stamp;
 use crate::{failure, platform};
 
-/// A hash, unless it is empty and so not known.
-pub(crate) fn known(sha256: &str) -> Option<&str> {
+/// Returns the hash, unless it is empty, which means unknown.
+pub(crate) fn nonempty_hash(sha256: &str) -> Option<&str> {
     Some(sha256).filter(|sha256| !sha256.is_empty())
 }
 
-/// Opens a plugin's library and its backend, whatever its hash.
+/// Opens a plugin's library and its backend, with any hash.
 ///
 /// # Errors
 ///
@@ -85,18 +85,18 @@ impl Library {
 
     /// Opens the library and its backend. `on_progress` hears what long calls say of their progress.
     ///
-    /// It is opened by its path, and not by the descriptor that was hashed: a library that looks for
-    /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Whether the path
-    /// still led to that file is looked at afterwards.
+    /// The library is opened by its path and not by the descriptor that was hashed: a library that looks for
+    /// its parts beside itself (`$ORIGIN`, `dladdr`) would look in `/proc/self/fd`. Afterwards the path is
+    /// checked to lead to the same file.
     ///
     /// The library stays loaded until the process ends: many runtimes do not survive being unloaded.
     ///
     /// # Errors
     ///
-    /// Says which of the steps failed, as a [`Failure`] of its own kind for each.
+    /// Returns a [`Failure`] of its own kind for each step.
     pub(crate) fn open(self, on_progress: OnProgress) -> Result<Backend, Failure> {
         let path = self.path;
-        // SAFETY: this is what a worker is for. Whoever added the plugin trusts it with a process of
+        // SAFETY: this is a worker's purpose. The user who added the plugin trusts it with a process of
         // its own, and this is that process.
         let library = unsafe { platform::open_library(&path) }
             .map_err(|error| loader_failure(&path, &loader_answer(&error)))?;
@@ -196,7 +196,7 @@ const START: u64 = 4096;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// What it is instead.
+    /// The kind of file.
     NotAPlugin(String),
     /// The platform that it is for.
     Elsewhere(String),
@@ -271,7 +271,7 @@ fn complete(end: u64, length: u64) -> Result<(), Verdict> {
     Ok(())
 }
 
-/// A file with the library for several processors.
+/// Judges a file with the library for several processors.
 fn judge_universal<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
     let damaged = || Verdict::NotAPlugin("a damaged Mach-O file".into());
     let file = MachOFatFile32::parse(data).map_err(|_| damaged())?;
@@ -285,7 +285,7 @@ fn judge_universal<'data>(data: impl ReadRef<'data>) -> Result<(), Verdict> {
     }
 }
 
-/// The Mach-O file that begins at `offset`.
+/// Judges the Mach-O file that begins at `offset`.
 fn judge_mach<'data>(data: impl ReadRef<'data>, offset: u64) -> Result<(), Verdict> {
     let damaged = || Verdict::NotAPlugin("a damaged Mach-O file".into());
     let header = MachHeader64::<Endianness>::parse(data, offset).map_err(|_| damaged())?;
@@ -319,7 +319,7 @@ fn judge_mach<'data>(data: impl ReadRef<'data>, offset: u64) -> Result<(), Verdi
     complete(end.ok_or_else(damaged)?, length)
 }
 
-/// The processor by the name that Rust has for it.
+/// Returns Rust's name of the processor.
 fn mach_processor(kind: u32) -> String {
     match kind {
         macho::CPU_TYPE_ARM64 => "aarch64".into(),
@@ -369,7 +369,7 @@ mod tests {
         super::judge(file, file, "linux")
     }
 
-    /// A Mach-O header with one segment of 200 bytes.
+    /// Returns a Mach-O header with one segment of 200 bytes.
     fn mach(kind: u32, processor: u32) -> Vec<u8> {
         let mut file = vec![0; 200];
         let mut put = |offset: usize, value: u32| {
@@ -410,7 +410,7 @@ mod tests {
             judge(&good[..199]),
             not_a_plugin("cut off: its header promises 200 bytes, and it has 199")
         );
-        assert_eq!(judge(&elf(2, elf::ET_DYN, here())), elsewhere("Linux"));
+        assert_eq!(judge(&elf(2, elf::ET_DYN, this_machine())), elsewhere("Linux"));
 
         // A universal file of two processors, whose parts begin at 4096.
         let universal = |processors: [u32; 2]| {
@@ -433,7 +433,7 @@ mod tests {
         );
     }
 
-    fn here() -> u16 {
+    fn this_machine() -> u16 {
         if cfg!(target_arch = "x86_64") { elf::EM_X86_64 } else { elf::EM_AARCH64 }
     }
 
@@ -443,18 +443,18 @@ mod tests {
         let name = if cfg!(target_arch = "x86_64") { "aarch64" } else { "x86_64" };
         let not_a_plugin = |what: &str| Err(Verdict::NotAPlugin(what.into()));
         let elsewhere = |what: &str| Err(Verdict::Elsewhere(what.into()));
-        assert_eq!(judge(&elf(2, elf::ET_DYN, here())), Ok(()));
+        assert_eq!(judge(&elf(2, elf::ET_DYN, this_machine())), Ok(()));
         assert_eq!(judge(&elf(2, elf::ET_DYN, other)), elsewhere(name));
         assert_eq!(judge(&elf(1, elf::ET_DYN, elf::EM_386)), elsewhere("a 32-bit processor"));
         assert_eq!(
-            judge(&elf(2, elf::ET_EXEC, here())),
+            judge(&elf(2, elf::ET_EXEC, this_machine())),
             not_a_plugin("a program, not a shared library")
         );
         assert_eq!(
-            judge(&elf(2, elf::ET_REL, here())),
+            judge(&elf(2, elf::ET_REL, this_machine())),
             not_a_plugin("an object file; link it to a shared library")
         );
-        let good = elf(2, elf::ET_DYN, here());
+        let good = elf(2, elf::ET_DYN, this_machine());
         assert_eq!(judge(&good[..30]), not_a_plugin("a damaged ELF file"));
         assert_eq!(judge(&good[..100]), not_a_plugin("a damaged ELF file"));
         assert_eq!(
@@ -481,11 +481,11 @@ mod tests {
         let explain = |answer: &str| loader_failure(Path::new("lib.so"), answer).to_string();
         insta::assert_snapshot!(
             explain("libcudart.so.12: cannot open shared object file: No such file or directory"),
-            @"a library is missing: libcudart.so.12: cannot open shared object file: No such file or directory"
+            @"a required library is missing: libcudart.so.12: cannot open shared object file: No such file or directory"
         );
         insta::assert_snapshot!(
             explain("/lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"),
-            @"a library is missing: /lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"
+            @"a required library is missing: /lib/libc.so.6: version `GLIBC_2.99' not found (required by lib.so)"
         );
         insta::assert_snapshot!(
             explain("lib.so: undefined symbol: cudaMalloc, version libcudart.so.12"),
@@ -501,7 +501,7 @@ mod tests {
         );
         insta::assert_snapshot!(
             explain("dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"),
-            @"a library is missing: dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"
+            @"a required library is missing: dlopen(lib.dylib, 0x0006): Library not loaded: @rpath/libx.dylib"
         );
         insta::assert_snapshot!(
             explain("lib.so: cannot dynamically load position-independent executable"),
@@ -514,7 +514,7 @@ mod tests {
         let failure = open(Path::new("/nowhere/lib.so")).expect_err("there is no such file");
         insta::assert_snapshot!(
             failure,
-            @"a library is missing: /nowhere/lib.so: No such file or directory (os error 2)"
+            @"a required library is missing: /nowhere/lib.so: No such file or directory (os error 2)"
         );
     }
 

@@ -13,10 +13,10 @@ use plugin_api::client::{Error, MarkedRun, Session};
 
 use crate::backend::BackendTarget;
 
-/// Room for so many times within queries before any is allocated while the clock runs: half a MiB.
+/// Number of times within queries that are allocated before the clock runs: half a MiB.
 const ROOM: usize = 1 << 16;
 
-/// How a session's runs are made phase by phase.
+/// Runs of a session, phase by phase.
 #[derive(Debug)]
 pub(crate) struct Marking {
     run: MarkedRun,
@@ -24,12 +24,12 @@ pub(crate) struct Marking {
 }
 
 impl Marking {
-    /// How the runs of a case are marked; `None` if they are not: in inference, with a backend that has no
-    /// marks, and where a query is several runs under way at once.
+    /// Returns the marking of a case's runs; `None` in inference, without the backend's support, and if a
+    /// query consists of several runs at once.
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// Returns the backend's error.
     pub(crate) fn of(case: &CaseSpec, session: &Session) -> Result<Option<Self>, Error> {
         let is_single = !matches!(case.key.scenario, Scenario::Offline | Scenario::MultiStream);
         if case.key.mode == Mode::Inference || !is_single {
@@ -47,7 +47,7 @@ impl Marking {
 pub(crate) struct MarkLog(Arc<Mutex<Marks>>);
 
 impl MarkLog {
-    /// A log for queries with these phases.
+    /// Creates a log for queries with these phases.
     pub(crate) fn new(phases: &[String]) -> Self {
         let block = host_measure::Meter::<SystemClock>::BLOCK;
         Self(Arc::new(Mutex::new(Marks {

@@ -11,7 +11,7 @@ use plugin_api::client::{Backend, LoadRequest, Model};
 
 use crate::connection::Connection;
 use crate::failure::{self, Stop, input};
-use crate::library::known;
+use crate::library::nonempty_hash;
 
 /// Refuses a model that is not the one that the case is named for. Its file is read now in any case,
 /// since loading it comes next.
@@ -21,7 +21,7 @@ pub(crate) fn check(
     files: &CaseFiles,
     interval: Duration,
 ) -> Result<(), Stop> {
-    let Some(expected) = known(&case.model.sha256) else { return Ok(()) };
+    let Some(expected) = nonempty_hash(&case.model.sha256) else { return Ok(()) };
     let path = files.model.display();
     let unreadable = |error: io::Error| Stop::from(input(format!("{path}: {error}")));
     let mut file = File::open(&files.model).map_err(unreadable)?;

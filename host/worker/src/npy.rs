@@ -39,7 +39,7 @@ impl NpyFile {
         let data_start = file.stream_position().map_err(|error| fail(error.to_string()))?;
         let dtype = data_type(&header.descr).ok_or_else(|| {
             fail(format!(
-                "its elements are of the type {}; wanted are numbers or booleans in little-endian \
+                "its elements are of the type {}; expected numbers or booleans in little-endian \
                  order, as of `array.astype(\"<f4\")`",
                 header.descr
             ))
@@ -102,7 +102,7 @@ impl NpyFile {
         let fail = |path: &Path, what: String| input(format!("labels {}: {what}", path.display()));
         if !self.shape.is_empty() {
             let shape = [&[self.examples], self.shape.as_slice()].concat();
-            let what = format!("its shape is {shape:?}; wanted is one whole number per example");
+            let what = format!("its shape is {shape:?}; expected one whole number per example");
             return Err(fail(&self.path, what));
         }
         let mut bytes = Vec::new();
@@ -127,7 +127,7 @@ impl NpyFile {
             DataType::U16 => decode!(u16),
             DataType::U8 => decode!(u8),
             other => {
-                let what = format!("its elements are {other}; wanted are whole numbers");
+                let what = format!("its elements are {other}; expected whole numbers");
                 return Err(fail(&self.path, what));
             }
         };
@@ -402,11 +402,11 @@ pub(crate) mod tests {
         );
         insta::assert_snapshot!(
             labels("<f4", "(1,)", &[0; 4]).expect_err("not whole"),
-            @"input: labels /l.npy: its elements are float32; wanted are whole numbers"
+            @"input: labels /l.npy: its elements are float32; expected whole numbers"
         );
         insta::assert_snapshot!(
             labels("|u1", "(2, 1)", &[0; 2]).expect_err("not one per example"),
-            @"input: labels /l.npy: its shape is [2, 1]; wanted is one whole number per example"
+            @"input: labels /l.npy: its shape is [2, 1]; expected one whole number per example"
         );
     }
 
@@ -418,7 +418,7 @@ pub(crate) mod tests {
             failure.to_string().replace(folder.path().to_str().expect("UTF-8"), "")
         };
         let big_endian = write(folder.path(), "big.npy", ">f4", "(1,)", &[0; 4]);
-        insta::assert_snapshot!(error(&big_endian), @r#"input: /big.npy: its elements are of the type >f4; wanted are numbers or booleans in little-endian order, as of `array.astype("<f4")`"#);
+        insta::assert_snapshot!(error(&big_endian), @r#"input: /big.npy: its elements are of the type >f4; expected numbers or booleans in little-endian order, as of `array.astype("<f4")`"#);
         let scalar = write(folder.path(), "scalar.npy", "<f4", "()", &[0; 4]);
         insta::assert_snapshot!(error(&scalar), @"input: /scalar.npy: it is a single number; its first axis should count examples");
         let cut = write(folder.path(), "cut.npy", "<f4", "(2,)", &[0; 7]);

@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 8 << 20;
 ///
 /// # Errors
 ///
-/// Why the output has no values per example.
+/// Returns the reason if the output has no values per example.
 pub(crate) fn blocks(
     name: &str,
     output: &Answer,
@@ -36,7 +36,7 @@ pub(crate) fn blocks(
     match output {
         Answer::Numbers(data) if data.dtype == DataType::BOOL => {
             let values: Vec<bool> = data.bytes.iter().map(|byte| *byte != 0).collect();
-            let cut = Cut { name, batch, first_example, examples, bytes: 1 };
+            let cut = Slicing { name, batch, first_example, examples, bytes: 1 };
             cut.blocks(&values, |values| OutputValues::Booleans(values.to_vec()))
         }
         Answer::Numbers(data) => {
@@ -44,30 +44,30 @@ pub(crate) fn blocks(
                 output: name.into(),
                 element_type: data.dtype.to_string(),
             })?;
-            let cut = Cut { name, batch, first_example, examples, bytes: size_of::<f32>() };
+            let cut = Slicing { name, batch, first_example, examples, bytes: size_of::<f32>() };
             cut.blocks(&values, |values| OutputValues::Numbers(values.to_vec()))
         }
         Answer::Texts(data) => {
             // As JSON a character takes up to six bytes.
             let longest = data.texts.iter().map(String::len).max().unwrap_or(0);
-            let cut = Cut { name, batch, first_example, examples, bytes: 6 * longest + 3 };
+            let cut = Slicing { name, batch, first_example, examples, bytes: 6 * longest + 3 };
             cut.blocks(&data.texts, |values| OutputValues::Texts(values.to_vec()))
         }
         Answer::NotATensor(_) => Ok(Vec::new()),
     }
 }
 
-/// How an output is cut into blocks.
-struct Cut<'a> {
+/// Division of an output into blocks.
+struct Slicing<'a> {
     name: &'a str,
     batch: u64,
     first_example: u64,
     examples: u64,
-    /// What a value takes at most.
+    /// Greatest size of a value in bytes.
     bytes: usize,
 }
 
-impl Cut<'_> {
+impl Slicing<'_> {
     fn blocks<T>(
         &self,
         values: &[T],
@@ -197,12 +197,13 @@ mod tests {
 
     #[test]
     fn values_that_are_no_numbers_are_counted() {
-        let said = |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
+        let judged =
+            |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
         let nan = |one: f64, other: f64| {
             let f64s = [one, other].iter().flat_map(|value| value.to_ne_bytes()).collect();
             let halves =
                 [one, other].iter().flat_map(|value| f16::from_f64(*value).to_ne_bytes()).collect();
-            [said(DataType::F64, f64s), said(DataType::F16, halves)]
+            [judged(DataType::F64, f64s), judged(DataType::F16, halves)]
         };
         assert_eq!(nan(1.0, f64::NEG_INFINITY), [Ok(None), Ok(None)]);
         let one = Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 };
@@ -210,8 +211,8 @@ mod tests {
         let both = Breach::NotANumber { output: "y".into(), values: 2 };
         assert_eq!(nan(f64::NAN, f64::NAN), [Err(both.clone()), Err(both)]);
         // The bits of a NaN, in a type that has none.
-        assert_eq!(said(DataType::U8, vec![0xff; 2]), Ok(None));
-        assert_eq!(said(DataType::F32, Vec::new()), Ok(None));
+        assert_eq!(judged(DataType::U8, vec![0xff; 2]), Ok(None));
+        assert_eq!(judged(DataType::F32, Vec::new()), Ok(None));
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_without_a_batch_axis_say_so() {
+    fn outputs_without_a_batch_axis_are_reported() {
         let output = Answer::Numbers(tensor(DataType::F32, &[2], vec![0; 8]));
         assert_eq!(
             blocks("loss", &output, 3, 0, 3),

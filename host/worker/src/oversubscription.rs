@@ -69,7 +69,7 @@ pub(crate) struct Demand {
     quota: Option<f64>,
     /// Processors that other work kept busy beforehand.
     others: Option<f64>,
-    /// Whether idle threads spin.
+    /// Returns whether idle threads spin.
     spins: bool,
 }
 
@@ -85,10 +85,10 @@ impl Demand {
         others: Option<f64>,
     ) -> Option<Self> {
         let processors = processors_of_list(scheduling.processors.as_deref()?)?;
-        let told = used.get("threads").and_then(|threads| threads.parse().ok());
+        let reported = used.get("threads").and_then(|threads| threads.parse().ok());
         let threads = match &*case.device.kind {
             "gpu" | "npu" => None,
-            _ => told.or(case.threads),
+            _ => reported.or(case.threads),
         };
         Some(Self {
             threads: threads.unwrap_or(1),
@@ -141,7 +141,7 @@ mod tests {
             Demand { others: None, ..FITS },
             Demand { quota: Some(2.0), ..FITS },
             Demand { threads: 1, clients: 2, ..FITS },
-            // The other processor is somebody else's, be it by a little more than one.
+            // Other work uses the other processor, by a little more than one.
             Demand { threads: 1, others: Some(1.04), ..FITS },
             Demand { processors: 8, others: Some(6.0), ..FITS },
         ] {

@@ -2,7 +2,7 @@
 //!
 //! Two batches are run, so that outputs that do not follow their inputs are detected. A backend can be
 //! fast by answering with zeros, with earlier outputs, or with NaN; each of
-//! these is reported by name, whatever the tolerance.
+//! these is reported by name, with any tolerance.
 
 use host_record::{Check, DifferenceKind, Failure, OutputParity, Parity, Precision, Tolerance};
 use plugin_api::client::TensorData;
@@ -42,7 +42,7 @@ pub(crate) fn compare(
 pub(crate) fn after_measuring(failure: Failure) -> Failure {
     match failure {
         Failure::Differs { difference, detail, parity } => {
-            let detail = format!("before it was timed it agreed, and after it {detail}");
+            let detail = format!("the outputs agreed before timing, but not after: {detail}");
             Failure::Differs { difference, detail, parity }
         }
         other => other,
@@ -224,7 +224,7 @@ fn top1(pairs: &[Pair]) -> Option<f64> {
 fn beyond(parity: &Parity) -> Option<Difference> {
     let Tolerance { absolute, relative, cosine } = parity.tolerance;
     let output = parity.outputs.iter().find(|output| {
-        // Where all values are within the absolute tolerance of zero, a direction says nothing.
+        // If all values are within the absolute tolerance of zero, a direction means nothing.
         let turned = output.cosine.is_some_and(|found| found < cosine)
             && output.max_relative_error.is_some_and(|error| error > 0.0);
         output.beyond > 0 || turned
@@ -239,7 +239,7 @@ fn beyond(parity: &Parity) -> Option<Difference> {
     };
     let detail = format!(
         "output `{}`: {} of {} values are beyond the tolerance of {absolute:e} + {relative:e} of the \
-         reference{}{}{}{}; a cosine of {cosine} at least was wanted",
+         reference{}{}{}{}; the cosine must be at least {cosine}",
         output.name,
         output.beyond,
         output.values,
@@ -322,7 +322,7 @@ mod tests {
     fn outputs_beyond_the_tolerance_fail_with_their_figures() {
         let (kind, detail) = difference(&[1.5, -2.0, 3.0, 4.0], &[5.0, 6.0, -7.0, -8.0]);
         assert_eq!(kind, DifferenceKind::BeyondTolerance);
-        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance of 1e-4 + 1e-3 of the reference, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, top-1 agreement 0.750000; a cosine of 0.9999 at least was wanted (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance of 1e-4 + 1e-3 of the reference, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, top-1 agreement 0.750000; the cosine must be at least 0.9999 (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         // Half a precision allows more.
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.01, -2.0, 3.0, 4.0], &SECOND);
@@ -350,7 +350,7 @@ mod tests {
         found[1] = output(&[4, 1], &SECOND);
         let failure = compare(&check(Precision::Fp32), Precision::Fp32, &reference, &found);
         let failure = failure.expect_err("another shape").to_string();
-        insta::assert_snapshot!(failure, @"the outputs are not the reference's (shape): output `logits` has the shape [4, 1], and the reference's [2, 2] (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+        insta::assert_snapshot!(failure, @"the outputs differ from the reference's (shape): output `logits` has the shape [4, 1], and the reference's [2, 2] (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         let mut found = reference.clone();
         found[0][0].0 = "other".into();
         compare(&check(Precision::Fp32), Precision::Fp32, &reference, &found).expect_err("a name");

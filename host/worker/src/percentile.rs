@@ -6,13 +6,13 @@ use host_statistics::Quantile;
 /// Default percentile of a limit: that of MLPerf for servers.
 pub(crate) const USUAL_PERCENTILE: f64 = 0.99;
 
-/// The percentile that a limit on the latency is about, where rules have this one.
+/// Returns the percentile of the latency limit. `ruled` is that of the rules.
 pub(crate) fn limited_percentile(measure: &MeasureSettings, ruled: Option<f64>) -> Quantile {
     let stated = measure.latency_limit.and_then(|limit| limit.percentile);
     quantile(stated.map(Share::get).or(ruled).unwrap_or(USUAL_PERCENTILE))
 }
 
-/// A share of at most eight decimal places as a fraction.
+/// Converts a share of at most eight decimal places to a fraction.
 pub(crate) fn quantile(share: f64) -> Quantile {
     const WHOLE: u32 = 100_000_000;
     let part = (share * f64::from(WHOLE)).round().clamp(1.0, f64::from(WHOLE - 1));

@@ -27,7 +27,7 @@ pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Fail
     // Each client has the backend's threads at work at the same time.
     let clients = case.key.clients.unwrap_or(1);
     let threads = case.threads.map(|threads| threads.saturating_mul(clients));
-    let wanted = match &case.measure.pin {
+    let requested = match &case.measure.pin {
         Pin::None => None,
         Pin::Auto => Some(automatic(machine, threads)?),
         Pin::Processors(processors) => {
@@ -35,7 +35,7 @@ pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Fail
             Some(processors.clone())
         }
     };
-    if let Some(processors) = &wanted {
+    if let Some(processors) = &requested {
         process::bind(processors).map_err(|error| Failure::NotPinned {
             detail: format!("to the processors {}: {error}", list_of_processors(processors)),
         })?;
@@ -48,15 +48,15 @@ pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Fail
             ),
         })?;
     }
-    Ok(in_force(machine, wanted.is_some()))
+    Ok(in_force(machine, requested.is_some()))
 }
 
 /// Refuses processors that this process may not use.
-fn allowed(machine: &Machine, wanted: &[u32]) -> Result<(), Failure> {
-    // Where the system does not list them, binding finds it out.
+fn allowed(machine: &Machine, requested: &[u32]) -> Result<(), Failure> {
+    // If the system does not list them, binding detects it.
     let Some(allowed) = machine.allowed_processors() else { return Ok(()) };
     let missing: Vec<u32> =
-        wanted.iter().copied().filter(|number| !allowed.contains(number)).collect();
+        requested.iter().copied().filter(|number| !allowed.contains(number)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -70,12 +70,12 @@ fn allowed(machine: &Machine, wanted: &[u32]) -> Result<(), Failure> {
 }
 
 fn automatic(machine: &Machine, threads: Option<u32>) -> Result<Vec<u32>, Failure> {
-    let not_told = |what: &str| Failure::NotPinned {
-        detail: format!("`measure.pin` is `auto`, and the system does not tell {what}"),
+    let not_reported = |what: &str| Failure::NotPinned {
+        detail: format!("`measure.pin` is `auto`, and the system does not report {what}"),
     };
     let allowed =
-        machine.allowed_processors().ok_or_else(|| not_told("which processors there are"))?;
-    let places = machine.places(&allowed).ok_or_else(|| not_told("their cores"))?;
+        machine.allowed_processors().ok_or_else(|| not_reported("which processors there are"))?;
+    let places = machine.places(&allowed).ok_or_else(|| not_reported("their cores"))?;
     Ok(choose(&places, threads))
 }
 
@@ -104,7 +104,7 @@ fn choose(places: &[Place], threads: Option<u32>) -> Vec<u32> {
     // The node with the most cores; of equals the last, since the first node has the first core.
     nodes.sort_by_key(Vec::len);
     nodes.reverse();
-    let wanted = match threads {
+    let count = match threads {
         Some(threads) => threads as usize,
         None => {
             let node = nodes.first().map_or(0, Vec::len);
@@ -116,7 +116,7 @@ fn choose(places: &[Place], threads: Option<u32>) -> Vec<u32> {
         places.iter().map(|place| place.number).filter(|number| !chosen.contains(number)).collect();
     rest.sort_unstable_by(|one, other| other.cmp(one));
     chosen.extend(rest);
-    chosen.truncate(wanted);
+    chosen.truncate(count);
     chosen.sort_unstable();
     chosen
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::tests::case;
 
-    /// Processors of cores of nodes: each entry is a node, with a list of cores.
+    /// Returns the processors of cores of nodes: each entry is a node, with a list of cores.
     fn places(nodes: &[&[&[u32]]]) -> Vec<Place> {
         let mut places = Vec::new();
         for (node, cores) in nodes.iter().enumerate() {
@@ -211,7 +211,7 @@ mod tests {
         let failure = automatic(&without_cores.machine(), Some(1)).expect_err("no topology");
         assert_eq!(
             failure.to_string(),
-            "cannot pin: `measure.pin` is `auto`, and the system does not tell their cores"
+            "cannot pin the worker: `measure.pin` is `auto`, and the system does not report their cores"
         );
     }
 
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(allowed(&machine, &[0, 4]), Ok(()));
         assert_eq!(
             allowed(&machine, &[1, 2, 3, 9]).expect_err("not allowed").to_string(),
-            "cannot pin: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
+            "cannot pin the worker: `measure.pin` names the processors 2-3,9, and this process may use 0-1,4"
         );
     }
 
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_nothing_is_bound_and_all_is_told() {
+    fn without_a_wish_nothing_is_bound_and_all_is_reported() {
         let scheduling = pin(&case(), &Machine::this()).expect("nothing to do");
         assert!(!scheduling.pinned);
         assert!(scheduling.processors.is_some() && scheduling.policy.is_some());

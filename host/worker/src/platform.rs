@@ -1,4 +1,4 @@
-//! What depends on the operating system: descriptors, the loader, files.
+//! Parts that depend on the operating system: descriptors, the loader, files.
 
 use std::fs::{File, Metadata};
 use std::io;

@@ -8,7 +8,7 @@ use plugin_api::client::{Error, Model, Session, TensorData};
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
 
-/// Names are cut to this many bytes; longer ones are no more useful.
+/// Limit of names in bytes; longer ones are not more useful.
 const LONGEST_NAME: usize = 200;
 
 /// Profiles one run. Making a profile may prepare the model again, so it is skipped if that took so
@@ -50,22 +50,22 @@ pub(crate) fn takes_too_long(prepare_ns: u64, timeout_ns: u64) -> Option<Gap> {
 }
 
 /// Returns the providers that a session says it uses: one, or several joined by commas.
-pub(crate) fn wanted(provider: Option<&String>) -> Vec<String> {
+pub(crate) fn requested_providers(provider: Option<&String>) -> Vec<String> {
     let names = provider.into_iter().flat_map(|names| names.split(','));
     names.map(|name| cut(name.trim().to_owned())).filter(|name| !name.is_empty()).collect()
 }
 
-/// What follows from where operators ran: a failure where placement is strict, else a doubt.
+/// Judges the placement of operators: a failure if placement is strict, otherwise a doubt.
 ///
 /// # Errors
 ///
-/// [`Failure::Misplaced`], where operators fell back, or where that cannot be told.
+/// Returns [`Failure::Misplaced`] if operators fell back, or if placement is unknown.
 pub(crate) fn judge(rule: PlacementRule, placement: &Placement) -> Result<Option<Doubt>, Failure> {
     match (rule, fallback(placement)) {
         (PlacementRule::Strict, Some(fallback)) => {
             Err(Failure::Misplaced { fallback: Some(fallback) })
         }
-        (PlacementRule::Strict, None) if placement.wanted.is_empty() => {
+        (PlacementRule::Strict, None) if placement.requested.is_empty() => {
             Err(Failure::Misplaced { fallback: None })
         }
         (PlacementRule::Any, Some(fallback)) => Ok(Some(Doubt::FellBack { fallback })),
@@ -76,7 +76,7 @@ pub(crate) fn judge(rule: PlacementRule, placement: &Placement) -> Result<Option
 fn fallback(placement: &Placement) -> Option<Fallback> {
     let elsewhere: Vec<_> = placement.not_wanted().cloned().collect();
     (!elsewhere.is_empty()).then(|| Fallback {
-        wanted: placement.wanted.clone(),
+        requested: placement.requested.clone(),
         operators: placement.providers.iter().map(|share| share.operators).sum(),
         time_ns: placement.providers.iter().map(|share| share.time_ns).sum(),
         elsewhere,
@@ -99,15 +99,15 @@ mod tests {
             duration_ns: 10,
         };
         let operators: Vec<_> = providers.iter().enumerate().map(operator).collect();
-        Placement::of(super::wanted(Some(&wanted.to_owned())), &operators)
+        Placement::of(super::requested_providers(Some(&wanted.to_owned())), &operators)
     }
 
     #[test]
-    fn operators_that_fell_back_are_told() {
+    fn operators_that_fell_back_are_reported() {
         let mixed = placement("Gpu", &["Gpu", "Cpu", "Gpu", "Cpu"]);
         let elsewhere = vec![ProviderShare { provider: "Cpu".into(), operators: 2, time_ns: 20 }];
         let fallback = Fallback {
-            wanted: vec!["Gpu".into()],
+            requested: vec!["Gpu".into()],
             operators: 4,
             time_ns: 40,
             elsewhere,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_ran_on_the_device_nothing_is_said() {
+    fn where_all_ran_on_the_device_nothing_is_reported() {
         for rule in [PlacementRule::Any, PlacementRule::Strict] {
             assert_eq!(judge(rule, &placement("Gpu", &["Gpu"])), Ok(None));
             // Two providers of one device.

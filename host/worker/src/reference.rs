@@ -19,7 +19,7 @@ use crate::backend::tensors;
 use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
-use crate::library::{Library, known};
+use crate::library::{Library, nonempty_hash};
 use crate::{cancel, model};
 
 /// Outputs of each batch, in the model's order.
@@ -50,7 +50,7 @@ pub(crate) fn make(
 ) -> Result<(), Stop> {
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
     connection.enter(Phase::Open)?;
-    let library = Library::check(&files.library, known(&case.plugin.sha256))?;
+    let library = Library::check(&files.library, nonempty_hash(&case.plugin.sha256))?;
     model::check(connection, case, files, interval)?;
     let backend = library.open(connection.reporter(interval)?)?;
     cancel::listen(connection, &backend)?;

@@ -33,7 +33,7 @@ impl Shape<'_> {
         let mut doubts = Vec::new();
         doubts.extend(self.warming_up(&found));
         doubts.extend(self.slowed_down(&found));
-        // What comes at regular distances is no second mode, and neither is what comes after a change.
+        // Queries at regular distances are not a second mode, and neither are those after a change.
         if stalls.is_none() && found.class == SteadyClass::Flat {
             doubts.extend(self.bimodal());
         }
@@ -73,9 +73,9 @@ impl Shape<'_> {
         })
     }
 
-    /// One change point between two levels, the later one slower. More of them, or levels that change
-    /// by a third of the step between them from their first third to their last, are a drift, which has a
-    /// test of its own: in a slope that is cut in two they change by two thirds.
+    /// Warns about one change point between two levels, the later one slower. Several change points, or
+    /// levels that change by a third of the step between them from their first third to their last, are a
+    /// drift, which has its own test: in a slope that is cut in two they change by two thirds.
     fn slowed_down(&self, found: &SteadyState) -> Option<Doubt> {
         let [before, after] = found.segments.as_slice() else { return None };
         let (fast, slow) = self.medians(after.range.start)?;
@@ -119,11 +119,11 @@ impl Shape<'_> {
         })
     }
 
-    /// Two groups with a gap between them that is one and a half times as wide as either: the gap from the
-    /// 90th percentile of the fast ones to the 10th of the slow ones, compared with the width of each between
-    /// its own. Each has at least a sixth of the queries, of which there are at least 180, so that its
-    /// percentiles do not depend on two or three of them, and a typical slow one takes 10 % more than a
-    /// typical fast one.
+    /// Warns about two groups with a gap between them that is one and a half times as wide as either: the gap
+    /// from the 90th percentile of the fast ones to the 10th of the slow ones, compared with the width of
+    /// each between its own. Each has at least a sixth of the queries, of which there are at least 180, so
+    /// that its percentiles do not depend on two or three of them, and a typical slow one takes 10 % more
+    /// than a typical fast one.
     ///
     /// One mode has no such gap, whatever its tail: half of a normal distribution is several times as wide
     /// as the gap to the other half, and where density falls, the slow group is wide and begins where the
@@ -153,7 +153,7 @@ impl Shape<'_> {
         })
     }
 
-    /// Queries, of which so many latencies were kept.
+    /// Returns the number of queries that `kept` latencies stand for.
     fn queries(&self, kept: usize) -> u64 {
         kept as u64 * self.stride
     }
@@ -228,14 +228,14 @@ mod tests {
     "#);
         insta::assert_debug_snapshot!(said(&series(|index| when(index % 20 == 3, 10.0))), @r#"
     [
-        "stalls: 1 query in 20 took 10.1 ms instead of 1.02 ms, 31 % of all the time",
+        "stalls: 1 query in 20 took 10.1 ms instead of 1.02 ms (31 % of the total time)",
     ]
     "#);
         let mut unit = units(2);
         let slow: Vec<bool> = (0..1000).map(|_| unit() < 0.3).collect();
         insta::assert_debug_snapshot!(said(&series(|index| when(slow[index], 2.0))), @r#"
     [
-        "bimodal: 71 % of the queries took 1.02 ms, 29 % took 2.03 ms, and few a time between",
+        "bimodal: 71 % of the queries took about 1.02 ms, 29 % about 2.03 ms, and few took a time between",
     ]
     "#);
     }

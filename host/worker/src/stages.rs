@@ -86,7 +86,7 @@ fn with_inside(
     }
 }
 
-/// Times copying in, running and copying out, in nanoseconds.
+/// Measures copying in, running and copying out, in nanoseconds.
 fn query(
     clock: &SystemClock,
     model: &Model,

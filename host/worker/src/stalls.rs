@@ -73,7 +73,7 @@ pub(crate) struct Row<'a> {
     durations: &'a [u64],
     /// Number of clients; these are the first one's queries.
     clients: u32,
-    /// Whether they were scheduled, so that their latencies count from another time.
+    /// Whether queries were scheduled, so that their latencies count from their scheduled time.
     is_open: bool,
 }
 
@@ -85,8 +85,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Queries far out by Tukey's fences that take at least twice the median, if a comb meets them. They must
-/// take 1 % of all the time; what takes less is left to the percentiles.
+/// Warns about queries that are far out by Tukey's fences and take at least twice the median, if a comb fits
+/// them. They must take 1 % of the total time; shorter stalls are left to the percentiles.
 pub(crate) fn stalls(row: Row<'_>) -> Option<Doubt> {
     let latencies = row.durations;
     let fences = TukeyFences::of(latencies)?;
@@ -112,7 +112,7 @@ pub(crate) fn stalls(row: Row<'_>) -> Option<Doubt> {
 
 /// Stalls that come at regular distances.
 struct Regular {
-    /// One query in so many stalls.
+    /// Distance between stalls, in queries.
     every: f64,
     met: Vec<usize>,
 }
@@ -145,7 +145,7 @@ struct Comb {
 }
 
 impl Comb {
-    /// Returns the least probable of the combs that meet enough stalls, among so many queries.
+    /// Returns the least probable comb among those that meet enough stalls.
     fn over(places: &[usize], queries: usize) -> Option<Self> {
         if places.len() < LEAST {
             return None;
@@ -220,7 +220,7 @@ impl Comb {
         let density = places.len() as f64 / queries as f64;
         let by_chance = 1.0 - (1.0 - density).powi(2 * within as i32 + 1);
         let chance = chance(teeth - 2, met.len() - 2, by_chance);
-        // Where no tooth between them missed its stall.
+        // Parts without a missed stall in between.
         let one_step = |distance: &usize| 2 * distance < 3 * step;
         let distances = met.windows(2).map(|pair| pair[1] - pair[0]).filter(one_step);
         let distances: Vec<u64> = distances.map(|distance| distance as u64).collect();
@@ -281,12 +281,12 @@ mod tests {
     /// Of 1,000 series with regular and random stalls, at least 990 are reported with the right
     /// distance; of 1,000 with random ones alone at most one is taken for regular.
     #[test]
-    fn regular_stalls_are_told_from_random_ones_beside_them() {
-        let mut told = 0;
+    fn regular_stalls_are_distinguished_from_random_ones_beside_them() {
+        let mut reported = 0;
         for step in [50, 100, 200, 500] {
             for seed in 0..250 {
                 let found = Comb::over(&places(seed, Some(step), 0.0, ONE_IN_300), QUERIES);
-                told += usize::from(found.is_some_and(|comb| comb.step.round() == step as f64));
+                reported += usize::from(found.is_some_and(|comb| comb.step.round() == step as f64));
             }
         }
         let parts = [0.002, ONE_IN_300, 0.01, 0.03, 0.06];
@@ -296,7 +296,10 @@ mod tests {
                 Comb::over(&places, QUERIES).is_some()
             })
             .count();
-        assert!(told >= 990 && false_alarms <= 1, "{told} told, {false_alarms} false alarms");
+        assert!(
+            reported >= 990 && false_alarms <= 1,
+            "{reported} told, {false_alarms} false alarms"
+        );
     }
 
     /// If every so many runs stall and a query has several, the queries' distances are not whole numbers.
@@ -342,18 +345,18 @@ mod tests {
         let mut client = FirstClient::new();
         client.extend(Times::Scheduled(&queries));
         let doubt = stalls(client.row(4)).expect("one query in 50");
-        insta::assert_snapshot!(doubt, @"1 query in 50 of the first of 4 clients took 10.0 ms instead of 1.03 ms once begun, 15 % of all the time");
+        insta::assert_snapshot!(doubt, @"1 query in 50 of the first of 4 clients took 10.0 ms instead of 1.03 ms after it started (15 % of the total time)");
     }
 
     /// Stalls that come by the clock are moved by queries that take more or less time.
     #[test]
     fn distances_need_not_be_the_same() {
         for step in [20, 50, 100] {
-            let is_told = |seed: &u64| {
+            let is_reported = |seed: &u64| {
                 Comb::over(&places(*seed, Some(step), 0.08, ONE_IN_300), QUERIES).is_some()
             };
-            let told = (0..100).filter(is_told).count();
-            assert!(told >= 90, "{step}: {told}");
+            let reported = (0..100).filter(is_reported).count();
+            assert!(reported >= 90, "{step}: {reported}");
         }
     }
 
@@ -382,7 +385,7 @@ mod tests {
             latencies.iter().map(|latency| (latency * (1.0 + 0.05 * unit())) as u64).collect()
         };
         let found = stalls(Row::of(&series(100, 10.0))).expect("a tenth of the time");
-        insta::assert_snapshot!(found, @"1 query in 100 took 10.2 ms instead of 1.03 ms, 8.1 % of all the time");
+        insta::assert_snapshot!(found, @"1 query in 100 took 10.2 ms instead of 1.03 ms (8.1 % of the total time)");
         // Less than 1 % of the time, and less than twice what a query takes.
         assert_eq!(stalls(Row::of(&series(500, 3.0))), None);
         assert_eq!(stalls(Row::of(&series(20, 1.9))), None);

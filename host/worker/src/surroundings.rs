@@ -53,9 +53,9 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Looks between two blocks, while the clock does not run.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn sample(&mut self) {
         if let Ok(rapl) = &mut self.rapl {
-            rapl.look(self.clock.now());
+            rapl.sample(self.clock.now());
         }
     }
 

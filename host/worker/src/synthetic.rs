@@ -19,7 +19,7 @@ pub(crate) fn generator(seed: u64, input: &str, batch: u64) -> Pcg64 {
 ///
 /// # Errors
 ///
-/// The reason why there is no such range, in one sentence.
+/// The reason why the range does not exist, in one sentence.
 pub(crate) fn draw(
     dtype: DataType,
     count: usize,

@@ -24,7 +24,7 @@ impl Thinned {
     /// Enough for medians of parts.
     pub(crate) const CAPACITY: usize = 1 << 16;
 
-    /// `capacity` is even.
+    /// Creates a store of `capacity` values, an even number.
     pub(crate) fn new(capacity: usize) -> Self {
         let random = generator(0, "thinned", 0);
         Self {

@@ -65,7 +65,7 @@ impl Evidence<'_> {
         doubts.into_iter().map(Warning::from).collect()
     }
 
-    /// The session reports that no hardware computes, and why.
+    /// Warns if the session reports that no hardware computes.
     fn simulated(&self) -> Option<Doubt> {
         let backend_message = self.used.get("simulated")?.clone();
         Some(Doubt::Simulated { backend_message })
@@ -111,20 +111,21 @@ impl Evidence<'_> {
         })
     }
 
-    /// At 20 times the loop's own cost, that cost is 5 % of the reported latency.
+    /// Warns if a query takes less than 20 times the loop's own cost, which is then 5 % of the reported
+    /// latency.
     fn overhead_visible(&self, query_ns: f64) -> Option<Doubt> {
         let loop_ns = self.calibration.loop_ns;
         (query_ns < 20.0 * loop_ns).then_some(Doubt::OverheadVisible { query_ns, loop_ns })
     }
 
-    /// Below ten clock steps, a latency is known to a tenth of itself at best.
+    /// Warns if a query takes less than ten clock steps: its latency is then known to a tenth at best.
     fn clock_too_coarse(&self, query_ns: f64) -> Option<Doubt> {
         let resolution_ns = self.calibration.resolution_ns;
         (query_ns < 10.0 * resolution_ns as f64)
             .then_some(Doubt::ClockTooCoarse { query_ns, resolution_ns })
     }
 
-    /// A warm-up that was to end in a steady state did not.
+    /// Warns if the warm-up did not end in a steady state.
     fn no_steady_state(&self) -> Option<Doubt> {
         let WarmUpFacts { class, queries, elapsed_ns, steady } = self.warm_up?;
         (!steady).then_some(Doubt::NoSteadyState { class, queries, elapsed_ns })
@@ -164,11 +165,10 @@ impl Evidence<'_> {
         })
     }
 
-    /// Other work is the machine's activity beyond this process and the host, which takes and stores the
-    /// samples; one worker runs at a time. Preemptions of this process are not used,
-    /// although they seem to fit: the threads of a
-    /// backend take processors from each other, thousands of times a second and on a quiet
-    /// machine. Time is counted in hundredths of a second, so short measurements say nothing.
+    /// Warns about other work: the machine's activity beyond this process and the host, which takes and
+    /// stores the samples; one worker runs at a time. Preemptions of this process are not used, although they
+    /// seem to fit: the threads of a backend take processors from each other, thousands of times a second and
+    /// on a quiet machine. Time is counted in hundredths of a second, so short measurements say nothing.
     fn machine_busy(&self) -> Option<Doubt> {
         const LEAST_NS: u64 = 200_000_000;
         /// A tenth of the machine at work for others leaves its mark on caches, memory and clocks,
@@ -245,7 +245,7 @@ mod tests {
     static STEADY: LazyLock<Vec<u64>> =
         LazyLock::new(|| (0..1000).map(|index| 1_000_000 + index % 7 * 10_000).collect());
 
-    /// A second of steady work, without warnings.
+    /// Returns a second of steady work, without warnings.
     fn warnings<'a>(change: impl FnOnce(&mut Evidence<'a>)) -> Vec<String> {
         let machine = MachineActivity { processors: 4, busy_ns: 0, stolen_ns: Some(0) };
         let before = Activity { machine: Some(machine), ..Activity::default() };
@@ -308,7 +308,9 @@ mod tests {
         static NOTHING: BTreeMap<String, String> = BTreeMap::new();
         assert_eq!(
             warnings(|evidence| evidence.used = &NOTHING),
-            ["not-as-asked: asked for precision fp32; the backend does not report what it used"]
+            [
+                "not-as-asked: precision fp32 was requested; the backend does not report what it used"
+            ]
         );
     }
 
@@ -325,13 +327,13 @@ mod tests {
             evidence.latencies = &[];
         }), @r#"
         [
-            "few-samples: 12 queries in 1 s; asked for at least 100 in at least 1 s, but `maximum-duration` is 5 s",
+            "few-samples: 12 queries in 1 s, instead of at least 100 in at least 1 s; raise `maximum-duration` (5 s)",
         ]
         "#);
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &[150; 100]), @r#"
         [
-            "overhead-visible: the measuring loop takes 33 ns of a query's 150 ns (22 %)",
-            "clock-too-coarse: a query takes 150 ns, and the clock's resolution is 20 ns",
+            "overhead-visible: the measuring loop adds 33 ns to a query of 150 ns (22 %)",
+            "clock-too-coarse: a query takes 150 ns, but the clock's resolution is only 20 ns",
         ]
         "#);
         insta::assert_debug_snapshot!(warnings(|evidence| {
@@ -354,22 +356,22 @@ mod tests {
         let used = used.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &used), @r#"
         [
-            "not-as-asked: asked for precision fp32, used fp16",
-            "not-as-asked: asked for threads 2, used 1",
-            "not-as-asked: asked for plugin-version 0.1.0, used 0.2.0",
+            "not-as-asked: precision fp32 was requested, but fp16 was used",
+            "not-as-asked: threads 2 was requested, but 1 was used",
+            "not-as-asked: plugin-version 0.1.0 was requested, but 0.2.0 was used",
         ]
         "#);
         let simulated = [("precision", "fp32"), ("simulated", "it is made of software")];
         let simulated = simulated.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.used = &simulated), @r#"
         [
-            "simulated: the times say nothing about hardware: it is made of software",
+            "simulated: the times are not those of real hardware: it is made of software",
         ]
         "#);
         let drifting: Vec<u64> = (0..999).map(|index| 1_000_000 + index * 300).collect();
         insta::assert_debug_snapshot!(warnings(|evidence| evidence.latencies = &drifting), @r#"
         [
-            "drift: p50 rose 19 % (1.05 → 1.25 ms) from the first to the last third of the queries, which scatter by 24.9 µs",
+            "drift: p50 rose 19 % (1.05 → 1.25 ms) from the first to the last third of the queries; scatter within a third: 24.9 µs",
         ]
         "#);
     }
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_on_a_percentile_that_cannot_be_stated_is_told() {
+    fn a_limit_on_a_percentile_that_cannot_be_stated_is_reported() {
         let mut limited = case();
         let limit = |percentile: Option<f64>| LatencyLimit {
             at_most_ns: 50_000_000,
@@ -396,7 +398,7 @@ mod tests {
                 None,
                 None,
                 Some(
-                    "limit-undecided: 300 queries cannot tell whether p99 is within the limit; that takes 368",
+                    "limit-undecided: 300 queries are too few to decide whether p99 is within the limit; it takes 368",
                 ),
             ),
             (Some(0.9), None, None),
@@ -416,7 +418,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Two modes, whatever their weights and distance, are not called a drift.
+        /// Two modes of any weights and distance are not called a drift.
         #[test]
         fn two_modes_are_no_drift(seed: u64, weight in 0.3_f64..0.7, distance in 0.0_f64..1.0) {
             let mut random = generator(seed, "latency", 0);
@@ -426,7 +428,7 @@ mod tests {
                 (1e6 * mode * (1.0 + 0.01 * unit())) as u64
             }).collect();
             let mut found = warnings(|evidence| evidence.latencies = &latencies);
-            // A change point is found where there is none once in 1,000 series, and its class is told.
+            // Once in 1,000 series a change point is found that does not exist, and its class is reported.
             found.retain(|one| !one.starts_with("bimodal: ") && !one.starts_with("slowed-down: "));
             prop_assert_eq!(found, Vec::<String>::new());
         }
@@ -444,9 +446,9 @@ mod tests {
             prop_assert_eq!(found, Vec::<String>::new());
         }
 
-        /// Whatever levels, slopes and scatter it is made of: the word never stands without its figures.
+        /// For any levels, slopes and scatter: the class never appears without its figures.
         #[test]
-        fn a_slow_down_is_always_told(
+        fn a_slow_down_is_always_reported(
             seed: u64,
             levels in prop::collection::vec((20_usize..400, 1.0_f64..1.2, -0.0002_f64..0.0004), 1..5),
             scatter in 0.0_f64..0.1,
@@ -464,10 +466,10 @@ mod tests {
                 .collect();
             let class = steady_state(&latencies, STEADY_STATE_TOLERANCE).map(|found| found.class);
             let found = warnings(|evidence| evidence.latencies = &latencies);
-            let is_told = found.iter().any(|one| {
+            let is_reported = found.iter().any(|one| {
                 one.starts_with("slowed-down: ") || one.starts_with("drift: p50 rose ")
             });
-            prop_assert!(class != Ok(SteadyClass::SlowDown) || is_told, "{:?}", found);
+            prop_assert!(class != Ok(SteadyClass::SlowDown) || is_reported, "{:?}", found);
         }
     }
 }

@@ -14,7 +14,7 @@ pub trait Metric {
     /// Returns the plugin's description.
     fn describe() -> Description;
 
-    /// Names of the columns that it reads. It gets those that the case has.
+    /// Returns the names of the columns that it reads. It gets those that the case has.
     fn columns() -> &'static [&'static str];
 
     /// Returns the values for one case. If a needed column is absent, the value is a [`Gap`].
@@ -158,8 +158,8 @@ impl Columns {
     typed_column!(boolean, Boolean, bool, "booleans");
     typed_column!(text, Text, String, "texts");
 
-    /// The columns whose names begin so, such as `phase.`, with what comes behind it, in the order of the
-    /// case.
+    /// Returns the columns whose names begin with `prefix`, such as `phase.`, with the rest of their names,
+    /// in the order of the case.
     pub fn beginning(&self, prefix: &str) -> impl Iterator<Item = (&str, &Column)> {
         self.0.iter().filter_map(move |column| Some((column.name.strip_prefix(prefix)?, column)))
     }
@@ -170,12 +170,12 @@ impl Columns {
 pub enum GapKind {
     /// The machine, the backend or the case offers no such measurement.
     NotMeasured,
-    /// It cannot be computed here.
+    /// The metric cannot be computed here.
     Unsupported,
 }
 
 impl GapKind {
-    /// `not-measured` or `unsupported`.
+    /// Returns `not-measured` or `unsupported`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -224,7 +224,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// `lower`, `higher` or `neutral`.
+    /// Returns `lower`, `higher` or `neutral`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -79,7 +79,7 @@ pub struct Table {
 /// The host's fixed views over the current run. For tests, a map from name to table implements it
 /// too.
 pub trait Views {
-    /// Names of the views.
+    /// Returns the names of the views.
     fn names(&self) -> Vec<String>;
 
     /// Returns a whole view.

@@ -21,7 +21,7 @@
  * Ownership. Handles (backend, model, session, tensor) belong to the caller, who ends each with the
  * call that is named for it, children before parents: tensors and sessions before their model,
  * models before the backend. Information that a call hands out belongs to the backend, and each
- * field says how long it may be read. What the caller passes in may be read until the call
+ * field states its lifetime. Arguments of the caller may be read until the call
  * returns.
  *
  * Strings are UTF-8 with a length and need no terminating zero; data may be NULL if the length is 0.
@@ -103,7 +103,7 @@ enum {
 };
 #define TARE_STRING_BITS ((uint8_t)(8 * sizeof(tare_string)))
 
-/* What an input or output is, since 1.1. Only a tensor has an element type and a shape, and only a tensor
+/* Kinds of inputs and outputs, since 1.1. Only a tensor has an element type and a shape, and only a tensor
  * can be made and read. */
 enum {
     TARE_KIND_TENSOR = 0,
@@ -166,12 +166,12 @@ struct tare_error {
 
 /* ---- Information -------------------------------------------------------------------------- */
 
-/* What a backend is. */
+/* Description of a backend. */
 typedef struct tare_description {
     size_t struct_size;
     tare_string id;             /* As in plugin.toml; another one is refused. */
     tare_string version;        /* Its own version, semver. As in plugin.toml, too. */
-    tare_string engine;         /* What it drives, such as "onnxruntime". */
+    tare_string engine;         /* The library that it drives, such as "onnxruntime". */
     tare_string engine_version; /* The engine's version as found at run time; empty if unknown. */
     const tare_string *extensions; /* Names that get_extension answers. */
     size_t extension_count;
@@ -205,7 +205,7 @@ typedef struct tare_tensor_info {
     uint32_t unused; /* Since 1.1. 0. */
 } tare_tensor_info;
 
-/* What a model takes and gives; the order is the order of handles in run. */
+/* Inputs and outputs of a model; the order is the order of handles in run. */
 typedef struct tare_model_info {
     size_t struct_size;
     const tare_tensor_info *const *inputs;
@@ -214,8 +214,8 @@ typedef struct tare_model_info {
     size_t output_count;
 } tare_model_info;
 
-/* What a session uses, as opposed to what was asked for: at least "precision", and "threads" where
- * that means something; whatever else the backend decided, such as element types it narrowed. A
+/* Settings that a session uses, as opposed to those requested: at least "precision", and "threads" where
+ * that means something; everything else that the backend decided, such as element types it narrowed. A
  * backend whose figures are not those of a model on hardware says "simulated" and why, and is then
  * kept out of advice. */
 typedef struct tare_session_info {
@@ -226,7 +226,7 @@ typedef struct tare_session_info {
 
 /* ---- Calls -------------------------------------------------------------------------------- */
 
-/* Handles: whatever the backend likes. */
+/* Handles, defined by the backend. */
 typedef struct tare_backend tare_backend;
 typedef struct tare_model tare_model;
 typedef struct tare_session tare_session;
@@ -340,7 +340,7 @@ typedef struct tare_tensor_describe_args {
     tare_dtype dtype;     /* out */
     uint32_t rank;        /* out */
     const int64_t *shape; /* out, until the tensor is written again or destroyed */
-    /* Since 1.1. out: one of TARE_KIND_*. What is not a tensor leaves the three fields above zero. If this
+    /* Since 1.1. out: one of TARE_KIND_*. A value that is not a tensor leaves the three fields above zero. If this
      * field is not there, it is refused with TARE_ERROR_UNSUPPORTED instead. */
     uint32_t kind;
     uint32_t unused; /* Since 1.1. 0. */
@@ -349,7 +349,7 @@ typedef struct tare_tensor_describe_args {
 typedef struct tare_tensor_read_args {
     size_t struct_size;
     tare_tensor *tensor;
-    const tare_view *view; /* Where to put the elements: of the tensor's dtype and shape. */
+    const tare_view *view; /* Memory for the elements: of the tensor's dtype and shape. */
 } tare_tensor_read_args;
 
 typedef struct tare_tensor_destroy_args {
@@ -363,10 +363,10 @@ typedef struct tare_tensor_destroy_args {
 typedef struct tare_progress {
     size_t struct_size;
     double part;       /* Part that is done, 0 to 1; not a number: unknown. */
-    tare_string doing; /* What is being done, such as "compiling kernels"; may be empty. */
+    tare_string doing; /* Current activity, such as "compiling kernels"; may be empty. */
 } tare_progress;
 
-/* What the host offers. Valid until the backend is destroyed. */
+/* The host's functions. Valid until the backend is destroyed. */
 typedef struct tare_host_api {
     size_t struct_size;
     uint32_t abi_major;
@@ -382,7 +382,7 @@ typedef struct tare_host_api {
     void (*progress)(void *context, const tare_progress *progress);
 } tare_host_api;
 
-/* What the backend offers. Valid until destroy. No function is NULL. */
+/* The backend's functions. Valid until destroy. No function is NULL. */
 typedef struct tare_backend_api {
     size_t struct_size;
     uint32_t abi_major; /* TARE_ABI_MAJOR of the header that it was built with. */
@@ -399,7 +399,7 @@ typedef struct tare_backend_api {
     tare_error *(*load)(tare_load_args *args);
 
     /* [main thread] Makes a model ready to run with given shapes in a given precision: compiles,
-     * allocates, tunes. What can be done here must not be left to the first run. */
+     * allocates, tunes. Work that can be done here must not be left to the first run. */
     tare_error *(*prepare)(tare_prepare_args *args);
 
     /* [main thread] Runs the model once. Returns when the device is done and the outputs are
@@ -440,7 +440,7 @@ typedef struct tare_backend_api {
 
 /* [main thread] The entry point. Not called again before the backend is destroyed. Does no more than
  * compare versions and make the table: it must not look for devices or start threads. Returns NULL
- * after having told the host's `refuse` why. */
+ * after having passed the reason to the host's `refuse`. */
 TARE_EXPORT const tare_backend_api *tare_backend_v1(const tare_host_api *host);
 
 /* ---- Extensions that Tare defines ------------------------------------------------------------- */
@@ -482,10 +482,10 @@ typedef struct tare_device_memory {
     tare_error *(*read)(tare_device_memory_args *args); /* [main thread] */
 } tare_device_memory;
 
-/* What a device does at the moment. The table is a tare_device_state. */
+/* Current state of a device. The table is a tare_device_state. */
 #define TARE_DEVICE_STATE "tare/device-state/1"
 
-/* What keeps a device's clocks below what they could be, as bits. */
+/* Reasons for a device's lowered clocks, as bits. */
 #define TARE_SLOWED_BY_IDLENESS 1u
 #define TARE_SLOWED_BY_SETTING 2u /* Clocks that somebody has set. */
 #define TARE_SLOWED_BY_POWER 4u
@@ -574,8 +574,8 @@ typedef struct tare_device_timer {
 typedef struct tare_operator {
     size_t struct_size;
     tare_string name;     /* Of the node, as the engine calls it. */
-    tare_string kind;     /* What it computes, such as "Conv"; empty if unknown. */
-    tare_string provider; /* Where it ran, such as "CUDAExecutionProvider". Of a session that says
+    tare_string kind;     /* Its type, such as "Conv"; empty if unknown. */
+    tare_string provider; /* Provider that ran it, such as "CUDAExecutionProvider". Of a session that says
                            * "provider" of itself, operators of another provider fell back. */
     uint64_t start_ns;    /* Since the run began. */
     uint64_t duration_ns; /* Of its own: an operator that contains others leaves them out. */

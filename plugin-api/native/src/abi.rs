@@ -57,7 +57,7 @@ pub mod slowed_by {
     pub const SETTING: u32 = 2;
     /// A limit on power.
     pub const POWER: u32 = 4;
-    /// It is too hot.
+    /// High temperature.
     pub const HEAT: u32 = 8;
     /// Another reason.
     pub const OTHER: u32 = 16;
@@ -121,7 +121,7 @@ pub mod shapes_served {
 ///
 /// # Safety
 ///
-/// `V1_SIZE` must be where the last field that the struct had in ABI 1.0 ends, the struct's first field must
+/// `V1_SIZE` must be the end of the last field of the struct in ABI 1.0, the struct's first field must
 /// be `struct_size: usize`, and all fields must be valid when they are zero.
 pub unsafe trait SizedStruct: Copy {
     /// Size in ABI 1.0: the least that the other side may give.
@@ -141,7 +141,7 @@ pub struct Layout {
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// Where a list of fields ends, in bytes from the beginning of their struct.
+/// Returns the end of a list of fields, in bytes from the beginning of their struct.
 const fn end<const N: usize>(ends: [usize; N]) -> usize {
     ends[N - 1]
 }
@@ -408,7 +408,7 @@ structs! {
         tensor: *mut Tensor,
     }
 
-    /// How far a call has come.
+    /// Progress of a call.
     sized Progress as tare_progress = 32 {
         struct_size: usize,
         part: f64,
@@ -683,7 +683,7 @@ const LARGEST_STRUCT: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// What `body` returns, or what `wrong_size` makes of a size that cannot be right.
+/// Calls `body` with the struct, or `wrong_size` if its size is impossible.
 ///
 /// # Safety
 ///
@@ -740,7 +740,7 @@ pub unsafe fn read_sized<T: SizedStruct>(pointer: *const T) -> Result<T, SizeErr
     check_size::<T>(given)?;
     let mut copy = std::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: `given` bytes are readable, as many as `T` has are writable, and a sized struct may
-    // be all zeros where nothing was copied.
+    // be all zeros if nothing was copied.
     unsafe {
         let count = given.min(size_of::<T>());
         std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), copy.as_mut_ptr().cast(), count);

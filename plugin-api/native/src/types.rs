@@ -74,13 +74,13 @@ impl DataType {
         Self { code, bits, lanes: 1 }
     }
 
-    /// Whether elements are texts, which lie elsewhere than the elements themselves.
+    /// Returns whether elements are texts, which are stored outside the tensor.
     #[must_use]
     pub const fn is_text(self) -> bool {
         self.code == abi::DTYPE_STRING
     }
 
-    /// Bytes per element.
+    /// Returns the bytes per element.
     #[must_use]
     pub const fn size(self) -> usize {
         self.bits as usize * self.lanes as usize / 8
@@ -112,7 +112,8 @@ impl DataType {
 }
 
 impl fmt::Display for DataType {
-    /// NumPy's name, such as `float32` or `bool`, with `x4` behind it for four lanes; `string` for text.
+    /// Writes NumPy's name, such as `float32` or `bool`, with `x4` behind it for four lanes; `string` for
+    /// text.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = CODES.iter().find(|(code, _)| *code == self.code).map_or("?", |(_, name)| name);
         let alone = *self == Self::BOOL || self.is_text();
@@ -266,20 +267,20 @@ macro_rules! numbered {
         pub enum $name { $($(#[$variant_meta])* $variant,)+ }
 
         impl $name {
-            /// Its name.
+            /// Returns its name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// Its number in the ABI.
+            /// Returns its number in the ABI.
             #[must_use]
             pub const fn to_abi(self) -> u32 {
                 match self { $(Self::$variant => $value,)+ }
             }
 
-            /// What has this number in the ABI. A number that is not known counts as the least that can
-            /// be relied on.
+            /// Returns the value with this number in the ABI. An unknown number becomes the most conservative
+            /// value.
             #[must_use]
             pub const fn from_abi(number: u32) -> Self {
                 match number { $($value => Self::$variant,)+ _ => Self::$default }
@@ -289,7 +290,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// What an input or output is. Only a tensor has an element type and a shape.
+    /// Kinds of inputs and outputs. Only a tensor has an element type and a shape.
     ValueKind else Other {
         /// A dense tensor.
         #[default]
@@ -325,7 +326,7 @@ pub struct TensorInfo {
     pub dtype: Option<DataType>,
     /// Its axes, if the model states them.
     pub dimensions: Option<Vec<Dimension>>,
-    /// What it is.
+    /// The kind of value.
     pub kind: ValueKind,
 }
 
@@ -379,7 +380,7 @@ pub struct ProfiledOperator {
     pub kind: String,
     /// Its provider, such as `CUDAExecutionProvider`.
     pub provider: String,
-    /// When it began, in nanoseconds since the run began.
+    /// Start in nanoseconds since the run began.
     pub start_ns: u64,
     /// Its own time, in nanoseconds.
     pub duration_ns: u64,

@@ -1,4 +1,4 @@
-//! The checks. Each opens the backend anew, and its name is the statement that should hold.
+//! The checks. Each opens the backend again; its name is the statement that should hold.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ checks! {
     "errors do not grow": errors_do_not_grow,
 }
 
-fn says<T>(result: Result<T, Error>) -> Result<T, String> {
+fn describe_error<T>(result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
@@ -92,11 +92,11 @@ fn refused<T>(result: Result<T, Error>, what: &str) -> Result<Error, String> {
     }
 }
 
-/// Returns the answer of an extension; an error with a message is a gap, not an answer.
-fn told<T>(answer: Option<Result<T, Error>>) -> Result<Option<T>, String> {
+/// Returns the answer of an extension. An error with a message is a gap and not an answer.
+fn extension_answer<T>(answer: Option<Result<T, Error>>) -> Result<Option<T>, String> {
     match answer {
         Some(Err(error)) => refused::<()>(Err(error), "what an extension is asked").map(|_| None),
-        answer => says(answer.transpose()),
+        answer => describe_error(answer.transpose()),
     }
 }
 
@@ -112,7 +112,7 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Outcome {
 }
 
 fn device(backend: &Backend, fixture: &Fixture) -> Result<String, String> {
-    let devices = says(backend.devices())?;
+    let devices = describe_error(backend.devices())?;
     match &fixture.device {
         Some(wanted) => devices.into_iter().find(|device| device.id == *wanted),
         None => devices.into_iter().next(),
@@ -154,7 +154,7 @@ fn path(fixture: &Fixture) -> Result<&str, String> {
 fn load(backend: &Backend, fixture: &Fixture) -> Result<Model, String> {
     let device = device(backend, fixture)?;
     let loading = Loading { path: path(fixture)?, device: &device, extra_option: None };
-    says(load_with(backend, fixture, &loading))
+    describe_error(load_with(backend, fixture, &loading))
 }
 
 fn shapes(fixture: &Fixture) -> Vec<Vec<i64>> {
@@ -162,10 +162,10 @@ fn shapes(fixture: &Fixture) -> Vec<Vec<i64>> {
 }
 
 fn prepare(model: &Model, fixture: &Fixture) -> Result<Session, String> {
-    says(model.prepare(&fixture.precision, &shapes(fixture)))
+    describe_error(model.prepare(&fixture.precision, &shapes(fixture)))
 }
 
-/// Prepares and runs a model whatever the result, and reads all outputs.
+/// Prepares and runs a model, ignores the result, and reads all outputs.
 fn attempt(model: &Model, fixture: &Fixture) -> Result<Vec<TensorData>, Error> {
     let session = model.prepare(&fixture.precision, &shapes(fixture))?;
     let tensor = |input: &Values| {
@@ -179,7 +179,11 @@ fn attempt(model: &Model, fixture: &Fixture) -> Result<Vec<TensorData>, Error> {
 }
 
 fn inputs(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
-    fixture.inputs.iter().map(|input| says(model.tensor(input.encode()?.view()))).collect()
+    fixture
+        .inputs
+        .iter()
+        .map(|input| describe_error(model.tensor(input.encode()?.view())))
+        .collect()
 }
 
 /// Returns other inputs of the same shapes: zeros, which are valid for every element type.
@@ -187,7 +191,7 @@ fn zeros(model: &Model, fixture: &Fixture) -> Result<Vec<Tensor>, String> {
     let zero = |input: &Values| {
         let mut data = input.encode()?;
         data.bytes.fill(0);
-        says(model.tensor(data.view()))
+        describe_error(model.tensor(data.view()))
     };
     fixture.inputs.iter().map(zero).collect()
 }
@@ -203,12 +207,12 @@ fn ready(suite: &Suite, fixture: &Fixture) -> Result<Ready, String> {
     let backend = suite.backend()?;
     let model = load(&backend, fixture)?;
     let session = prepare(&model, fixture)?;
-    let call = says(session.call(inputs(&model, fixture)?))?;
+    let call = describe_error(session.call(inputs(&model, fixture)?))?;
     Ok(Ready { call, session, model, backend })
 }
 
 fn outputs(call: &mut Call, fixture: &Fixture) -> Result<Vec<TensorData>, String> {
-    (0..fixture.outputs.len()).map(|index| says(call.read_output(index))).collect()
+    (0..fixture.outputs.len()).map(|index| describe_error(call.read_output(index))).collect()
 }
 
 fn compare(outputs: &[TensorData], fixture: &Fixture) -> Outcome {
@@ -229,7 +233,7 @@ fn compare(outputs: &[TensorData], fixture: &Fixture) -> Outcome {
 
 fn description_is_complete(suite: &Suite, _: &Fixture) -> Outcome {
     let backend = suite.backend()?;
-    let description = says(backend.describe())?;
+    let description = describe_error(backend.describe())?;
     let version = &description.version;
     semver::Version::parse(version)
         .map_err(|error| format!("the version `{version}` is not semver: {error}"))?;
@@ -244,8 +248,8 @@ fn description_is_complete(suite: &Suite, _: &Fixture) -> Outcome {
 
 fn devices_are_stable(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
-    let devices = says(backend.devices())?;
-    ensure(says(backend.devices())? == devices, || "the second answer differs".into())?;
+    let devices = describe_error(backend.devices())?;
+    ensure(describe_error(backend.devices())? == devices, || "the second answer differs".into())?;
     let id = device(&backend, fixture)?;
     let device = devices.iter().find(|device| device.id == id).ok_or("the device is gone")?;
     ensure(device.precisions.contains(&fixture.precision), || {
@@ -266,7 +270,7 @@ fn small_structs_are_refused(suite: &Suite, _: &Fixture) -> Outcome {
         refuse: Some(ignore),
         progress: None,
     };
-    // SAFETY: whoever made the suite vouches for the entry point.
+    // SAFETY: the caller who made the suite vouches for the entry point.
     let table = unsafe { (suite.entry)(&raw const host) };
     if table.is_null() {
         return Err("the entry point returned null".into());
@@ -388,7 +392,7 @@ fn wrong_types_are_errors(suite: &Suite, fixture: &Fixture) -> Outcome {
             refused(ready.session.call(others).and_then(|mut call| call.run()), &what)?;
         }
     }
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
         .map_err(|detail| format!("after wrong types were refused: {detail}"))
 }
@@ -441,35 +445,35 @@ fn session_says_what_it_uses(suite: &Suite, fixture: &Fixture) -> Outcome {
 
 fn outputs_are_right(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
 }
 
 fn outputs_are_deterministic(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut first = ready(suite, fixture)?;
-    says(first.call.run())?;
+    describe_error(first.call.run())?;
     let expected = outputs(&mut first.call, fixture)?;
     for again in 1..=5 {
-        says(first.call.run())?;
+        describe_error(first.call.run())?;
         let now = outputs(&mut first.call, fixture)?;
         ensure(now == expected, || format!("repetition {again} gave other bits"))?;
     }
     let second = prepare(&first.model, fixture)?;
-    let mut call = says(second.call(inputs(&first.model, fixture)?))?;
-    says(call.run())?;
+    let mut call = describe_error(second.call(inputs(&first.model, fixture)?))?;
+    describe_error(call.run())?;
     let now = outputs(&mut call, fixture)?;
     ensure(now == expected, || "another session gave other bits".into())
 }
 
 fn outputs_are_not_stale(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
-    let mut other = says(ready.session.call(zeros(&ready.model, fixture)?))?;
-    says(ready.call.run())?;
-    says(other.run())?;
+    let mut other = describe_error(ready.session.call(zeros(&ready.model, fixture)?))?;
+    describe_error(ready.call.run())?;
+    describe_error(other.run())?;
     let before = outputs(&mut other, fixture)?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
         .map_err(|detail| format!("another run changed the outputs of this one: {detail}"))?;
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
         .map_err(|detail| format!("after another run: {detail}"))?;
     ensure(outputs(&mut other, fixture)? == before, || {
@@ -478,16 +482,16 @@ fn outputs_are_not_stale(suite: &Suite, fixture: &Fixture) -> Outcome {
 
     // The same with tensors changing under one call, whose outputs are written again.
     for (index, tensor) in zeros(&ready.model, fixture)?.into_iter().enumerate() {
-        says(ready.call.set_input(index, tensor))?;
+        describe_error(ready.call.set_input(index, tensor))?;
     }
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     let now = outputs(&mut ready.call, fixture)?;
     ensure(now == before, || "outputs that are written again differ from new ones".into())
 }
 
 fn outputs_become_inputs(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     let pairs: Vec<_> = (0..fixture.inputs.len())
         .flat_map(|input| (0..fixture.outputs.len()).map(move |output| (input, output)))
         .filter(|&(input, output)| {
@@ -496,16 +500,20 @@ fn outputs_become_inputs(suite: &Suite, fixture: &Fixture) -> Outcome {
         })
         .collect();
     for (input, output) in pairs {
-        let copied = says(ready.call.read_output(output))?;
-        let mut by_copy = says(ready.session.call(inputs(&ready.model, fixture)?))?;
-        says(by_copy.set_input(input, says(ready.model.tensor(copied.view()))?))?;
-        says(by_copy.run())?;
+        let copied = describe_error(ready.call.read_output(output))?;
+        let mut by_copy = describe_error(ready.session.call(inputs(&ready.model, fixture)?))?;
+        describe_error(
+            by_copy.set_input(input, describe_error(ready.model.tensor(copied.view()))?),
+        )?;
+        describe_error(by_copy.run())?;
         let expected = outputs(&mut by_copy, fixture)?;
 
-        let mut by_handle = says(ready.session.call(inputs(&ready.model, fixture)?))?;
-        says(by_handle.set_input(input, says(ready.call.take_output(output))?))?;
-        says(ready.call.run())?;
-        says(by_handle.run())?;
+        let mut by_handle = describe_error(ready.session.call(inputs(&ready.model, fixture)?))?;
+        describe_error(
+            by_handle.set_input(input, describe_error(ready.call.take_output(output))?),
+        )?;
+        describe_error(ready.call.run())?;
+        describe_error(by_handle.run())?;
         ensure(outputs(&mut by_handle, fixture)? == expected, || {
             format!("output {output} as input {input} differs from a copy of it")
         })?;
@@ -517,7 +525,7 @@ fn tensors_round_trip(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
     let model = load(&backend, fixture)?;
     let round_trip = |data: &TensorData| -> Outcome {
-        let read = says(says(model.tensor(data.view()))?.read())?;
+        let read = describe_error(describe_error(model.tensor(data.view()))?.read())?;
         let same = if read.dtype == data.dtype {
             read.bytes == data.bytes
         } else {
@@ -558,7 +566,8 @@ fn strides_are_honoured(suite: &Suite, fixture: &Fixture) -> Outcome {
             Err(error) if error.code == ErrorCode::Unsupported => continue,
             Err(error) => return Err(error.to_string()),
         };
-        let read = decode(&says(tensor.read())?).ok_or("the element type cannot be compared")?;
+        let read =
+            decode(&describe_error(tensor.read())?).ok_or("the element type cannot be compared")?;
         ensure(
             read == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] || size == 0 || dtype == DataType::BOOL,
             || format!("0 to 5, laid out by columns, came back as {read:?}"),
@@ -569,14 +578,14 @@ fn strides_are_honoured(suite: &Suite, fixture: &Fixture) -> Outcome {
 
 fn enqueued_runs_are_done(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
-    let mut other = says(ready.session.call(zeros(&ready.model, fixture)?))?;
+    let mut other = describe_error(ready.session.call(zeros(&ready.model, fixture)?))?;
     for _ in 0..3 {
-        says(ready.call.enqueue())?;
-        says(other.enqueue())?;
+        describe_error(ready.call.enqueue())?;
+        describe_error(other.enqueue())?;
     }
-    says(ready.session.synchronise())?;
+    describe_error(ready.session.synchronise())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)?;
-    says(ready.session.synchronise())
+    describe_error(ready.session.synchronise())
         .map_err(|detail| format!("synchronising with nothing queued: {detail}"))
 }
 
@@ -592,11 +601,11 @@ fn run_waits_for_the_device(suite: &Suite, fixture: &Fixture) -> Outcome {
 fn run_waits(ready: &mut Ready, fixture: &Fixture) -> Outcome {
     let (mut run, mut rest) = (Duration::MAX, Duration::MAX);
     for _ in 0..TIMED_RUNS {
-        says(ready.session.synchronise())?;
+        describe_error(ready.session.synchronise())?;
         let started = Instant::now();
-        says(ready.call.run())?;
+        describe_error(ready.call.run())?;
         let returned = Instant::now();
-        says(ready.session.synchronise())?;
+        describe_error(ready.session.synchronise())?;
         outputs(&mut ready.call, fixture)?;
         let complete = Instant::now();
         outputs(&mut ready.call, fixture)?;
@@ -615,18 +624,18 @@ fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Ve
     let (mut ready, fixture) = batches::long_work(suite, fixture)?;
     for round in 1..=3 {
         for (index, tensor) in zeros(&ready.model, &fixture)?.into_iter().enumerate() {
-            says(ready.call.set_input(index, tensor))?;
+            describe_error(ready.call.set_input(index, tensor))?;
         }
-        says(ready.call.run())?;
-        says(ready.session.synchronise())?;
+        describe_error(ready.call.run())?;
+        describe_error(ready.session.synchronise())?;
         if compare(&outputs(&mut ready.call, &fixture)?, &fixture).is_ok() {
             let reason = "zeros give the fixture's outputs, so nothing would be seen";
             return Ok(Verdict::NotChecked(reason.into()));
         }
         for (index, tensor) in inputs(&ready.model, &fixture)?.into_iter().enumerate() {
-            says(ready.call.set_input(index, tensor))?;
+            describe_error(ready.call.set_input(index, tensor))?;
         }
-        says(ready.call.run())?;
+        describe_error(ready.call.run())?;
         compare(&outputs(&mut ready.call, &fixture)?, &fixture)
             .map_err(|detail| format!("read at once in round {round}: {detail}"))?;
     }
@@ -637,21 +646,21 @@ fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Ve
 fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     let device = device(&ready.backend, fixture)?;
-    let energy = |backend: &Backend| backend.device_energy(&device).map(says).transpose();
+    let energy = |backend: &Backend| backend.device_energy(&device).map(describe_error).transpose();
     let before = energy(&ready.backend)?;
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     let after = energy(&ready.backend)?;
     ensure(after >= before, || {
         format!("the device's counter of energy went from {before:?} µJ back to {after:?} µJ")
     })?;
     // That the peak is not below what is in use, and figures are such as can be, the host's side sees to.
-    told(ready.backend.device_memory(&device))?;
-    told(ready.session.allocator_use())?;
+    extension_answer(ready.backend.device_memory(&device))?;
+    extension_answer(ready.session.allocator_use())?;
     state_is_told_while_running(&mut ready, &device)?;
     stages_can_be_true(&mut ready)?;
     device_time_can_be_true(&mut ready)?;
     profile_can_be_true(&mut ready)?;
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
 }
 
@@ -659,14 +668,14 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
 fn state_is_told_while_running(ready: &mut Ready, device: &str) -> Outcome {
     const READINGS: usize = 10;
     let Some(reader) = ready.backend.device_state(device) else { return Ok(()) };
-    let reader = says(reader)?;
+    let reader = describe_error(reader)?;
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| (0..READINGS).try_for_each(|_| reader.read().map(drop)));
         while !thread.is_finished() {
-            says(ready.call.run())?;
-            says(ready.session.synchronise())?;
+            describe_error(ready.call.run())?;
+            describe_error(ready.session.synchronise())?;
         }
-        told(thread.join().ok()).map(drop)
+        extension_answer(thread.join().ok()).map(drop)
     })
 }
 
@@ -674,7 +683,7 @@ fn stages_can_be_true(ready: &mut Ready) -> Outcome {
     let started = Instant::now();
     let Some(stages) = ready.call.run_in_stages() else { return Ok(()) };
     let elapsed = started.elapsed();
-    let stages = says(stages)?;
+    let stages = describe_error(stages)?;
     let sum = [stages.copy_in_ns, stages.compute_ns, stages.copy_out_ns]
         .iter()
         .fold(0, |sum: u64, stage| sum.saturating_add(*stage));
@@ -691,16 +700,16 @@ fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
         let started = Instant::now();
         let Some(device_ns) = ready.call.run_timed() else { return Ok(()) };
         let elapsed = started.elapsed();
-        let device = Duration::from_nanos(says(device_ns)?);
+        let device = Duration::from_nanos(describe_error(device_ns)?);
         ensure(device <= elapsed, || {
             format!("the device was busy for {device:?} with a run that took {elapsed:?}")
         })?;
         busy = busy.min(device);
-        says(ready.session.synchronise())?;
+        describe_error(ready.session.synchronise())?;
         let started = Instant::now();
-        says(ready.call.run())?;
+        describe_error(ready.call.run())?;
         plain = plain.min(started.elapsed());
-        says(ready.session.synchronise())?;
+        describe_error(ready.session.synchronise())?;
     }
     ensure(busy < LEAST_WORK || plain >= busy / 2, || {
         format!("`run` took {plain:?}, and the device needs {busy:?} for it")
@@ -709,7 +718,7 @@ fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
 
 fn profile_can_be_true(ready: &mut Ready) -> Outcome {
     let started = Instant::now();
-    let operators = told(ready.call.profile())?;
+    let operators = extension_answer(ready.call.profile())?;
     let elapsed = started.elapsed();
     let Some(operators) = operators else { return Ok(()) };
     ensure(operators.is_sorted_by_key(|operator| operator.start_ns), || {
@@ -728,12 +737,12 @@ fn models_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut first = ready(suite, fixture)?;
     let model = load(&first.backend, fixture)?;
     let session = prepare(&model, fixture)?;
-    let mut call = says(session.call(zeros(&model, fixture)?))?;
-    says(first.call.run())?;
-    says(call.run())?;
+    let mut call = describe_error(session.call(zeros(&model, fixture)?))?;
+    describe_error(first.call.run())?;
+    describe_error(call.run())?;
     compare(&outputs(&mut first.call, fixture)?, fixture)?;
     drop((call, session, model));
-    says(first.call.run())?;
+    describe_error(first.call.run())?;
     compare(&outputs(&mut first.call, fixture)?, fixture)
         .map_err(|detail| format!("after another model was unloaded: {detail}"))
 }
@@ -748,23 +757,23 @@ fn sessions_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
             let times = times + sessions.len();
             let fixture = fixture.repeated(model.info(), times).unwrap_or_else(|| fixture.clone());
             let session = prepare(model, &fixture)?;
-            let call = says(session.call(inputs(model, &fixture)?))?;
+            let call = describe_error(session.call(inputs(model, &fixture)?))?;
             sessions.push((fixture, session, call));
         }
     }
     for round in 1..=2 {
         for (number, (fixture, _, call)) in sessions.iter_mut().enumerate() {
-            says(call.run())
+            describe_error(call.run())
                 .and_then(|()| compare(&outputs(call, fixture)?, fixture))
                 .map_err(|detail| format!("session {number} in round {round}: {detail}"))?;
         }
     }
     for (_, _, call) in &mut sessions {
-        says(call.enqueue())?;
+        describe_error(call.enqueue())?;
     }
     // The last one first: none may depend on another's end.
     while let Some((fixture, session, mut call)) = sessions.pop() {
-        says(session.synchronise())?;
+        describe_error(session.synchronise())?;
         compare(&outputs(&mut call, &fixture)?, &fixture)
             .map_err(|detail| format!("session {} of those enqueued: {detail}", sessions.len()))?;
     }
@@ -782,9 +791,9 @@ fn threads_are_served(suite: &Suite, fixture: &Fixture) -> Result<Verdict, Strin
     let work = || -> Outcome {
         let model = shared.here();
         let session = prepare(model, fixture)?;
-        let mut call = says(session.call(inputs(model, fixture)?))?;
+        let mut call = describe_error(session.call(inputs(model, fixture)?))?;
         for _ in 0..RUNS {
-            says(call.run())?;
+            describe_error(call.run())?;
             compare(&outputs(&mut call, fixture)?, fixture)?;
         }
         Ok(())
@@ -822,7 +831,7 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
         }
         held.extend(platform::own_bytes());
     }
-    // An allocator may keep some pages whatever happens.
+    // An allocator may always keep some pages.
     let slack = 2 << 20;
     let grown = growth(&held);
     ensure(grown <= repetitions * limit + slack, || {
@@ -882,8 +891,8 @@ fn levels_off(mut cycle: impl FnMut() -> Outcome) -> Result<Verdict, String> {
 fn cycle(backend: &Backend, fixture: &Fixture) -> Outcome {
     let model = load(backend, fixture)?;
     let session = prepare(&model, fixture)?;
-    let mut call = says(session.call(inputs(&model, fixture)?))?;
-    says(call.run())?;
+    let mut call = describe_error(session.call(inputs(&model, fixture)?))?;
+    describe_error(call.run())?;
     compare(&outputs(&mut call, fixture)?, fixture)
 }
 
@@ -899,12 +908,12 @@ fn backends_do_not_grow(suite: &Suite, fixture: &Fixture) -> Result<Verdict, Str
 fn runs_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     let started = Instant::now();
-    says(ready.call.run())?;
+    describe_error(ready.call.run())?;
     // As many as fit into a little while.
     let runs = Duration::from_millis(200).div_duration_f64(started.elapsed()).clamp(10.0, 1000.0);
     does_not_grow(runs as u64, 64, || {
-        says(ready.call.run())?;
-        says(ready.call.take_output(0)).map(drop)
+        describe_error(ready.call.run())?;
+        describe_error(ready.call.take_output(0)).map(drop)
     })
 }
 

@@ -10,7 +10,7 @@ use plugin_testkit::{Fixture, Suite, Verdict};
 
 /// The first argument of a child.
 const FLAG: &str = "--child";
-/// So many of the last lines that a child wrote are shown when it died.
+/// Number of last lines that are shown of a child that died.
 const LINES: usize = 5;
 
 /// A check that runs in a process of its own.
@@ -57,7 +57,7 @@ impl Child {
     /// In the child: runs the check.
     pub(crate) fn check(&self) -> Result<ExitCode, String> {
         let fixture = Fixture::read(&self.fixture).map_err(|error| error.to_string())?;
-        // SAFETY: whoever runs this wants the library's code to run, and nobody else uses it here.
+        // SAFETY: the user wants the library's code to run, and nobody else uses it here.
         let suite = match unsafe { Suite::open(&self.library) } {
             Ok(suite) => suite.with_notes(self.note_file()),
             Err(error) => return self.leave(&Verdict::Fails(error.to_string())),
@@ -98,7 +98,7 @@ impl Child {
                 return Ok(self.verdict(status));
             }
             if Instant::now() >= deadline {
-                // One that has just ended by itself was too slow all the same.
+                // A child that has just ended was still too slow.
                 let _ = child.kill();
                 child.wait().map_err(|error| error.to_string())?;
                 let seconds = limit.as_secs();

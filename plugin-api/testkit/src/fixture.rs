@@ -181,7 +181,7 @@ impl Fixture {
         Some(fixture)
     }
 
-    /// Bytes of all inputs.
+    /// Returns the bytes of all inputs.
     pub(crate) fn input_bytes(&self) -> Result<usize, String> {
         self.inputs.iter().map(|input| input.encode().map(|data| data.bytes.len())).sum()
     }

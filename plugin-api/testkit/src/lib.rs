@@ -98,7 +98,7 @@ impl Suite {
     ///
     /// # Safety
     ///
-    /// It keeps the ABI as far as memory safety is concerned, and nobody else uses it meanwhile.
+    /// The entry keeps the ABI's rules of memory safety, and nobody else uses it meanwhile.
     #[must_use]
     pub unsafe fn from_entry(entry: abi::Entry) -> Self {
         Self { entry, _library: None, notes: None }
@@ -111,7 +111,7 @@ impl Suite {
         self
     }
 
-    /// Names of all checks.
+    /// Returns the names of all checks.
     pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
         checks::ALL.iter().map(|(name, _)| *name)
     }
@@ -140,7 +140,7 @@ impl Suite {
     }
 
     fn backend(&self) -> Result<Backend, String> {
-        // SAFETY: whoever made the suite vouches for the entry point; each check drops its backend.
+        // SAFETY: the caller who made the suite vouches for the entry point; each check drops its backend.
         unsafe { Backend::open(self.entry) }.map_err(|error| error.to_string())
     }
 }
@@ -151,9 +151,9 @@ impl Suite {
 pub enum Verdict {
     /// The statement holds.
     Holds,
-    /// It does not: what was found instead.
+    /// The check fails, with the finding.
     Fails(String),
-    /// It does not apply to this backend, or this fixture: the reason.
+    /// The check does not apply to this backend or fixture, with the reason.
     NotChecked(String),
 }
 

@@ -4,7 +4,7 @@
 //! pages of libraries and other files do not: they appear when they are first read, and the system may drop
 //! them. Free memory that the C library keeps for the next allocation does not count either. glibc keeps up
 //! to 64 MiB of that at the end of the heap of each thread that ever ran, once a large block was freed, and a
-//! driver that compiles in its own threads makes it vary in steps of that size. So it is told to keep little,
+//! driver that compiles in its own threads makes it vary in steps of that size. So it is configured to keep little,
 //! and to return the rest before each sample.
 
 /// Has the C library give memory back when it is freed, in all threads, from now on.

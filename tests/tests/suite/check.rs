@@ -58,7 +58,7 @@ fn what_differs_from_the_reference_and_what_ran_elsewhere_fails_with_figures() {
     let well = outcome("well");
     assert_eq!(well["outcome"], "finished", "{well}");
     assert_eq!(well["conditions"]["parity"]["outputs"][0]["beyond"], 0, "{well}");
-    assert_eq!(well["conditions"]["placement"]["Ok"]["wanted"][0], "FaultProvider", "{well}");
+    assert_eq!(well["conditions"]["placement"]["Ok"]["requested"][0], "FaultProvider", "{well}");
     for backend in ["zeros", "stale"] {
         let failure = &outcome(backend)["failure"];
         assert_eq!(
@@ -143,7 +143,7 @@ fn verdicts(place: &Place) -> Vec<(String, Value, Value)> {
     place.lines("journal.jsonl").iter().map(verdict).collect()
 }
 
-/// The reference's outputs in the run folder.
+/// Returns the reference's outputs in the run folder.
 fn kept(folder: &Path) -> PathBuf {
     let files = fs::read_dir(folder.join("references")).expect("the references");
     let files: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();

@@ -74,7 +74,7 @@ fn expand(text: &str) -> Vec<Vec<String>> {
             *rest = &behind[end..];
         }
         found.push(path);
-        // Whatever cannot be read ends here.
+        // Anything unreadable ends here.
         if !rest.trim_start().starts_with([',', '}']) {
             *rest = "";
         }
@@ -84,7 +84,7 @@ fn expand(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Where a word stands by itself in front of `::`.
+/// Returns the text behind each `word::` that stands by itself.
 fn mentions<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let start = format!("{word}::");
     let alone = |index: &usize| {
@@ -95,7 +95,7 @@ fn mentions<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     found.map(|index| &text[index + start.len()..]).collect()
 }
 
-/// The paths of a statement that re-exports them.
+/// Returns the paths of a statement that re-exports them.
 fn exported(statement: &str) -> Option<&str> {
     let start = ["pub use ", "pub(crate) use ", "pub(super) use "]
         .iter()
@@ -103,7 +103,7 @@ fn exported(statement: &str) -> Option<&str> {
     Some(statement[start..].trim_start_matches("self::"))
 }
 
-/// Names that a module re-exports, and the path of each.
+/// Returns names that a module re-exports, and the path of each.
 fn exports(module: &[String], children: &[String], text: &str) -> BTreeMap<String, Vec<String>> {
     let statements = text.split(';').filter_map(exported);
     let mut found = BTreeMap::new();
@@ -174,7 +174,7 @@ fn modules(source: &Path) -> Modules {
         .collect()
 }
 
-/// The module that defines what a path names.
+/// Returns the module that defines what a path names.
 fn definition(modules: &Modules, path: &[String]) -> Option<Vec<String>> {
     let mut path = path.to_vec();
     // Each re-export leads on; more of them than this would be a circle of their own.
@@ -190,7 +190,7 @@ fn definition(modules: &Modules, path: &[String]) -> Option<Vec<String>> {
     None
 }
 
-/// Which modules each module uses.
+/// Returns the modules that each module uses.
 fn uses(modules: &Modules) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     let of = |module: &Vec<String>, text: &str| {
         let mut paths = Vec::new();
@@ -232,7 +232,7 @@ fn reached<'a>(
     found
 }
 
-/// Files that reach each other, and the arrows between them.
+/// Returns files that reach each other, and the arrows between them.
 fn circles(modules: &Modules) -> BTreeMap<Vec<String>, Vec<String>> {
     let uses = uses(modules);
     let reached: BTreeMap<_, _> = uses.keys().map(|from| (from, reached(&uses, from))).collect();

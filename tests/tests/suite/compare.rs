@@ -52,7 +52,7 @@ fn a_run_is_held_against_another() {
         let median = cases[0][run]["median-ns"].as_f64().expect("a median");
         assert!(median > 0.0, "{median}");
     }
-    // Whatever was measured: one process of each run does not tell.
+    // For any values: one process of each run is not enough.
     assert_eq!(cases[0]["verdict"], "cannot-tell", "{}", cases[0]);
     assert_eq!(cases[0]["reason"], "a run of one process");
     assert_eq!(cases[0]["first"]["interval-over"], "queries");
@@ -130,7 +130,7 @@ fn what_only_one_run_has_measured_is_left_out() {
 }
 
 #[test]
-fn a_slower_case_is_told() {
+fn a_slower_case_is_reported() {
     let place = Place::measured(&manifest(1, 3));
     let first = place.run_folder();
     let _ = place.run(&["run", "it.toml"]).expect(0);
@@ -183,7 +183,7 @@ fn a_slower_case_is_told() {
     }
 }
 
-/// The names in the first column of the tables of a page whose first heading is one of these.
+/// Returns the names in the first column of the tables of a page whose first heading is one of these.
 fn listed(page: &str, headings: &[&str]) -> BTreeSet<String> {
     let page = fs::read_to_string(root().join("docs/reference").join(page)).expect("the page");
     let mut names = BTreeSet::new();

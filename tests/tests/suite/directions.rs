@@ -88,7 +88,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // The application never opens a native plugin; workers do.
     ("host-experiment", &["plugin-api", "host-worker", "host-measure"]),
     ("host-cli", &["plugin-api", "host-worker", "host-measure"]),
-    // Whoever writes a backend pays for nothing else.
+    // Authors of a backend pay for nothing else.
     ("plugin-api", &["host-record", "serde", "serde_json", "tracing"]),
 ];
 

@@ -112,7 +112,7 @@ fn a_matrix_without_cells_is_not_valid() {
     }
 }
 
-/// Only the outputs show whether a file has so many classes.
+/// Only the outputs show the number of classes of a file.
 #[test]
 fn a_plugin_that_fails_at_the_end_costs_its_output_and_shows_in_the_exit_code() {
     let place = Place::new();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::{Place, built, root};
 
-/// A manifest with one model and the backends given as TOML.
+/// Returns a manifest with one model and the backends given as TOML.
 fn manifest(backends: &str, measure: &str) -> String {
     format!(
         r#"schema = 1
@@ -313,7 +313,7 @@ fn an_interrupted_run_keeps_what_is_finished_and_is_resumed() {
     let journal = place.lines("journal.jsonl");
     assert_eq!(journal.len(), 3);
     assert_eq!(journal[0], first[0], "the finished case was kept as it was");
-    // There is nothing left to do, and that is no failure.
+    // Nothing is left to do, which is not a failure.
     let _ = place.run(&["run", "--resume", "latest"]).expect(0);
     assert_eq!(place.lines("journal.jsonl").len(), 3);
 }

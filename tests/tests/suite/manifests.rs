@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use end_to_end::{Place, root};
 use serde_json::Value;
 
-/// The cells of a manifest's plan: by backend, the gaps' reasons, empty for a case.
+/// Returns the cells of a manifest's plan: by backend, the gaps' reasons, empty for a case.
 fn planned(name: &str) -> BTreeMap<String, Vec<String>> {
     let place = Place::new();
     let path = root().join(format!("manifests/{name}.toml"));
@@ -47,7 +47,7 @@ fn the_comparison_has_all_hardware_each_as_a_case_or_as_a_gap_with_what_was_look
     let reason = &cells["mps"][0];
     assert!(reason.contains("Core ML, which drives it, is part of macOS"), "{reason}");
     for (backend, looked_for) in [("openvino", "host runtimes install openvino"), ("qnn", "qnn")] {
-        // Nothing is installed in the place of a test; the system may have it all the same.
+        // Nothing is installed in the place of a test, but the system may have it.
         let reason = &cells[backend][0];
         assert!(reason.is_empty() || reason.contains(looked_for), "{backend}: {reason}");
     }

@@ -37,7 +37,7 @@ fn checks(document: &Value) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// A folder `name` with this library as a plugin.
+/// Returns a folder `name` with this library as a plugin.
 fn plugin(place: &Place, name: &str, library: &[u8], more: &str) -> PathBuf {
     let folder = place.path().join(name);
     fs::create_dir_all(&folder).expect("a folder");
@@ -192,8 +192,8 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
     let without = without.to_str().expect("UTF-8");
     for (way, fixture, why) in [
         ("find-nothing", fixture, "there is no scale"),
-        ("list-nothing", fixture, "it sees no device here"),
-        ("nothing", without, "it sees no device `scale:7`, which the fixture names, and sees"),
+        ("list-nothing", fixture, "it finds no device"),
+        ("nothing", without, "it finds no device `scale:7`, which the fixture names, only"),
     ] {
         let arguments = ["plugins", "test", folder, "--fixture", fixture];
         let output = place.host(&arguments).env("CARELESS", way).output().expect("starting host");
@@ -202,7 +202,7 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
         let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(&format!("`careless` could not be checked: {why}")), "{shown}");
     }
-    // Whoever names a folder wants its code to run: nothing was recorded, and nothing has to be trusted.
+    // A user who names a folder wants its code to run: nothing was recorded, and nothing needs trust.
     assert!(!place.path().join("configuration/tare/plugins.lock").exists());
 }
 
@@ -242,7 +242,8 @@ fn a_plugin_whose_runtime_is_missing_names_the_command_that_installs_it() {
     let folder = folder.to_str().expect("UTF-8");
     let ended = place.run(&["plugins", "test", folder]).expect(4);
     assert_eq!(ended.stdout, "", "nothing was checked");
-    let message = "runtime `demo` 1.0 is not installed; `host runtimes install demo` installs it";
+    let message =
+        "runtime `demo` 1.0 is not installed; install it with `host runtimes install demo`";
     let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(message), "{shown}");
     // With one that is named, it is checked.

@@ -85,7 +85,7 @@ fn the_main_job_runs_from_any_folder_and_leaves_what_it_says() {
     let advice = place.lines("recommendations.jsonl");
     assert!(!advice.is_empty(), "the recommender said nothing");
 
-    // What was measured can be listed and exported, and the database made anew from the folders.
+    // Results can be listed and exported, and the database rebuilt from the folders.
     let listed = place.run(&["--format", "json", "results", "list"]).expect(0).json();
     assert_eq!(listed.as_array().expect("rows").len(), 1);
     std::fs::remove_file(place.path().join("results/tare.duckdb")).expect("removing the database");

@@ -1,4 +1,4 @@
-//! Metrics of a run, computed anew from what its folder keeps.
+//! Metrics of a run, recomputed from its folder.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ plugin = "scaling"
 plugin = "json"
 "#;
 
-/// A place with one finished run of two cases.
+/// Returns a place with one finished run of two cases.
 fn measured() -> Place {
     Place::measured(MANIFEST)
 }

@@ -25,12 +25,12 @@ plugin = "latency"
 plugin = "json"
 "#;
 
-/// A place with one finished run of two cases.
+/// Returns a place with one finished run of two cases.
 fn measured() -> Place {
     Place::measured(MANIFEST)
 }
 
-/// The files of samples, in the order of their names.
+/// Returns the files of samples, in the order of their names.
 fn samples(run: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(run.join("samples")).expect("the samples");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -133,7 +133,7 @@ fn a_damaged_run_is_listed() {
     assert_eq!(listed[0]["state"], "damaged");
     let _ = place.run(&["results", "show"]).expect(7);
 
-    // The path is said once.
+    // The path appears once.
     fs::write(run.join("run.json"), "{").expect("a damaged header");
     let synced = place.run(&["results", "sync"]).expect(7);
     let line = synced.stderr.lines().find(|line| line.contains("run.json")).expect("a warning");

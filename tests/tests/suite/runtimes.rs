@@ -82,9 +82,9 @@ fn place_with(id: &str, more: &str) -> Place {
 }
 
 /// Options with which the backend `fault` needs its runtime, and reports that it has none.
-const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "runtime-missing", fault-message = "libdemo.so is nowhere; `host runtimes install fault` installs it" }"#;
+const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "runtime-missing", fault-message = "libdemo.so is nowhere; install it with `host runtimes install fault`" }"#;
 
-/// A place whose backend `fault` takes a runtime that only those options need.
+/// Returns a place whose backend `fault` takes a runtime that only those options need.
 fn optional() -> Place {
     let place = place_with("fault", "optional = true\nneeded-by = { fault-phase = \"load\" }\n");
     place.write("it.toml", &MANIFEST.replace("id = \"null\"", "id = \"fault\""));
@@ -133,14 +133,14 @@ fn a_case_whose_options_need_a_missing_runtime_is_a_gap_and_the_others_are_measu
     let (runtime, state) = (&gap["runtime"], &gap["state"]);
     assert_eq!((runtime, state), (&"demo".into(), &"missing".into()), "{gap}");
     let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains("`host runtimes install fault` installs it"), "{shown}");
+    assert!(shown.contains("install it with `host runtimes install fault`"), "{shown}");
     // Only gaps: nothing could be measured.
     let _ = place.run(&["run", "needs.toml"]).expect(5);
     let info = place.run(&["--format", "json", "plugins", "info", "fault"]).expect(0).json();
     assert_eq!(info[0]["runtime-needed-by"]["fault-phase"], "load", "{info}");
 }
 
-/// The runtime that the run's header names.
+/// Returns the runtime that the run's header names.
 fn recorded(place: &Place) -> Value {
     let text = fs::read_to_string(place.run_folder().join("run.json")).expect("the header");
     let header: Value = serde_json::from_str(&text).expect("JSON");

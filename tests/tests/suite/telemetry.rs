@@ -1,4 +1,4 @@
-//! Nothing that is measured reports to anybody: workers are started so, whatever the user's environment says.
+//! Nothing in a worker reports to anybody, for any environment of the user.
 
 #![cfg(target_os = "linux")]
 

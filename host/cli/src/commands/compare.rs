@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_experiment::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Larger, Quantity, Spread,
+    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Quantity, Spread, Superiority,
 };
 use host_record::{Cell, Table};
 use host_statistics::Undefined;
@@ -67,7 +67,7 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
     Ok(Exit::Success)
 }
 
-/// A value of a figure's quantity, for people.
+/// Formats a value of a figure's quantity for people.
 fn shown(figure: &Figure, value: f64) -> String {
     match figure.quantity {
         Quantity::Latency => units::duration(value),
@@ -88,7 +88,7 @@ fn document_of_figure(figure: &Figure) -> Value {
     })
 }
 
-/// Why nothing can be said of a case.
+/// Returns the reason why the change of a case is unknown.
 fn reason(change: Change) -> Option<&'static str> {
     let Change::CannotTell(doubt) = change else { return None };
     Some(match doubt {
@@ -102,7 +102,7 @@ fn reason(change: Change) -> Option<&'static str> {
     })
 }
 
-/// What to do, so that it can be told.
+/// Returns the remedy for an unknown change.
 fn remedy(change: Change) -> Option<&'static str> {
     let Change::CannotTell(doubt) = change else { return None };
     match doubt {
@@ -117,7 +117,7 @@ fn remedy(change: Change) -> Option<&'static str> {
     }
 }
 
-fn document_of_larger(larger: &Larger) -> Value {
+fn document_of_larger(larger: &Superiority) -> Value {
     json!({
         "of": larger.of.name(),
         "second-larger": larger.part,
@@ -126,7 +126,7 @@ fn document_of_larger(larger: &Larger) -> Value {
     })
 }
 
-fn larger_shown(larger: Larger) -> String {
+fn larger_shown(larger: Superiority) -> String {
     let percent = 100.0 * larger.part;
     let tested = larger
         .probability
@@ -210,7 +210,7 @@ fn rows(cases: &[Compared]) -> Table {
     Table { columns: columns.map(str::to_owned).into(), rows: cases.iter().map(row).collect() }
 }
 
-/// The table for people.
+/// Returns the table for people.
 fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
     let written = |write: &dyn Fn(&Compared) -> String| cases.iter().map(write).collect();
     let none = || "—".to_owned();
@@ -296,7 +296,7 @@ mod tests {
             before: figure(values[0]),
             after: figure(values[1]),
             change,
-            larger: Some(Larger { part: 1.0, of: Unit::Queries, probability: None }),
+            larger: Some(Superiority { part: 1.0, of: Unit::Queries, probability: None }),
             disturbed: [false, false],
         }
     }
@@ -365,9 +365,10 @@ mod tests {
 
     #[test]
     fn how_often_the_second_is_larger_says_what_was_tested() {
-        let larger = Larger { part: 1.0, of: Unit::Processes, probability: Some((0.008, 0.008)) };
+        let larger =
+            Superiority { part: 1.0, of: Unit::Processes, probability: Some((0.008, 0.008)) };
         assert_eq!(larger_shown(larger), "in 100 % of processes (p = 0.01, at the least 0.01)");
-        let larger = Larger { part: 1.0, of: Unit::Queries, probability: None };
+        let larger = Superiority { part: 1.0, of: Unit::Queries, probability: None };
         assert_eq!(larger_shown(larger), "in 100 % of queries");
     }
 }

@@ -1,6 +1,6 @@
 //! `host devices`: what every installed backend sees.
 
-use host_experiment::{Seen, Settings};
+use host_experiment::{BackendDevices, Settings};
 use host_record::{Cell, DeviceInfo, Table};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(crate) fn devices(settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 /// Shows devices, and failures as rows with their reasons.
-pub(crate) fn show(seen: &[Seen], printer: &Printer) {
+pub(crate) fn show(seen: &[BackendDevices], printer: &Printer) {
     let shown = printer.machine(
         || seen.iter().map(document).collect(),
         || rows(seen, |bytes| Cell::Integer(i64::try_from(bytes).unwrap_or(i64::MAX))),
@@ -32,7 +32,7 @@ pub(crate) fn show(seen: &[Seen], printer: &Printer) {
     }
 }
 
-fn document(seen: &Seen) -> Value {
+fn document(seen: &BackendDevices) -> Value {
     let mut object = json!({ "backend": seen.backend, "version": seen.version });
     match &seen.devices {
         Ok(devices) => object["devices"] = json!(devices),
@@ -41,7 +41,7 @@ fn document(seen: &Seen) -> Value {
     object
 }
 
-fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
+fn rows(seen: &[BackendDevices], memory: impl Fn(u64) -> Cell) -> Table {
     let columns = [
         "backend",
         "version",
@@ -54,7 +54,7 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
         "failure",
     ];
     let mut rows = Vec::new();
-    for Seen { backend, version, devices } in seen {
+    for BackendDevices { backend, version, devices } in seen {
         let backend = Cell::Text(backend.clone());
         let version = version.clone().map_or(Cell::Null, Cell::Text);
         let empty = |reason: String| {
@@ -65,7 +65,7 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
         };
         match devices {
             Err(reason) => rows.push(empty(reason.clone())),
-            Ok(devices) if devices.is_empty() => rows.push(empty("it sees no device here".into())),
+            Ok(devices) if devices.is_empty() => rows.push(empty("it finds no device".into())),
             Ok(devices) => rows.extend(devices.iter().map(|device| {
                 let precisions: Vec<_> =
                     device.precisions.iter().map(|precision| precision.name()).collect();
@@ -86,16 +86,16 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
     Table { columns: columns.map(Into::into).into(), rows }
 }
 
-/// What it is, and whether hardware of that kind computes.
+/// Returns the kind of a device, and whether it is simulated.
 fn kind(device: &DeviceInfo) -> String {
-    let says = |name: &str| device.attributes.get(name).is_some_and(|value| value == "true");
-    match says("simulated") || says("software") {
+    let has = |name: &str| device.attributes.get(name).is_some_and(|value| value == "true");
+    match has("simulated") || has("software") {
         true => format!("{}, simulated", device.kind),
         false => device.kind.clone(),
     }
 }
 
-/// What else it says of itself: driver, versions, capability and the like.
+/// Returns a device's attributes: driver, versions, capability and the like.
 fn attributes(device: &DeviceInfo) -> Cell {
     let attributes: Vec<String> =
         device.attributes.iter().map(|(name, value)| format!("{name} {value}")).collect();

@@ -1,6 +1,6 @@
 //! `host doctor`.
 
-use host_experiment::{Check, Settings, Standing, examine};
+use host_experiment::{Check, CheckStatus, Settings, examine};
 use host_record::{Cell, Table};
 use serde_json::json;
 
@@ -16,17 +16,17 @@ pub(crate) fn doctor(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if !shown {
         printer.show(human(&checks, printer.width(), printer.palette()));
     }
-    let broken = checks.iter().any(|check| check.standing == Standing::Broken);
+    let broken = checks.iter().any(|check| check.status == CheckStatus::Broken);
     Ok(if broken { Exit::Failure } else { Exit::Success })
 }
 
 fn table(checks: &[Check]) -> Table {
-    let columns = ["topic", "check", "standing", "evidence", "advice"];
+    let columns = ["topic", "check", "status", "evidence", "advice"];
     let row = |check: &Check| {
         vec![
             Cell::Text(check.topic.into()),
             Cell::Text(check.name.into()),
-            Cell::Text(check.standing.name().into()),
+            Cell::Text(check.status.name().into()),
             Cell::Text(check.evidence.clone()),
             check.advice.clone().map_or(Cell::Null, Cell::Text),
         ]
@@ -46,18 +46,18 @@ fn human(checks: &[Check], width: usize, palette: Palette) -> String {
         seen.push(topic);
         text.push_str(&format!("{}\n", palette.heading(topic)));
         for check in checks.iter().filter(|check| check.topic == topic) {
-            let standing = format!("{:11}", check.standing.name());
-            let standing = match check.standing {
-                Standing::Ok => palette.good(standing),
-                Standing::Advice => palette.warning(standing),
-                Standing::Unknown => palette.faint(standing),
-                Standing::Broken => palette.bad(standing),
+            let status = format!("{:11}", check.status.name());
+            let status = match check.status {
+                CheckStatus::Ok => palette.good(status),
+                CheckStatus::Advice => palette.warning(status),
+                CheckStatus::Unknown => palette.faint(status),
+                CheckStatus::Broken => palette.bad(status),
             };
             let label = format!("{:18}", check.name);
             let indent = " ".repeat(2 + 11 + 1 + 18 + 1);
             let evidence = wrapped(&check.evidence, width, &indent);
             let evidence = evidence.trim_start();
-            text.push_str(&format!("  {standing} {label} {evidence}\n"));
+            text.push_str(&format!("  {status} {label} {evidence}\n"));
             if let Some(advice) = &check.advice {
                 let arrow = format!("{}→ ", " ".repeat(14));
                 let advice = wrapped(advice, width, &" ".repeat(16));
@@ -66,15 +66,15 @@ fn human(checks: &[Check], width: usize, palette: Palette) -> String {
         }
         text.push('\n');
     }
-    let count = |standing| checks.iter().filter(|check| check.standing == standing).count() as u64;
-    let mut parts = vec![format!("{} ok", count(Standing::Ok))];
-    for (standing, word) in [
-        (Standing::Advice, "with advice"),
-        (Standing::Unknown, "cannot be told"),
-        (Standing::Broken, "broken"),
+    let count = |status| checks.iter().filter(|check| check.status == status).count() as u64;
+    let mut parts = vec![format!("{} ok", count(CheckStatus::Ok))];
+    for (status, word) in [
+        (CheckStatus::Advice, "with advice"),
+        (CheckStatus::Unknown, "unknown"),
+        (CheckStatus::Broken, "broken"),
     ] {
-        if count(standing) > 0 {
-            parts.push(format!("{} {word}", count(standing)));
+        if count(status) > 0 {
+            parts.push(format!("{} {word}", count(status)));
         }
     }
     text.push_str(&parts.join(", "));

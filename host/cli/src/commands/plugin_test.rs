@@ -1,4 +1,4 @@
-//! `host plugins test`: the conformance suite for whoever writes a backend.
+//! `host plugins test`: the conformance suite for authors of backends.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub(crate) fn test(
     Ok(exit(&checks))
 }
 
-/// A check as people read it.
+/// Formats a check for people.
 fn shown(checked: &CheckedPlugin, palette: Palette, width: usize) -> String {
     let CheckedPlugin { check, verdict, detail, .. } = checked;
     let word = match verdict {

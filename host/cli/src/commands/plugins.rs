@@ -162,7 +162,7 @@ fn info(id: &str, settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// A fact as text.
+/// Returns a fact as text.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! `host results recompute`: metrics of an old run, computed anew.
+//! `host results recompute`: recomputes metrics of an old run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(crate) fn recompute(
     })
 }
 
-/// How one value was and is.
+/// Value of a metric before and after.
 struct Difference<'a> {
     metric: &'a str,
     before: Option<&'a MetricValue>,
@@ -77,7 +77,7 @@ fn differences(computed: &Computed) -> Vec<Difference<'_>> {
 }
 
 fn document(computed: &Computed) -> Value {
-    let said = |record: &ResultRecord| {
+    let shown = |record: &ResultRecord| {
         json!({
             "plugin": record.plugin,
             "values": record.values,
@@ -94,8 +94,8 @@ fn document(computed: &Computed) -> Value {
         "options": computed.now.options,
         "state": computed.state.name(),
         "reason": reason,
-        "before": computed.before.as_ref().map(said),
-        "now": said(&computed.now),
+        "before": computed.before.as_ref().map(shown),
+        "now": shown(&computed.now),
     })
 }
 

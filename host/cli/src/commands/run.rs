@@ -1,7 +1,7 @@
 //! `host run`: from a manifest to results, reports and advice.
 
 use host_experiment::{
-    GuestFailure, Interrupt, Ran, Resumed, RunOptions, Settings, WrittenReport, resume,
+    ExecutedRun, GuestFailure, Interrupt, Resumed, RunOptions, Settings, WrittenReport, resume,
     run as begin,
 };
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(crate) fn run(
     let mut console = Console::new(printer);
     let ran = match (&arguments.resume, &arguments.manifest) {
         (Some(run), _) => match resume(run, &options, settings, &interrupt, &mut console)? {
-            Resumed::Ran(ran) => *ran,
+            Resumed::Executed(ran) => *ran,
             Resumed::Finished(folder) => {
                 warn_of_flaws(&folder.flaws()?, printer);
                 let run = folder.run_id();
@@ -42,7 +42,7 @@ pub(crate) fn run(
     end(&ran, printer)
 }
 
-/// Ctrl-C asks the run to stop; a second one ends the host.
+/// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
 fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
     let (interrupt, printer) = (interrupt.clone(), printer.clone());
     terminal::on_termination(move || {
@@ -56,7 +56,7 @@ fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
 }
 
 /// Shows what a run came to.
-fn end(ran: &Ran, printer: &Printer) -> Result<Exit> {
+fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
     let summary = Summary::read(&ran.folder)?;
     let document = || {
         let report = |WrittenReport { plugin, files }: &WrittenReport| json!({ "plugin": plugin, "files": files });

@@ -2,7 +2,7 @@
 
 use host_experiment::{
     NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, Settings, UNAVAILABLE, folder_name,
-    install, install_command, list_runtimes, not_taken, owners, taker,
+    install, install_command, list_runtimes, no_runtime_error, owners, taker,
 };
 use host_record::{Cell, RuntimeOrigin, Table};
 use host_registry::Registry;
@@ -51,11 +51,11 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
     Ok(Exit::Success)
 }
 
-/// A standing as people read it.
-fn standing(standing: &str) -> String {
-    match standing {
+/// Formats a runtime's state for people.
+fn status(status: &str) -> String {
+    match status {
         UNAVAILABLE => format!("not for {}", platform_name()),
-        NAMED_MISSING => "named path is not there".into(),
+        NAMED_MISSING => "named path does not exist".into(),
         NAMED_OTHER => "named path is no runtime".into(),
         other => other.into(),
     }
@@ -70,7 +70,7 @@ fn rows(entries: &[RuntimeEntry]) -> Table {
         "plugin",
         "name",
         "version",
-        "standing",
+        "status",
         "reason",
         "optional",
         "bytes",
@@ -88,7 +88,7 @@ fn rows(entries: &[RuntimeEntry]) -> Table {
             text(entry.plugin.as_deref()),
             text(Some(&entry.name)),
             text(entry.version.as_deref()),
-            text(Some(entry.standing)),
+            text(Some(entry.status)),
             text(entry.reason.as_deref()),
             Cell::Boolean(entry.optional),
             number(entry.bytes),
@@ -103,7 +103,7 @@ fn rows(entries: &[RuntimeEntry]) -> Table {
 }
 
 fn people(entries: &[RuntimeEntry]) -> Table {
-    let columns = ["plugin", "runtime", "version", "standing", "size", "summary"];
+    let columns = ["plugin", "runtime", "version", "status", "size", "summary"];
     let row = |entry: &RuntimeEntry| {
         let size = match (entry.bytes, entry.download_bytes) {
             (Some(bytes), _) => Some(units::bytes(bytes as f64)),
@@ -120,7 +120,7 @@ fn people(entries: &[RuntimeEntry]) -> Table {
             text(entry.plugin.as_deref()),
             text(Some(&entry.name)),
             text(entry.version.as_deref()),
-            text(Some(&standing(entry.standing))),
+            text(Some(&status(entry.status))),
             text(size.as_deref()),
             text(summary.as_deref()),
         ]
@@ -137,7 +137,7 @@ fn install_all(
     // A typing error costs nothing that was fetched before it.
     let plugins = ids
         .iter()
-        .map(|id| taker(id, registry).ok_or_else(|| not_taken(id, registry).into()))
+        .map(|id| taker(id, registry).ok_or_else(|| no_runtime_error(id, registry).into()))
         .collect::<Result<Vec<_>>>()?;
     for plugin in plugins {
         install(runtimes, plugin, &mut Console::new(printer))?;
@@ -220,7 +220,7 @@ fn verify(
         let message = format!("runtime `{name}` is not as it was installed: {}", flaws.join("; "));
         let owner = owners(name, registry).next();
         Failure::new(Exit::Plugin, message).help(match owner {
-            Some(plugin) => format!("{} puts it right", install_command(&plugin.metadata.id)),
+            Some(plugin) => format!("repair it with {}", install_command(&plugin.metadata.id)),
             None => format!("no plugin uses it: host runtimes remove {name}"),
         })
     });

@@ -29,7 +29,7 @@ const WARNINGS: &str = r#"
 {"kind":"stalls","every-queries":5.6,"stalled-ns":10100000.0,"typical-ns":1020000.0,"time-ratio":0.31,"clients":1,"since-begun":false}
 {"kind":"returned-early","run-ns":900,"output-ns":2000000,"copy-ns":3000}
 {"kind":"impossible","gap":{"kind":"not-measured","cause":"thread-panicked"}}
-{"kind":"fell-back","fallback":{"wanted":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
+{"kind":"fell-back","fallback":{"requested":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
 {"kind":"not-a-number","output":"y","nan-values":1,"values":2}
 {"kind":"machine-busy","processors":4,"other-processors":2.0}
 {"kind":"oversubscribed","threads":4,"clients":3,"processors":8,"spins":true}
@@ -182,13 +182,13 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
         4  offline        6 ms   gap      1234/s  invalid 28
 
     gap  p99 (2 cases): 80 queries, and p99 needs 368
-    invalid  6 cases: 9 of 100 queries were over the latency limit; at most 1 may be
-    warning  simulated (6 cases): the times say nothing about hardware: the device is made of software
+    invalid  6 cases: 9 of 100 queries exceeded the latency limit; at most 1 may
+    warning  simulated (6 cases): the times are not those of real hardware: the device is made of software
     warning  few-samples (6 cases): 9 queries in 500 ms; asked for at least 100 in at least 1 s, but ` …
     warning  wide-interval (6 cases): the 95 % interval of p99 was wider than ±1 % after `maximum-dura …
     warning  limit-undecided (6 cases): 300 queries cannot tell whether p99 is within the limit; that …
-    warning  overhead-visible (6 cases): the measuring loop takes 33 ns of a query's 150 ns (22 %)
-    warning  clock-too-coarse (6 cases): a query takes 150 ns, and the clock's resolution is 20 ns
+    warning  overhead-visible (6 cases): the measuring loop adds 33 ns to a query of 150 ns (22 %)
+    warning  clock-too-coarse (6 cases): a query takes 150 ns, but the clock's resolution is only 20 ns
     warning  no-steady-state (6 cases): no steady state after a warm-up of 500 queries in 3 s (too few …
     warning  drift (6 cases): p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third of the …
     warning  warming-up (6 cases): the first 200 of 1000 measured queries took 1.52 ms, the others 1.0 …
@@ -260,7 +260,7 @@ fn a_run_where_everything_fails_is_seen_on_one_screen() {
     made-up · digits · cpu · cpu:0 · fp32
 
     failed  12 cases: batch 1 · single-stream; batch 2 · offline; batch 8 · single-stream; and 9 more
-      the worker was ended by signal 11 (SIGSEGV) while in phase measure
+      the worker was killed by signal 11 (SIGSEGV) in phase measure
     failed  batch 1 · offline
       input: 1: a long reason a long reason a long reason a long reason a long reason a long reason a
       long reason a long reason a long reason a long reason a long reason a long reason a long reason …
@@ -331,16 +331,16 @@ fn the_evidence_is_every_warning_with_its_figures() {
     insta::assert_snapshot!(first.join("\n"), @r"
     batch 1 · single-stream
       no value  metric `mine`: a trap
-      invalid  9 of 100 queries were over the latency limit; at most 1 may be
-      warning  simulated: the times say nothing about hardware: the device is made of software
+      invalid  9 of 100 queries exceeded the latency limit; at most 1 may
+      warning  simulated: the times are not those of real hardware: the device is made of software
       warning  few-samples: 9 queries in 500 ms; asked for at least 100 in at least 1 s, but
         `maximum-duration` is 5 s
-      warning  wide-interval: the 95 % interval of p99 was wider than ±1 % after `maximum-duration` (5
+      warning  wide-interval: the 95 % interval of p99 is wider than ±1 %; raise `maximum-duration` (5
         s)
-      warning  limit-undecided: 300 queries cannot tell whether p99 is within the limit; that takes 368
-      warning  overhead-visible: the measuring loop takes 33 ns of a query's 150 ns (22 %)
-      warning  clock-too-coarse: a query takes 150 ns, and the clock's resolution is 20 ns
-      warning  no-steady-state: no steady state after a warm-up of 500 queries in 3 s (too few to tell)
+      warning  limit-undecided: 300 queries are too few to decide whether p99 is within the limit; it takes 368
+      warning  overhead-visible: the measuring loop adds 33 ns to a query of 150 ns (22 %)
+      warning  clock-too-coarse: a query takes 150 ns, but the clock's resolution is only 20 ns
+      warning  no-steady-state: no steady state after a warm-up of 500 queries in 3 s (too few queries to classify)
     ");
 }
 

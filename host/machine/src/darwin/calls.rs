@@ -42,7 +42,7 @@ fn read_into(name: &str, place: *mut u8, length: usize) -> Option<usize> {
     (result == 0).then_some(length)
 }
 
-/// Swap space.
+/// Returns the swap space.
 pub(super) fn swap() -> Option<libc::xsw_usage> {
     let mut usage = MaybeUninit::<libc::xsw_usage>::zeroed();
     let size = size_of::<libc::xsw_usage>();
@@ -51,13 +51,13 @@ pub(super) fn swap() -> Option<libc::xsw_usage> {
     (length == size).then(|| unsafe { usage.assume_init() })
 }
 
-/// The port of this machine, which asking for costs nothing after the first time.
+/// Returns the port of this machine. Later calls are cheap.
 fn host() -> libc::host_t {
     // SAFETY: it takes nothing.
     unsafe { mach2::mach_init::mach_host_self() }
 }
 
-/// Memory that processes could get without anything being compressed or swapped, in bytes.
+/// Returns the memory that processes could get without anything being compressed or swapped, in bytes.
 pub(super) fn available_memory() -> Option<u64> {
     let mut pages = MaybeUninit::<libc::vm_statistics64>::zeroed();
     let mut count = libc::HOST_VM_INFO64_COUNT;
@@ -78,7 +78,7 @@ pub(super) fn available_memory() -> Option<u64> {
     (result == libc::KERN_SUCCESS).then(|| count * rustix::param::page_size() as u64)
 }
 
-/// What a processor has done since the machine started.
+/// Activity of a processor since the machine started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
     user: u32,
@@ -101,7 +101,7 @@ impl Ticks {
     }
 }
 
-/// The ticks of each processor.
+/// Returns the ticks of each processor.
 pub(super) fn processor_ticks() -> Option<Vec<Ticks>> {
     let (mut processors, mut words): (libc::natural_t, libc::mach_msg_type_number_t) = (0, 0);
     let mut array: libc::processor_info_array_t = ptr::null_mut();
@@ -139,7 +139,7 @@ pub(super) fn processor_ticks() -> Option<Vec<Ticks>> {
     Some(ticks)
 }
 
-/// What a process has used: this one, or one of the same user's.
+/// Returns the usage of a process: this one, or another of the same user.
 pub(super) fn process_usage(process: i32) -> Option<libc::rusage_info_v4> {
     let mut usage = MaybeUninit::<libc::rusage_info_v4>::zeroed();
     // SAFETY: the buffer is what this version of the call fills. Its type is a pointer by an
@@ -162,7 +162,7 @@ pub(super) fn nanoseconds(time: u64) -> Option<u64> {
     u64::try_from(scaled.checked_div(base.denom.into())?).ok()
 }
 
-/// Load over one minute.
+/// Returns the load over one minute.
 pub(super) fn load_average() -> Option<f64> {
     let mut load = 0.0;
     // SAFETY: the pointer is valid for one number.
@@ -170,7 +170,7 @@ pub(super) fn load_average() -> Option<f64> {
     (count == 1).then_some(load)
 }
 
-/// The state that goes with a notification: notify(3).
+/// Returns the state of a notification: notify(3).
 pub(super) fn notification(name: &CStr) -> Option<u64> {
     // In libSystem. The crate `libc` does not declare them.
     unsafe extern "C" {

@@ -22,7 +22,7 @@ impl System for Mac {
         names::processor_count(&Kernel)
     }
 
-    /// Any thread may run on any processor.
+    /// Returns all processors: any thread may run on any.
     fn allowed_processors(&self) -> Option<Vec<u32>> {
         Some((0..self.processor_count()?).collect())
     }
@@ -61,7 +61,7 @@ impl System for Mac {
         names::virtualisation(&Kernel)
     }
 
-    /// There is no limit but the one of who may be less nice at all.
+    /// Returns the limit for those who may lower it at all.
     fn least_nice(&self) -> Option<i32> {
         if rustix::process::geteuid().is_root() { Some(-20) } else { process::nice() }
     }
@@ -92,8 +92,8 @@ impl System for Mac {
         })
     }
 
-    /// The physical footprint, by which macOS itself judges a process: compressed pages count, and
-    /// those of files do not.
+    /// Returns the physical footprint, by which macOS judges a process: it includes compressed pages and
+    /// excludes those of files.
     fn memory_of(&self, process: u32) -> Option<ProcessMemory> {
         let usage = calls::process_usage(i32::try_from(process).ok()?)?;
         Some(ProcessMemory { resident: usage.ri_phys_footprint, kept: usage.ri_phys_footprint })

@@ -1,4 +1,4 @@
-//! What the kernel's named values mean.
+//! Meaning of the kernel's named values.
 
 use host_record::Processor;
 
@@ -60,7 +60,7 @@ pub(super) fn virtualisation(values: &impl Values) -> Option<Option<String>> {
     }))
 }
 
-/// From `OSThermalNotification.h`.
+/// Returns the level of a state, by `OSThermalNotification.h`.
 pub(super) fn thermal_pressure(state: u64) -> Option<ThermalPressure> {
     Some(match state {
         0 => ThermalPressure::Nominal,

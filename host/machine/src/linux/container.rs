@@ -1,4 +1,4 @@
-//! What lies between us and the hardware: containers and hypervisors.
+//! Containers and hypervisors around this process.
 
 use host_record::Container;
 

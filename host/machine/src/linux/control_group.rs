@@ -7,8 +7,8 @@ use host_record::{ControlGroup, Limit, list_of_processors, processors_of_list};
 use super::files::Files;
 use crate::system::QuotaThrottling;
 
-/// The folders of our control group and of those around it, innermost first: those that version 1
-/// keeps for `controller`, and those of version 2.
+/// Returns the folders of this control group and its parents, innermost first: those of version 1 for
+/// `controller`, and those of version 2.
 fn groups(files: &Files, controller: &str) -> Vec<String> {
     let Some(membership) = files.text("proc/self/cgroup") else { return Vec::new() };
     let mut folders = Vec::new();
@@ -30,7 +30,7 @@ fn groups(files: &Files, controller: &str) -> Vec<String> {
     folders
 }
 
-/// The tightest limit that `read` finds in the folders of a controller.
+/// Returns the tightest limit that `read` finds in the folders of a controller.
 fn tightest(
     files: &Files,
     controller: &str,
@@ -90,7 +90,7 @@ fn memory_limit(files: &Files, folder: &str) -> Option<Limit> {
     Some(if is_none { Limit::NONE } else { Limit::At(bytes as f64) })
 }
 
-/// What is left of the tightest limit of memory.
+/// Returns the memory that the tightest limit leaves.
 pub(super) fn memory_left(files: &Files) -> Option<u64> {
     let left = groups(files, "memory").into_iter().filter_map(|folder| {
         let read = |file: &str| files.number(&format!("{folder}/{file}"));
@@ -116,7 +116,7 @@ pub(super) fn out_of_memory_kills(files: &Files) -> Option<u64> {
     of_group.or_else(|| count("proc/vmstat"))
 }
 
-/// A group without a quota counts nothing.
+/// Returns the throttling by quotas. A group without a quota counts nothing.
 pub(super) fn quota_throttling(files: &Files) -> Option<QuotaThrottling> {
     let of_group = |folder: String| {
         let text = files.text(&format!("{folder}/cpu.stat"))?;
@@ -134,7 +134,7 @@ pub(super) fn quota_throttling(files: &Files) -> Option<QuotaThrottling> {
     })
 }
 
-/// The number behind `name`, which ends with a space, at the front of a line.
+/// Returns the number after `name`, which ends with a space, at the start of a line.
 fn counter(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }

@@ -45,12 +45,12 @@ pub(super) fn processor(files: &Files) -> Processor {
     }
 }
 
-/// The processors that the scheduler uses.
+/// Returns the processors that the scheduler uses.
 pub(super) fn online(files: &Files) -> Option<Vec<u32>> {
     processors_of_list(&files.text(&format!("{FOLDER}/online"))?)
 }
 
-/// The package and the core of a processor.
+/// Returns the package and the core of a processor.
 fn core(files: &Files, processor: u32) -> Option<(u64, u64)> {
     let read = |file| files.number(&format!("{FOLDER}/cpu{processor}/topology/{file}"));
     Some((read("physical_package_id")?, read("core_id")?))
@@ -85,13 +85,13 @@ pub(super) fn turbo(files: &Files) -> Option<Turbo> {
     Some(Turbo { on: files.flag(&OTHER[1..])?, file: OTHER, off: 0 })
 }
 
-/// Current frequency of a processor in hertz.
+/// Returns the current frequency of a processor in hertz.
 pub(super) fn frequency(files: &Files, processor: u32) -> Option<u64> {
     let file = format!("{FOLDER}/cpu{processor}/cpufreq/scaling_cur_freq");
     files.number(&file)?.checked_mul(1000)
 }
 
-/// Each processor of a core, and of a package, shows the same count for it.
+/// Returns the number of thermal throttles. Each processor of a core, and of a package, shows the same count.
 pub(super) fn thermal_throttles(files: &Files, processors: &[u32]) -> Option<u64> {
     // A kernel without topology shows processors that share nothing, in one package.
     let place = |number| core(files, number).unwrap_or((0, u64::from(number)));
@@ -112,14 +112,15 @@ pub(super) fn thermal_throttles(files: &Files, processors: &[u32]) -> Option<u64
     is_shown.then(|| cores.values().chain(packages.values()).sum())
 }
 
-/// `None` without a time-stamp counter, as on all processors other than x86.
+/// Returns whether the time-stamp counter is invariant; `None` without one, as on all processors other than
+/// x86.
 pub(super) fn invariant_counter(information: &str) -> Option<bool> {
     let flags = field(information, "flags")?;
     let has = |name| flags.split_whitespace().any(|flag| flag == name);
     has("tsc").then(|| has("constant_tsc") && has("nonstop_tsc"))
 }
 
-/// The name on x86; on Arm, where the kernel gives no name, the codes of who made it.
+/// Returns the name on x86; on Arm, whose kernel gives no name, the codes of the vendor and part.
 fn name(information: &str) -> Option<String> {
     let named = field(information, "model name").or_else(|| field(information, "Model"));
     named.map(str::to_owned).or_else(|| {
@@ -213,10 +214,10 @@ mod tests {
 
     #[test]
     fn a_counter_is_invariant_by_its_flags() {
-        let told =
+        let invariant =
             |flags: &str| invariant_counter(&format!("processor\t: 0\nflags\t\t: {flags}\n"));
-        assert_eq!(told("fpu tsc constant_tsc nonstop_tsc"), Some(true));
-        assert_eq!(told("fpu tsc constant_tsc"), Some(false));
-        assert_eq!(told("fpu sse"), None);
+        assert_eq!(invariant("fpu tsc constant_tsc nonstop_tsc"), Some(true));
+        assert_eq!(invariant("fpu tsc constant_tsc"), Some(false));
+        assert_eq!(invariant("fpu sse"), None);
     }
 }

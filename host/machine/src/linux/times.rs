@@ -17,8 +17,8 @@ pub(super) fn of_process(files: &Files, process: i32) -> Option<u64> {
     ticks_of_process(&files.text(&format!("proc/{process}/stat"))?)?.checked_mul(tick_ns()?)
 }
 
-/// From the line of `/proc/PID/stat`, whose second field is a name in parentheses that may hold
-/// anything: the 14th counts the time in the process and the 15th in the kernel.
+/// Returns the ticks from the line of `/proc/PID/stat`. Its second field is a name in parentheses that may
+/// contain anything; the 14th counts the time in the process and the 15th in the kernel.
 fn ticks_of_process(text: &str) -> Option<u64> {
     let (_, behind_name) = text.rsplit_once(')')?;
     let mut fields = behind_name.split_whitespace().skip(11);
@@ -60,7 +60,7 @@ pub(super) fn stolen_share(files: &Files) -> Option<f64> {
     (total > 0).then(|| times[7] as f64 / total as f64)
 }
 
-/// The line of `/proc/stat` that `name` begins.
+/// Returns the line of `/proc/stat` that begins with `name`.
 fn times(text: &str, name: &str) -> Option<Times> {
     let fields = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     let mut fields = fields.split_whitespace();

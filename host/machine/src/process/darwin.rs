@@ -12,8 +12,8 @@ pub(super) fn bind(_: &[u32]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "macOS binds no thread to processors"))
 }
 
-/// Quality of service decides between performance and efficiency cores. A thread that this one
-/// starts does not inherit it.
+/// Raises the quality of service, which decides between performance and efficiency cores. A thread that this
+/// one starts does not inherit it.
 pub(super) fn prefer_fast_processors() {
     // SAFETY: it takes no pointers and concerns the calling thread only. If it fails, the thread keeps
     // the class that it had, and `policy` returns that.
@@ -48,8 +48,8 @@ pub(super) fn policy() -> Option<&'static str> {
     })
 }
 
-/// The kernel sends no signal for it. A thread waits for the parent's end instead; it sleeps in the
-/// kernel and takes no processor until then.
+/// Ends this process with its parent. The kernel sends no signal for it, so a thread waits for the parent's
+/// end; it sleeps in the kernel and takes no processor until then.
 pub(super) fn end_with_parent() {
     let parent = getppid();
     // A child whose parent has ended is adopted by the first process.
@@ -90,12 +90,12 @@ pub(super) fn end_with_parent() {
     let _ = thread::Builder::new().name("parent".into()).stack_size(64 << 10).spawn(watch);
 }
 
-/// Memory pressure is the system's to judge: a process cannot offer itself.
+/// Does nothing: on macOS a process cannot offer itself to be killed first.
 pub(super) fn be_first_to_go() {}
 
 pub(super) fn c_library() -> Option<String> {
     unsafe extern "C" {
-        /// From `mach-o/dyld.h`: the version of a library that is loaded, or −1.
+        /// Returns the version of a loaded library, or −1. From `mach-o/dyld.h`.
         fn NSVersionOfRunTimeLibrary(name: *const c_char) -> i32;
     }
     const NAME: &CStr = c"System";
@@ -104,7 +104,7 @@ pub(super) fn c_library() -> Option<String> {
     (version != -1).then(|| library_version(version as u32))
 }
 
-/// `X.Y.Z`, of 16, 8 and 8 bits.
+/// Formats a version `X.Y.Z` of 16, 8 and 8 bits.
 fn library_version(version: u32) -> String {
     format!("libSystem {}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)
 }

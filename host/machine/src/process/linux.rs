@@ -16,7 +16,7 @@ pub(super) fn bind(processors: &[u32]) -> io::Result<()> {
         let word = mask.get_mut(index / WORD).ok_or(io::ErrorKind::InvalidInput)?;
         *word |= 1 << (index % WORD);
     }
-    // SAFETY: the mask is valid and as long as is said; the kernel only reads it.
+    // SAFETY: the mask is valid and has the given length; the kernel only reads it.
     let result =
         unsafe { libc::sched_setaffinity(0, size_of_val(mask.as_slice()), mask.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -53,7 +53,7 @@ pub(super) fn c_library() -> Option<String> {
     Some(format!("glibc {}", version.to_str().ok()?))
 }
 
-/// musl tells no version to a program.
+/// Returns `None`: musl does not report its version.
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn c_library() -> Option<String> {
     cfg!(target_env = "musl").then(|| "musl".to_owned())

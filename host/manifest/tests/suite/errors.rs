@@ -5,7 +5,7 @@ use std::fmt::Write;
 use host_manifest::parse;
 use insta::assert_snapshot;
 
-/// The errors of a manifest: each with the text that it underlines.
+/// Returns the errors of a manifest: each with the text that it underlines.
 fn errors(text: &str) -> String {
     let errors = parse(text).expect_err("the manifest is refused").errors;
     let mut shown = String::new();
@@ -21,7 +21,7 @@ fn errors(text: &str) -> String {
     shown
 }
 
-/// A good manifest with lines added to it.
+/// Returns a good manifest with lines added to it.
 fn with(lines: &str) -> String {
     format!(
         r#"schema = 1
@@ -578,7 +578,7 @@ limits = [{ metric = "latensy.p98", at-most = "5ms" }]
 }
 
 #[test]
-fn a_load_that_is_missing_or_for_nothing_is_told() {
+fn a_load_that_is_missing_or_for_nothing_is_reported() {
     assert_snapshot!(errors(&with(
         "[matrix]\nscenario = [\"server\", \"closed-loop\"]\n[measure]\nlatency-percentile = 99"
     )), @r#"

@@ -110,7 +110,7 @@ recommend = [{{ plugin = "hardware", limits = [{{ metric = "memory.peak", at-mos
     assert_eq!(names(data), "latency throughput memory startup stability accuracy html markdown");
 }
 
-/// The manifests of the repository, by name, with their texts.
+/// Returns the manifests of the repository, by name, with their texts.
 fn examples() -> BTreeMap<String, String> {
     let entries = std::fs::read_dir(repository("manifests")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());

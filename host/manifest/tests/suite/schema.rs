@@ -47,7 +47,7 @@ fn tables(root: &Value, schema: &Value, header: &str, found: &mut Vec<Table>) {
     }
 }
 
-/// The TOML that sets one key in the table at `header`.
+/// Returns the TOML that sets one key in the table at `header`.
 fn write(header: &str, key: &str, value: &str) -> String {
     let mut text = format!("{key} = {value}");
     for step in header.split('.').rev().filter(|step| !step.is_empty()) {

@@ -179,7 +179,7 @@ fn facts() -> Facts {
     }
 }
 
-/// The device that a choice means on a backend: see [`facts`].
+/// Returns the device that a choice means on a backend: see [`facts`].
 fn device(backend: &str, choice: &DeviceChoice) -> String {
     match (choice, backend) {
         (DeviceChoice::Auto, "b0") => "d1".to_owned(),
@@ -192,7 +192,7 @@ fn or<'a, T>(own: &'a [T], others: &'a [T]) -> &'a [T] {
     if own.is_empty() { others } else { own }
 }
 
-/// The scenarios of an include, with what each takes.
+/// Returns the scenarios of an include, with what each takes.
 fn loads(matrix: &Matrix, cell: &PartialCell) -> Vec<(Scenario, Option<Rate>, Option<u32>)> {
     let mut loads = Vec::new();
     for scenario in or(&cell.scenario, &matrix.scenario).iter().copied() {
@@ -344,7 +344,7 @@ const OPTIONS: [&str; 3] = ["z = 1", "a = \"x\"", "k = true"];
 const MODEL: [&str; 2] = ["id = \"m0\"", "path = \"m\""];
 const INPUTS: [&str; 2] = ["y = { low = -1, high = 2 }", "x = { dimensions = { h = 1, a = 2 } }"];
 
-/// The plan's items of a manifest whose keys and tables stand in the order given.
+/// Returns the plan's items of a manifest whose keys and tables stand in the order given.
 fn items(
     matrix: [&str; 5],
     backend: [&str; 3],

@@ -99,7 +99,7 @@ fn gaps_say_what_is_missing() {
     let small = plan(matrix, laptop()).unwrap();
     assert_snapshot!(show(&small), @r#"
     0 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
-    1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not compute in fp16 on `cpu:0`; it computes in fp32]
+    1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not support fp16 on `cpu:0`; it supports fp32]
     2 a · cuda · auto · fp32 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
     3 a · cuda · auto · fp16 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
     4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [plugin-missing: no plugin `cuda` is installed]
@@ -109,20 +109,20 @@ fn gaps_say_what_is_missing() {
     let large = plan(matrix, server()).unwrap();
     assert_snapshot!(show(&large), @r#"
     0 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
-    1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not compute in fp16 on `cpu:0`; it computes in fp32]
+    1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not support fp16 on `cpu:0`; it supports fp32]
     2 a · cuda · cuda:0 · fp32 · batch 1 · single-stream
     3 a · cuda · cuda:0 · fp16 · batch 1 · single-stream
-    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here; it sees `cuda:0`, `cuda:3`]
-    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here; it sees `cuda:0`, `cuda:3`]
+    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0`, `cuda:3`]
+    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0`, `cuda:3`]
     "#);
     let none = facts([("cpu", ready("cpu", &[])), ("cuda", ready("cuda", &[]))]);
     assert_snapshot!(show(&plan(matrix, none).unwrap()), @r#"
-    0 a · cpu · auto · fp32 · batch 1 · single-stream [device-missing: the backend `cpu` sees no device here]
-    1 a · cpu · auto · fp16 · batch 1 · single-stream [device-missing: the backend `cpu` sees no device here]
-    2 a · cuda · auto · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device here]
-    3 a · cuda · auto · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device here]
-    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
-    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here, nor any other]
+    0 a · cpu · auto · fp32 · batch 1 · single-stream [device-missing: the backend `cpu` found no device]
+    1 a · cpu · auto · fp16 · batch 1 · single-stream [device-missing: the backend `cpu` found no device]
+    2 a · cuda · auto · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device]
+    3 a · cuda · auto · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` found no device]
+    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1` and no other device]
+    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1` and no other device]
     "#);
 }
 
@@ -143,7 +143,7 @@ fn a_mode_that_a_backend_lacks_is_a_gap() {
     assert_eq!(gaps[0].kind(), GapKind::Unsupported);
     assert_snapshot!(
         gaps[0],
-        @"the backend `cuda` has no mode training; it has inference"
+        @"the backend `cuda` does not support mode training; it supports inference"
     );
 }
 
@@ -171,8 +171,8 @@ fn a_device_that_lists_no_precision_has_a_gap() {
     let matrix = "model = \"a\"\nbackend = \"cuda\"\nexclude = [{ device = \"auto\" }]\n\
                   include = [{ device = \"cuda:3\" }]";
     assert_snapshot!(show(&plan(matrix, server()).unwrap()), @r#"
-    0 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` sees no device `cuda:1` here; it sees `cuda:0`, `cuda:3`]
-    1 a · cuda · cuda:3 · fp32 · batch 1 · single-stream [precision-unsupported: the backend `cuda` does not compute in fp32 on `cuda:3`; it names no precision]
+    0 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0`, `cuda:3`]
+    1 a · cuda · cuda:3 · fp32 · batch 1 · single-stream [precision-unsupported: the backend `cuda` does not support fp32 on `cuda:3`; it lists no precisions]
     "#);
 }
 
@@ -292,7 +292,7 @@ fn ids_depend_on_the_work_alone() {
 }
 
 #[test]
-fn the_estimate_is_a_lower_bound_and_says_so() {
+fn the_estimate_is_a_lower_bound_and_is_reported() {
     let estimate = plan("batch = [1, 2]", server()).unwrap().estimate();
     assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"48s: 8 cases × (1s of warm-up + 5s of measuring); starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
     let matrix = "batch = 1\nmodel = \"a\"\nbackend = \"cpu\"\n\
@@ -308,7 +308,7 @@ fn the_estimate_says_that_a_search_comes_besides() {
     let estimate = plan(matrix, server()).unwrap().estimate();
     // 3 × (2 × (1 s + 5 s) + 2 × 2 s).
     assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"48s: 2 cases × 3 processes × (1s of warm-up + 5s of measuring), of which 1 searches the rate besides, in at least 2 measurements of 2s or more, mostly in many more, none longer than 50s, with one of 5s where a rate is found; starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
-    // A measurement is no longer than half of the maximum.
+    // A measurement takes at most half of the maximum.
     let short = format!("{matrix}\nduration = \"1s\"\nmaximum-duration = \"1s\"");
     let estimate = plan(&short, server()).unwrap().estimate();
     // 3 × (2 × (1 s + 1 s) + 2 × 0.5 s).
@@ -424,7 +424,7 @@ matrix = { precision = ["fp32", "fp16", "bf16"] }
         [
             "a.onnx",
             "half.onnx",
-            "model-file-missing: the model `a` has no file for bf16; it has one for fp32, fp16",
+            "model-file-missing: the model `a` has no file for bf16, only for fp32, fp16",
         ]
     );
     let ids: std::collections::BTreeSet<_> =
@@ -471,7 +471,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
     let error = Plan::new(&experiment, facts([("cuda", cuda()), ("cpu", nothing)])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the reference `cpu` cannot be used: the backend `cpu` sees no device here"
+        "the reference `cpu` cannot be used: the backend `cpu` found no device"
     );
 }
 

@@ -21,7 +21,7 @@ use host_run::{
 /// Long enough for a worker on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A quick case of a model and a plugin.
+/// Returns a quick case of a model and a plugin.
 pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
     CaseSpec {
         id: id.into(),
@@ -62,7 +62,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
     }
 }
 
-/// A file whose name is its path, which [`Runner`] finds it by.
+/// Returns a file whose name is its path, which [`Runner`] finds it by.
 pub(crate) fn named(path: &Path) -> FileId {
     FileId { name: path.display().to_string(), sha256: String::new() }
 }

@@ -247,7 +247,7 @@ fn another_version_of_the_worker_is_refused() {
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "refused version: the worker speaks protocol 5, this host speaks 4; they are installed \
+        "incompatible version: the worker speaks protocol 5, this host speaks 4; they are installed \
          together, so reinstall both"
     );
 }
@@ -322,7 +322,7 @@ fn gaps_are_recorded_and_cases_after_a_failure_still_run() {
     let gap = Gap::DeviceMissing {
         backend: "b".into(),
         device: None,
-        seen: Vec::new(),
+        found: Vec::new(),
         backend_message: Some("no GPU".into()),
     };
     let key = broken.case().key;

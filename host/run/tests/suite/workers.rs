@@ -40,7 +40,7 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| match std::env::var_os("TARE_BU
     None => build(),
 });
 
-/// What `cargo xtask test` built.
+/// Lays out the plugins that `cargo xtask test` built.
 fn laid_out(folder: &Path) -> Built {
     let plugin = |id: &str| {
         let name = format!("libbackend_{id}{}", std::env::consts::DLL_SUFFIX);
@@ -111,7 +111,7 @@ fn queries(samples: &[SampleBlock], phase: SamplePhase) -> usize {
     samples.iter().filter(|block| block.phase == phase).map(SampleBlock::len).sum()
 }
 
-/// A `.npy` file of version 1.0.
+/// Returns a `.npy` file of version 1.0.
 fn npy(folder: &TempDir, name: &str, dtype: &str, shape: &str, data: &[u8]) -> PathBuf {
     let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
     header.extend(std::iter::repeat_n(' ', 117 - header.len()));
@@ -145,7 +145,7 @@ fn a_case_is_measured_from_start_to_end() {
 }
 
 #[test]
-fn what_it_was_measured_under_is_told() {
+fn what_it_was_measured_under_is_reported() {
     let mut case = null();
     case.measure.minimum_duration_ns = 250_000_000;
     let (report, memory) = finish(case);
@@ -215,11 +215,11 @@ fn a_device_is_looked_at_where_it_is_asked_for() {
     let (report, recorded) = finish(case);
     let states = report.conditions.device_state.expect("it was asked for").expect("it is offered");
     // One at the start at least, and no more than there are periods.
-    assert!((2..=1000).contains(&states.looks), "{states:?}");
-    assert_eq!(states.looks, report.device_states.len() as u64);
+    assert!((2..=1000).contains(&states.readings), "{states:?}");
+    assert_eq!(states.readings, report.device_states.len() as u64);
     assert_eq!(states.clock_hertz.map(|clock| clock.mean), Some(1e9));
     assert_eq!(states.power_watts, None);
-    let heat = SlowedShare { by: SlowedBy::Heat, looks: states.looks };
+    let heat = SlowedShare { by: SlowedBy::Heat, readings: states.readings };
     assert_eq!(states.slowed_by, Some(vec![heat]));
     assert!(report.warnings.iter().any(|warning| warning.kind() == WarningKind::Throttled));
     // By the clock that queries are timed by.
@@ -238,10 +238,10 @@ fn a_device_that_does_not_tell_is_a_gap() {
     let conditions = report.conditions;
     let gap = conditions.device_state.expect("it was asked for").expect_err("no extension");
     assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/device-state/1".into() }.into());
-    let told =
+    let reported =
         report.warnings.iter().find(|warning| warning.kind() == WarningKind::DeviceNotSampled);
-    let told = told.expect("it was asked for");
-    assert_eq!(told.doubt, Doubt::DeviceNotSampled { gap });
+    let reported = reported.expect("it was asked for");
+    assert_eq!(reported.doubt, Doubt::DeviceNotSampled { gap });
     let memory = conditions.memory.expect("it is told");
     let gap = memory.allocator.expect("it was asked").expect_err("no extension");
     assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/allocator/1".into() }.into());
@@ -293,10 +293,10 @@ fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
     // By what reading the outputs takes, and by the device's own clock.
     let both = [InvalidKind::ReturnedEarly, InvalidKind::Unsynchronised];
     assert_eq!(kinds, both, "{reasons:?}");
-    let told = |warning: &host_record::Warning| {
+    let reported = |warning: &host_record::Warning| {
         warning.doubt == Doubt::Invalid { breach: reasons[1].breach.clone() }
     };
-    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+    assert!(report.warnings.iter().any(reported), "{:?}", report.warnings);
 }
 
 #[test]
@@ -315,13 +315,13 @@ fn operators_that_fell_back_are_a_warning_or_a_failure() {
     }
     let report = finish(case("fallback", PlacementRule::Any)).0;
     let placement = report.conditions.placement.expect("it was asked").expect("it is offered");
-    assert_eq!(placement.wanted, ["FaultProvider"]);
+    assert_eq!(placement.requested, ["FaultProvider"]);
     assert_eq!(placement.elsewhere, ["sum"]);
     assert!(report.warnings.iter().any(|warning| warning.kind() == WarningKind::FellBack));
     let (failure, ..) = failure(&runner(), case("fallback", PlacementRule::Strict));
     let Failure::Misplaced { fallback: Some(fallback) } = failure else { panic!("{failure}") };
     assert_eq!((fallback.operators, fallback.count()), (2, 1));
-    assert_eq!(fallback.wanted, ["FaultProvider"]);
+    assert_eq!(fallback.requested, ["FaultProvider"]);
     assert_eq!(fallback.elsewhere[0].provider, "OtherProvider");
     // A backend without a profile is believed: it took the option.
     let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;
@@ -345,7 +345,7 @@ fn checked(options: &[(&str, &str)]) -> CaseSpec {
     case
 }
 
-/// A runner that keeps references in a folder.
+/// Returns a runner that keeps references in a folder.
 fn keeping(folder: &TempDir) -> Runner {
     Runner { references: Some(folder.path().join("references")), ..runner() }
 }
@@ -374,7 +374,10 @@ fn outputs_that_go_wrong_while_a_case_is_timed_fail_it() {
         let case = checked(&[("fault", fault), ("fault-after", "10")]);
         let (failure, ..) = failure(&keeping(&folder), case);
         let Failure::Differs { detail, .. } = failure else { panic!("{fault}: {failure}") };
-        assert!(detail.starts_with("before it was timed it agreed, and after it "), "{detail}");
+        assert!(
+            detail.starts_with("the outputs agreed before timing, but not after: "),
+            "{detail}"
+        );
     }
 }
 
@@ -412,7 +415,7 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     check.options.insert("fault".into(), "exit".into());
     let (failure, record, _) = failure(&keeping(&folder), broken.clone());
     let Failure::NoReference { detail } = failure else { panic!("{failure}") };
-    assert!(detail.contains("exited with code 3 while in phase check"), "{detail}");
+    assert!(detail.contains("exited with code 3 in phase check"), "{detail}");
     assert_eq!(record.elapsed_ns, 0, "the case was not started");
     let again = CaseSpec { id: "1".into(), ..broken.clone() };
     let (summary, _) = run(&keeping(&folder), vec![broken.clone(), again]);
@@ -438,7 +441,7 @@ fn a_damaged_reference_is_not_compared_with() {
 
 #[test]
 fn a_backend_that_finds_no_runtime_when_it_loads_is_a_gap() {
-    let message = "libdemo.so is nowhere; `host runtimes install demo` installs it";
+    let message = "libdemo.so is nowhere; install it with `host runtimes install demo`";
     let options = |code: &'static str| {
         let of = [("fault", "error"), ("fault-phase", "load"), ("fault-message", message)];
         fault(&[&of[..], &[("fault-code", code)]].concat())
@@ -476,10 +479,10 @@ fn threads_without_processors_are_told_and_others_are_not() {
     let many = oversubscribed(CaseSpec { threads: Some(4096), ..null() });
     assert_eq!(many.len(), 1, "{many:?}");
     assert!(matches!(many[0], Doubt::Oversubscribed { threads: 4096, processors: 1.., .. }));
-    // A machine that is busy with other work may be told so; a quiet one is told nothing.
+    // A machine that is busy with other work may be reported; a quiet one is not.
     let fits = |case: CaseSpec| {
-        let told = oversubscribed(case);
-        assert!(told.iter().all(others_are_busy), "{told:?}");
+        let reported = oversubscribed(case);
+        assert!(reported.iter().all(others_are_busy), "{reported:?}");
     };
     fits(CaseSpec { threads: Some(1), ..null() });
 
@@ -499,7 +502,7 @@ fn others_are_busy(doubt: &Doubt) -> bool {
 }
 
 #[test]
-fn processors_that_others_keep_busy_are_told() {
+fn processors_that_others_keep_busy_are_reported() {
     let scheduling = finish(null()).0.conditions.scheduling.expect("it is told");
     let processors = processors_of_list(&scheduling.processors.expect("Linux tells"));
     let processors = processors.expect("a list").len();
@@ -521,9 +524,9 @@ fn processors_that_others_keep_busy_are_told() {
         done.store(true, Ordering::Relaxed);
         report
     });
-    let mut told = report.warnings.iter();
-    let told = told.any(|warning| others_are_busy(&warning.doubt));
-    assert!(told, "{:?}", report.warnings);
+    let mut reported = report.warnings.iter();
+    let reported = reported.any(|warning| others_are_busy(&warning.doubt));
+    assert!(reported, "{:?}", report.warnings);
 }
 
 #[test]
@@ -546,7 +549,9 @@ fn a_worker_runs_where_it_is_pinned() {
     let (failure, ..) = failure(&runner(), automatic);
     let text = failure.to_string();
     assert!(
-        text.starts_with("cannot pin: `measure.pin` names the processors 60000, and this process"),
+        text.starts_with(
+            "cannot pin the worker: `measure.pin` names the processors 60000, and this process"
+        ),
         "{text}"
     );
 }
@@ -707,7 +712,7 @@ fn a_hang_is_ended_wherever_it_is() {
     assert_eq!(queries(&memory.samples, SamplePhase::WarmUp), 5);
 }
 
-/// A load that takes a second and a half, with this time-out.
+/// Returns a load that takes a second and a half, with this time-out.
 fn long_load(options: &[(&str, &str)], timeout_ns: u64) -> CaseSpec {
     let long = [("fault", "long"), ("fault-phase", "load"), ("fault-milliseconds", "1500")];
     let mut case = fault(&[&long[..], options].concat());
@@ -910,7 +915,10 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
 
     let none = refuse(&folder.path().join("libnone.so"));
     assert!(matches!(none.0, Failure::MissingLibrary { .. }));
-    assert_eq!(none.1, "a library is missing: /libnone.so: No such file or directory (os error 2)");
+    assert_eq!(
+        none.1,
+        "a required library is missing: /libnone.so: No such file or directory (os error 2)"
+    );
 
     let empty = compile(&folder, "empty", "int nothing;", &[]);
     let (failure, _) = refuse(&empty);
@@ -942,7 +950,7 @@ fn files_that_are_no_plugins_for_this_host_are_told_apart() {
         compile(&folder, "newer", "void *tare_backend_v2(void *host) { return host; }", &[]);
     assert_eq!(
         refuse(&newer).1,
-        "refused version: the plugin speaks ABI 2, this host speaks 1.1; update the host"
+        "incompatible version: the plugin speaks ABI 2, this host speaks 1.1; update the host"
     );
 
     let refusing = r#"
@@ -1006,7 +1014,7 @@ fn no_worker_outlives_its_host() {
     wait("the worker hangs", &|| frames().contains("load"));
     host.kill().expect("killing the shell");
     host.wait().expect("waiting for the shell");
-    // Where nobody reaps orphans, what is left of it is a zombie.
+    // If nothing reaps orphans, it remains as a zombie.
     let alive = || {
         let stat = fs::read_to_string(&stat).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -1125,7 +1133,7 @@ fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     assert!(reasons(&finish(case).0).contains(&InvalidKind::NoRules));
 }
 
-/// A search of the highest rate of a device that takes so long, in milliseconds.
+/// Returns a search of the highest rate of a device that takes so long, in milliseconds.
 fn searched(milliseconds: &str, at_most_ns: u64, percentile: f64) -> CaseSpec {
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", milliseconds)]);
     case.key.scenario = Scenario::ConstantRate;
@@ -1163,26 +1171,26 @@ fn the_highest_rate_is_searched_and_measured() {
         return;
     }
     assert!(search.probes.len() > 3, "{search:?}");
-    let fine = search.fine.expect("a rate that was fine").get();
-    for probe in search.probes.iter().filter(|probe| Some(probe.rate) == search.too_much) {
-        assert!(probe.rate.get() > fine, "{search:?}");
+    let accepted = search.accepted.expect("an accepted rate").get();
+    for probe in search.probes.iter().filter(|probe| Some(probe.rate) == search.rejected) {
+        assert!(probe.rate.get() > accepted, "{search:?}");
     }
     // No machine makes the 2 ms shorter.
-    assert!(fine < 700.0, "{search:?}");
+    assert!(accepted < 700.0, "{search:?}");
     let asked = report.pace.expect("an open loop").asked.get();
-    assert_eq!(asked, fine, "the case is measured at what was found");
+    assert_eq!(asked, accepted, "the case is measured at the rate that was found");
 }
 
 /// A hundred queries of 20 ms have no room in a tenth of a second at any rate that they could come at.
 #[test]
-fn a_search_that_the_maximum_has_no_room_for_says_so() {
+fn a_search_that_the_maximum_has_no_room_for_is_reported() {
     let mut case = searched("20", 30_000_000, 0.99);
     case.measure.minimum_duration_ns = 20_000_000;
     case.measure.maximum_duration_ns = 200_000_000;
     let (report, _) = finish(case);
     let search = report.search.clone().expect("a search");
-    assert_eq!((search.end, search.fine), (SearchEnd::CutShort, None), "{search:?}");
-    assert_eq!(search.too_much.map(Rate::get), Some(1000.0));
+    assert_eq!((search.end, search.accepted), (SearchEnd::LimitedByDuration, None), "{search:?}");
+    assert_eq!(search.rejected.map(Rate::get), Some(1000.0));
     // 20 ms each, and none begins once the maximum is over.
     assert!(search.probes.iter().all(|probe| probe.queries <= 10), "{search:?}");
     assert_eq!(search.probes.len(), 2);
@@ -1190,9 +1198,9 @@ fn a_search_that_the_maximum_has_no_room_for_says_so() {
     let found = reasons.iter().find(|reason| reason.kind() == InvalidKind::NotFound);
     let breach = found.map(|found| &found.breach);
     let expected = Breach::NotFound {
-        end: SearchEnd::CutShort,
+        end: SearchEnd::LimitedByDuration,
         rate: Rate::per_second(1000.0).ok(),
-        measurements: 2,
+        probes: 2,
         maximum_ns: 200_000_000,
     };
     assert_eq!(breach, Some(&expected));

@@ -5,8 +5,8 @@ use host_statistics::{
 };
 use proptest::prelude::*;
 
-/// Samples of many shapes: spread over all magnitudes, crowded into one bucket of the selection,
-/// or both.
+/// Returns samples of many shapes: spread over all magnitudes, crowded into one bucket of the selection, or
+/// both.
 fn samples() -> impl Strategy<Value = Vec<u64>> {
     let any_magnitude = (any::<u64>(), 0_u32..64).prop_map(|(value, shift)| value >> shift);
     let crowded = (0_u64..3000).prop_map(|value| (1 << 40) + value);

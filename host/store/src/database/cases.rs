@@ -27,11 +27,11 @@ pub(super) struct CaseRow<'a> {
     pub(super) queries: Option<u64>,
 }
 
-/// A column of the store's own.
-struct Own {
+/// A column that is neither an axis nor a quantity.
+struct FixedColumn {
     name: &'static str,
     sql_type: &'static str,
-    /// Whether the view `cases` has it.
+    /// Whether the view `cases` has the column.
     is_shown: bool,
     of: fn(&CaseRow<'_>) -> Value,
 }
@@ -48,7 +48,7 @@ fn json(value: Option<&impl serde::Serialize>) -> Value {
     text(value.map(|value| serde_json::to_string(value).unwrap_or_else(|_| "null".into())))
 }
 
-/// An RFC 3339 time for a TIMESTAMP column, which is in UTC; nothing if the text is not a time.
+/// Converts an RFC 3339 time for a TIMESTAMP column, which is in UTC; NULL if the text is not a time.
 pub(super) fn timestamp(text: &str) -> Value {
     match text.parse::<jiff::Timestamp>() {
         Ok(time) => Value::Timestamp(TimeUnit::Microsecond, time.as_microsecond()),
@@ -56,23 +56,31 @@ pub(super) fn timestamp(text: &str) -> Value {
     }
 }
 
-const fn own(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>) -> Value) -> Own {
-    Own { name, sql_type, is_shown: true, of }
+const fn own(
+    name: &'static str,
+    sql_type: &'static str,
+    of: fn(&CaseRow<'_>) -> Value,
+) -> FixedColumn {
+    FixedColumn { name, sql_type, is_shown: true, of }
 }
 
-const fn hidden(name: &'static str, sql_type: &'static str, of: fn(&CaseRow<'_>) -> Value) -> Own {
-    Own { name, sql_type, is_shown: false, of }
+const fn hidden(
+    name: &'static str,
+    sql_type: &'static str,
+    of: fn(&CaseRow<'_>) -> Value,
+) -> FixedColumn {
+    FixedColumn { name, sql_type, is_shown: false, of }
 }
 
-/// What identifies a case; the axes follow.
-const FIRST: &[Own] = &[
+/// Columns that identify a case; the axes follow.
+const FIRST: &[FixedColumn] = &[
     hidden("run_id", "VARCHAR", |row| text(Some(row.run_id))),
     own("case_id", "VARCHAR", |row| text(Some(&*row.record.case_id))),
     own("case_index", "BIGINT", |row| count(row.index)),
 ];
 
-/// What follows the axes; the quantities come last.
-const SECOND: &[Own] = &[
+/// Columns after the axes; the quantities come last.
+const SECOND: &[FixedColumn] = &[
     own("outcome", "VARCHAR", |row| text(Some(row.record.outcome.name()))),
     own("reason_kind", "VARCHAR", |row| text(row.record.reason().map(|(kind, _)| kind))),
     own("reason", "VARCHAR", |row| text(row.record.reason().map(|(_, reason)| reason))),
@@ -158,22 +166,22 @@ fn quantity_value(quantity: &Quantity, row: &CaseRow<'_>) -> Value {
     }
 }
 
-/// The columns with their types and whether the view `cases` has them, in the order of the values.
+/// Returns the columns with their types and whether the view `cases` has them, in the order of the values.
 fn columns() -> Vec<(String, &'static str, bool)> {
-    let own = |own: &Own| (own.name.to_owned(), own.sql_type, own.is_shown);
+    let own = |own: &FixedColumn| (own.name.to_owned(), own.sql_type, own.is_shown);
     let axes = Axis::ALL.iter().map(|axis| (axis.column().to_owned(), axis_type(*axis), true));
     let quantities =
         QUANTITIES.iter().map(|quantity| (quantity.column(), quantity_type(quantity), true));
     FIRST.iter().map(own).chain(axes).chain(SECOND.iter().map(own)).chain(quantities).collect()
 }
 
-/// Names of the columns, in the order in which [`append`] gives their values.
+/// Returns the names of the columns, in the order in which [`append`] gives their values.
 pub(super) fn names() -> Vec<String> {
     columns().into_iter().map(|(name, ..)| name).collect()
 }
 
 pub(super) fn append(cases: &mut Appender<'_>, row: &CaseRow<'_>) -> duckdb::Result<()> {
-    let own = |own: &Own| (own.of)(row);
+    let own = |own: &FixedColumn| (own.of)(row);
     let axes = Axis::ALL.iter().map(|axis| axis_value(*axis, row));
     let quantities = QUANTITIES.iter().map(|quantity| quantity_value(quantity, row));
     let values: Vec<Value> =
@@ -182,7 +190,7 @@ pub(super) fn append(cases: &mut Appender<'_>, row: &CaseRow<'_>) -> duckdb::Res
     cases.append_row(&*values)
 }
 
-/// The columns that the table of a database lacks, with their types.
+/// Returns the columns that the table of a database lacks, with their types.
 pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'static str)>> {
     let mut statement = connection.prepare(&format!(
         "SELECT column_name FROM duckdb_columns() WHERE table_name = '{TABLE}' AND NOT internal"
@@ -193,7 +201,7 @@ pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'
     Ok(lacks.map(|(name, sql_type, _)| (name, sql_type)).collect())
 }
 
-/// Adds the columns that the table lacks. Runs that it has are then read anew at the next import, since
+/// Adds the columns that the table lacks. Its runs are then imported again the next time, since
 /// their folders may say what the columns are about.
 pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {
     let lacking = lacking(connection)?;
@@ -208,7 +216,7 @@ pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {
     step.commit()
 }
 
-/// The statement that makes the view `cases`.
+/// Returns the statement that makes the view `cases`.
 pub(crate) fn view() -> String {
     let shown: Vec<String> =
         columns().into_iter().filter(|(.., is_shown)| *is_shown).map(|(name, ..)| name).collect();
@@ -219,7 +227,7 @@ pub(crate) fn view() -> String {
     )
 }
 
-/// The tables of axes and of quantities in the reference page of the views.
+/// Returns the tables of axes and of quantities in the reference page of the views.
 #[must_use]
 pub fn reference() -> String {
     let mut page = "| axis | column | meaning |\n|---|---|---|\n".to_owned();

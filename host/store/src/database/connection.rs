@@ -61,14 +61,14 @@ pub(super) fn connect(
             Err(StoreError::Busy { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            opened => return opened.and_then(|connection| whole(connection, path)),
+            opened => return opened.and_then(|connection| check_complete(connection, path)),
         }
     }
 }
 
 /// Refuses a file that is shorter than the blocks in use. DuckDB opens one whose lost blocks it does not
 /// need yet; it may have free blocks beyond the end of the file, so those do not count.
-fn whole(connection: Connection, path: &Path) -> Result<Connection, StoreError> {
+fn check_complete(connection: Connection, path: &Path) -> Result<Connection, StoreError> {
     /// DuckDB's main header and its two database headers, of 4 KiB each, lie before the blocks.
     const HEADERS_BYTES: u64 = 3 * 4096;
     let blocks_bytes: u64 = connection
@@ -102,11 +102,11 @@ pub(super) fn failed(
 /// Turns DuckDB's words about a file into the typed error that they stand for.
 pub(super) fn located(error: StoreError, path: &Path) -> StoreError {
     let StoreError::Database { action, detail } = error else { return error };
-    let says = |words: &[&str]| words.iter().any(|words| detail.contains(words));
+    let contains = |words: &[&str]| words.iter().any(|words| detail.contains(words));
     let path = path.to_owned();
-    if says(&["Could not set lock on file", "being used by another process"]) {
+    if contains(&["Could not set lock on file", "being used by another process"]) {
         StoreError::Busy { path, detail }
-    } else if says(&[
+    } else if contains(&[
         "not a valid DuckDB database",
         "Corrupt",
         "corrupt",

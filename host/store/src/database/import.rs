@@ -121,7 +121,7 @@ pub(crate) fn import(
             };
             let samples = match folder.samples(&record) {
                 _ if without_samples.contains(&*record.case_id) => Vec::new(),
-                // What a failed case left is evidence, and promised to nobody.
+                // Files of a failed case are evidence, and not promised.
                 Err(StoreError::Parquet { .. }) if !is_finished(&record) => Vec::new(),
                 samples => samples?,
             };
@@ -164,8 +164,8 @@ pub(crate) fn import(
             let PluginIdentity { id, version, sha256 } = identity;
             rows.append_row(params![run_id, role.name(), id, version, sha256]).map_err(failed())?;
             if let Some(RuntimeIdentity { name, version, sha256, .. }) = runtime {
-                let told = |text: &Option<String>| text.clone().unwrap_or("not told".into());
-                let row = params![run_id, "runtime", name, told(version), told(sha256)];
+                let or_unknown = |text: &Option<String>| text.clone().unwrap_or("unknown".into());
+                let row = params![run_id, "runtime", name, or_unknown(version), or_unknown(sha256)];
                 rows.append_row(row).map_err(failed())?;
             }
         }

@@ -212,12 +212,12 @@ impl Database {
         let results = existing(results)?;
         let path = results.database_path();
         let mut connection = connect(&path, AccessMode::ReadOnly, patience)?;
-        let (found, known) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
-        if found > known {
-            return Err(StoreError::NewerDatabase { path, found, known });
+        let (found, supported) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
+        if found > supported {
+            return Err(StoreError::NewerDatabase { path, found, supported });
         }
         let lacking = || cases::lacking(&connection).map_err(failed(&path, "read the database"));
-        if found < known || !lacking()?.is_empty() {
+        if found < supported || !lacking()?.is_empty() {
             drop(connection);
             Self::open(&results, patience)?.close()?;
             connection = connect(&path, AccessMode::ReadOnly, patience)?;
@@ -235,13 +235,13 @@ impl Database {
                     .then(|| pattern_literal(results.path(), &format!("runs/*/{kind}/*.parquet")));
                 let view = view(files.as_deref());
                 let made = connection.execute_batch(&format!("CREATE TEMP VIEW {name} AS {view}"));
-                // A file that is no longer one stands in the way of those only who ask for it.
+                // A damaged file is an error only for queries that read it.
                 if is_named {
                     made.map_err(failed(&path, "read the files of cases"))?;
                 }
             }
         }
-        // A file of samples that is no longer one stands in the way of those only who ask for it.
+        // A damaged file of samples is an error only for queries that read it.
         if names_table(&asked, SAMPLES_VIEW) {
             made.map_err(failed(&path, "read the samples"))?;
         }
@@ -324,7 +324,7 @@ fn raw_view(results: &Path, has_samples: bool) -> String {
     samples_view("parse_path(filename)[-3]", &files, has_samples, "")
 }
 
-/// Further columns of [`samples_view`]: those of marks, where files have them.
+/// Further columns of [`samples_view`]: those of marks, if files have them.
 pub(crate) const COLUMNS_OF_MARKS: &str =
     ", * EXCLUDE (phase, start_ns, latency_ns, items, scheduled_ns, lane, filename)";
 

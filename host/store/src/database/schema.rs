@@ -44,9 +44,9 @@ pub(crate) fn migrate(
     path: &Path,
     migrations: &[Migration],
 ) -> Result<(), StoreError> {
-    let (found, known) = (version(connection, path)?, newest(migrations));
-    if found > known {
-        return Err(StoreError::NewerDatabase { path: path.to_owned(), found, known });
+    let (found, supported) = (version(connection, path)?, newest(migrations));
+    if found > supported {
+        return Err(StoreError::NewerDatabase { path: path.to_owned(), found, supported });
     }
     for migration in migrations.iter().filter(|migration| migration.version > found) {
         tracing::debug!(database = %path.display(), version = migration.version, "migrating");

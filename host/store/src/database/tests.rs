@@ -66,15 +66,15 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
         Database::open(&results, Duration::ZERO).err().expect("a newer database"),
         Database::query(&results, "SELECT 1", Duration::ZERO).expect_err("a newer database"),
     ] {
-        let StoreError::NewerDatabase { found, known, .. } = error else {
+        let StoreError::NewerDatabase { found, supported, .. } = error else {
             panic!("not refused as newer: {error:?}")
         };
-        assert_eq!((found, known), (version + 1, version));
+        assert_eq!((found, supported), (version + 1, version));
         assert!(error.hint().expect("a hint").contains("update this host"));
     }
 }
 
-/// A host that knows another axis or quantity adds its column, and reads the runs anew.
+/// A host with another axis or quantity adds its column, and imports the runs again.
 #[test]
 fn a_column_that_a_database_lacks_is_added_and_its_runs_are_read_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -2,7 +2,7 @@
 
 use host_record::{CaseRecord, ColumnData, Quantity, Source};
 
-/// A quantity as a column of one row; `None` if the case has no value.
+/// Returns a quantity as a column of one row; `None` if the case has no value.
 pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnData> {
     Some(match quantity.source {
         Source::Whole(of) => ColumnData::U64(vec![of(record)?.ok()?]),

@@ -14,7 +14,7 @@ use crate::error::StoreError;
 
 pub(crate) type Value = fn(&DeviceSample) -> Option<f64>;
 
-/// The columns of numbers, each of which a device may lack.
+/// The numeric columns, each of which a device may lack.
 pub(crate) const NUMBERS: [(&str, Value); 6] = [
     ("utilisation", |sample| sample.utilisation),
     ("memory_utilisation", |sample| sample.memory_utilisation),

@@ -98,7 +98,7 @@ impl RunFolder {
         self.flaws_with(self.lost_files()?)
     }
 
-    /// Returns files that finished cases no longer have.
+    /// Returns the files that finished cases no longer have.
     ///
     /// # Errors
     ///
@@ -107,13 +107,13 @@ impl RunFolder {
         Ok(self.inspect()?.lost)
     }
 
-    /// Lines that a crash cut short; a host that writes the run now has not been.
+    /// Returns the lines that a crash truncated. The last line of a run that is being written does not count.
     pub(crate) fn torn_lines(&self) -> Result<Vec<TornLine>, StoreError> {
         let layout = &self.layout;
         let files = [layout.journal(), layout.results(), layout.recommendations()];
         let torn = files.into_iter().map(torn_line).collect::<Result<Vec<_>, _>>()?;
         let mut torn: Vec<TornLine> = torn.into_iter().flatten().collect();
-        // Where the lock cannot be looked at, nobody is seen to hold it.
+        // A lock that cannot be read counts as not held.
         if !torn.is_empty() && is_locked(layout).unwrap_or(false) {
             torn.clear();
         }

@@ -254,7 +254,7 @@ impl RunFolder {
         Ok(found.map(|(width, data)| Column { name: name.into(), unit: unit.into(), width, data }))
     }
 
-    /// All outputs of a case, each as a column.
+    /// Returns all outputs of a case, each as a column.
     fn outputs(&self, case_id: &str) -> Result<Vec<Column>, StoreError> {
         let outputs = outputs::read_outputs(&self.layout.outputs(case_id), false)?;
         let column = |output: outputs::Output| Column {
@@ -287,7 +287,7 @@ fn data(values: OutputValues) -> ColumnData {
     }
 }
 
-/// The columns that somebody asks for by this name, of the marks of a case's queries.
+/// Returns the columns of the marks that a requested name stands for.
 fn mark_columns(samples: &[SampleReader], asked: &str) -> Result<Vec<Column>, StoreError> {
     let mut all: Option<MeasuredMarks> = None;
     for samples in samples {

@@ -45,13 +45,13 @@ pub struct Program {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluginRole {
-    /// It runs models.
+    /// Runs models.
     Backend,
-    /// It computes metrics.
+    /// Computes metrics.
     Metric,
-    /// It writes a report.
+    /// Writes reports.
     Report,
-    /// It gives advice.
+    /// Gives advice.
     Recommender,
 }
 
@@ -95,7 +95,7 @@ pub struct RunHeader {
     /// The experiment's description; may be empty.
     #[serde(default)]
     pub description: String,
-    /// When the run began, RFC 3339 in UTC with milliseconds.
+    /// Start of the run, RFC 3339 in UTC with milliseconds.
     pub started_at: String,
     /// Version of the host.
     pub host_version: String,
@@ -152,7 +152,7 @@ impl Counts {
 pub struct RunFinished {
     /// Version of the writer.
     pub record_version: u32,
-    /// When the run ended, RFC 3339 in UTC with milliseconds.
+    /// End of the run, RFC 3339 in UTC with milliseconds.
     pub finished_at: String,
     /// Outcomes of its cases.
     pub counts: Counts,
@@ -185,7 +185,7 @@ impl From<&CaseSpec> for PlanLine {
 /// A line of `results.jsonl`: what one metric plugin, with one set of options, says of one case.
 ///
 /// A later line for the same case, plugin id and options takes the place of an earlier one, so
-/// metrics can be computed anew at any time.
+/// metrics can be recomputed at any time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ResultRecord {
@@ -206,7 +206,7 @@ pub struct ResultRecord {
 }
 
 impl ResultRecord {
-    /// Values that a plugin computed.
+    /// Creates the record of values that a plugin computed.
     #[must_use]
     pub fn new(
         case_id: impl Into<String>,

@@ -46,7 +46,7 @@ impl Files {
         })
     }
 
-    /// The length of one of them.
+    /// Returns the length of a file.
     pub(super) fn length(self, file: CaseFile) -> Option<u64> {
         match file {
             CaseFile::Samples => self.samples,

@@ -1,4 +1,4 @@
-//! Where things lie in a run folder.
+//! Paths in a run folder.
 
 use std::path::PathBuf;
 

@@ -106,7 +106,7 @@ impl<T> Lines<T> {
         &self.path
     }
 
-    /// Bytes of the complete lines so far.
+    /// Returns the bytes of the complete lines so far.
     pub(crate) fn complete_bytes(&self) -> u64 {
         self.complete_bytes
     }
@@ -133,7 +133,7 @@ impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
         let Some(text) = self.buffer.strip_suffix(b"\n") else {
             self.reader = None;
             let torn = TornLine { path: self.path.clone(), line: self.line, bytes: read as u64 };
-            // Whoever reads asks `RunFolder::flaws`; here it would be said at each reading.
+            // Readers call `RunFolder::flaws`; a warning here would be repeated at each reading.
             tracing::debug!(%torn);
             self.torn = Some(torn);
             return None;
@@ -242,7 +242,7 @@ pub(crate) fn declared_version(text: &[u8]) -> Option<u32> {
 pub(crate) fn check_version(path: &Path, version: Option<u32>) -> Result<(), StoreError> {
     match version {
         Some(found) if found > RECORD_VERSION => {
-            Err(StoreError::NewerRecord { path: path.to_owned(), found, known: RECORD_VERSION })
+            Err(StoreError::NewerRecord { path: path.to_owned(), found, supported: RECORD_VERSION })
         }
         _ => Ok(()),
     }
@@ -366,7 +366,7 @@ mod tests {
             let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
             let error = lines.next().expect("an item").expect_err("a newer record");
             assert!(
-                matches!(error, StoreError::NewerRecord { found: 99, known: 1, .. }),
+                matches!(error, StoreError::NewerRecord { found: 99, supported: 1, .. }),
                 "{error}"
             );
             assert!(error.hint().expect("a hint").contains("update"));

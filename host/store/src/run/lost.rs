@@ -41,16 +41,16 @@ pub enum CaseFile {
 /// Kinds of losses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
-    /// It is not there.
+    /// Missing.
     Missing,
-    /// It is not as long as when it was written.
+    /// Present, but with another length than recorded.
     WrongLength {
         /// Its length in bytes.
         found: u64,
         /// The length in bytes that the journal says.
         recorded: u64,
     },
-    /// It exists but is not a Parquet file of its kind.
+    /// Present, but not a Parquet file of its kind.
     Unreadable {
         /// The reader's error.
         detail: String,
@@ -99,7 +99,7 @@ impl CaseFile {
         }
     }
 
-    /// Where a process of a case has it.
+    /// Returns its path for a process of a case.
     pub(super) fn path(self, layout: &Layout, part: &str) -> PathBuf {
         match self {
             Self::Samples => layout.samples(part),

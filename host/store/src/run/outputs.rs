@@ -165,7 +165,7 @@ pub(crate) struct Output {
     pub(crate) values: OutputValues,
 }
 
-/// The outputs of a case, or only the first, in the order of the model.
+/// Returns the outputs of a case, or only the first, in the order of the model.
 pub(crate) fn read_outputs(path: &Path, only_first: bool) -> Result<Vec<Output>, StoreError> {
     let Some(file) = open(path)? else { return Ok(Vec::new()) };
     read(file, only_first).map_err(StoreError::parquet(path))
@@ -224,7 +224,7 @@ fn read(file: File, only_first: bool) -> Result<Vec<Output>, ParquetError> {
     Ok(outputs.into_iter().map(|(output, _)| output).collect())
 }
 
-/// The values of an example, from the one of the columns that has some.
+/// Returns the values of an example, from the column that has them.
 fn answer(lists: &[&ListArray], row: usize) -> Option<OutputValues> {
     let list = lists.iter().find(|list| list.is_valid(row))?;
     let offsets = list.value_offsets();

@@ -156,7 +156,7 @@ pub(super) struct SampleWriter {
     blocks: Vec<SampleBlock>,
     queries: usize,
     writer: Option<(FileWriter, SamplePhase)>,
-    /// Whether queries have marks: all of a case have, or none.
+    /// Whether queries have marks: either all of a case or none.
     marked: bool,
 }
 
@@ -289,7 +289,7 @@ pub(crate) struct MeasuredMarks {
     pub(crate) phases: Vec<String>,
     /// For each phase, how long it took in each query, in nanoseconds.
     pub(crate) durations_ns: Vec<Vec<u64>>,
-    /// How many times each query has within.
+    /// Number of times within each query.
     pub(crate) counts: Vec<u64>,
     /// These times, since their query began, in nanoseconds.
     pub(crate) within_ns: Vec<u64>,
@@ -426,7 +426,7 @@ impl SampleReader {
         })
     }
 
-    /// The marks of the measured queries; `None` where they have none.
+    /// Returns the marks of the measured queries; `None` if they have none.
     pub(crate) fn read_marks(&self) -> Result<Option<MeasuredMarks>, StoreError> {
         let schema = self.file.metadata().file_metadata().schema_descr_ptr();
         if !schema.root_schema().get_fields().iter().any(|field| field.name() == WITHIN) {
@@ -482,7 +482,7 @@ impl SampleReader {
             let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
             let end = values.len() + rows;
             while values.len() < end {
-                // A column that may be null has levels, which say nothing where no value is.
+                // A nullable column has levels, which carry nothing if all values are present.
                 levels.clear();
                 let levels = nullable.then_some(&mut levels);
                 let (read, ..) =

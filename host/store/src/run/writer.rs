@@ -29,9 +29,9 @@ use crate::error::StoreError;
 
 /// A run folder, open for writing; the only writer, because it holds the folder's lock.
 ///
-/// It is the real [`Recorder`]. When a case ends, its files reach stable storage first and its
-/// journal line last, with their lengths: a case in the journal has all its files, unless
-/// someone removes them, which [`RunFolder::lost_files`] detects.
+/// The [`Recorder`] of real runs. When a case ends, its files reach stable storage first and its journal line
+/// last, with their lengths: a case in the journal has all its files, unless someone removes them, which
+/// [`RunFolder::lost_files`] detects.
 #[derive(Debug)]
 pub struct RunWriter {
     folder: RunFolder,

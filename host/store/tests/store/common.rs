@@ -203,7 +203,7 @@ pub(crate) fn gap() -> Gap {
     }
 }
 
-/// Consecutive queries with different latencies that identify the case and their place.
+/// Returns consecutive queries with different latencies that identify the case and their place.
 pub(crate) fn block(phase: SamplePhase, first_edge: u64, latencies: &[u64]) -> SampleBlock {
     let mut edges_ns = vec![first_edge];
     for latency in latencies {

@@ -15,7 +15,7 @@ use host_store::{
 
 const NOW: Duration = Duration::ZERO;
 
-/// A run with four cases: two finished, one gap, and one whose metric plugin failed.
+/// Returns a run with four cases: two finished, one gap, and one whose metric plugin failed.
 fn write_run(results: &Path) -> RunWriter {
     let mut writer = RunFolder::create(results, new_run()).expect("a run");
     write_plan(&writer, 3, 1);
@@ -132,7 +132,7 @@ fn a_changed_run_is_imported_anew_and_an_import_can_be_repeated() {
     let nothing = Synced::Imported { cases: 0, results: 0 };
     assert_eq!(database.sync(writer.folder()).expect("a sync"), nothing);
     database.close().expect("a closed database");
-    // There are no samples yet, and the view says so and does not fail.
+    // Without samples the view is empty and does not fail.
     assert_eq!(integer(&query(&results, "SELECT count(*) FROM raw_benchmark_data")), 0);
 
     for index in 0..3 {
@@ -275,7 +275,7 @@ fn every_type_has_a_cell() {
 }
 
 #[test]
-fn nested_values_are_told_from_text() {
+fn nested_values_are_distinguished_from_text() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let results = ResultsFolder::new(folder.path());
     Database::open(&results, NOW).expect("a database").close().expect("a closed database");
@@ -339,7 +339,7 @@ fn lost_samples_are_said_to_be_lost() {
     assert_eq!(integer(&query(&results, sql)), 1);
     assert_eq!(results.lost_files().expect("a look").len(), 1);
 
-    // A file that is no Parquet any more must not take the rest with it.
+    // A damaged Parquet file must not affect the others.
     for bytes in [None, Some("no Parquet")] {
         if let Some(bytes) = bytes {
             fs::write(&file, bytes).expect("a damaged file");
@@ -576,7 +576,7 @@ fn views_show_the_run() {
     assert_eq!(at(&cases, 3, "conditions"), Cell::Null);
     assert_eq!(at(&cases, 2, "queries"), Cell::Null);
     assert_eq!(at(&cases, 2, "reason_kind"), Cell::Text("exit-code".into()));
-    let reason = "the worker exited with code 3 while in phase load";
+    let reason = "the worker exited with code 3 in phase load";
     assert_eq!(at(&cases, 2, "reason"), Cell::Text(reason.into()));
     assert_eq!(at(&cases, 3, "outcome"), Cell::Text("gap".into()));
     assert_eq!(at(&cases, 3, "plugin_id"), Cell::Null);

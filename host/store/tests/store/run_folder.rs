@@ -58,7 +58,7 @@ fn a_case_is_read_as_it_was_written() {
     assert!(!columns.attributes.contains_key("sequence-length"));
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
     // The report has no time for preparing, a closed loop no schedule, one process no number, and a query of
-    // inference no marks: there are no such columns.
+    // inference no marks, so these columns do not exist.
     let absent = [
         column::PHASES,
         column::TOKENS,
@@ -481,7 +481,7 @@ fn a_newer_or_damaged_folder_is_refused_and_hides_no_other() {
     fs::write(paths[1].join("run.json"), &header[..header.len() / 2]).expect("half a header");
 
     let error = RunFolder::open(&paths[0]).expect_err("a newer folder");
-    assert!(matches!(error, StoreError::NewerRecord { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerRecord { found: 2, supported: 1, .. }), "{error}");
     assert!(error.to_string().contains("version 2") && error.to_string().contains("up to 1"));
     let error = RunFolder::open(&paths[1]).expect_err("half a header");
     assert!(matches!(error, StoreError::Malformed { .. }), "{error}");

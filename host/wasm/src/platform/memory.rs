@@ -116,7 +116,7 @@ unsafe impl LinearMemory for Mapping {
             unsafe { mprotect(new, growth, MprotectFlags::READ | MprotectFlags::WRITE)? };
             #[cfg(target_os = "linux")]
             if growth >= LARGE {
-                // SAFETY: as above. It is advice: without it, the memory works all the same.
+                // SAFETY: as above. It is advice: without it, the memory works too.
                 let advised = unsafe { madvise(new, growth, Advice::LinuxHugepage) };
                 if let Err(error) = advised {
                     tracing::debug!("no large pages for a guest: {error}");

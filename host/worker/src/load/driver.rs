@@ -27,13 +27,13 @@ use crate::thinned::Thinned;
 pub(crate) struct Bench<'a, L> {
     pub(crate) connection: &'a mut Connection,
     pub(crate) runner: L,
-    pub(crate) watched: Watched<'a>,
-    /// Where each lane keeps the marks of its queries, in a case that has some.
+    pub(crate) observed: Observed<'a>,
+    /// Logs of each lane's marks, in a case that has some.
     pub(crate) marks: &'a [MarkLog],
 }
 
-/// Observations while measuring.
-pub(crate) struct Watched<'a> {
+/// Sources of observations while measuring.
+pub(crate) struct Observed<'a> {
     pub(crate) clock: &'a SystemClock,
     pub(crate) backend: &'a Backend,
     pub(crate) scheduling: &'a Scheduling,
@@ -51,12 +51,12 @@ pub(crate) trait Runner {
 }
 
 /// One target on this thread.
-pub(crate) struct Alone<'a, 'clock, T> {
+pub(crate) struct SingleTarget<'a, 'clock, T> {
     pub(crate) meter: &'a mut Meter<'clock, SystemClock>,
     pub(crate) target: &'a mut T,
 }
 
-impl<T: Target<Error = Error>> Runner for Alone<'_, '_, T> {
+impl<T: Target<Error = Error>> Runner for SingleTarget<'_, '_, T> {
     fn run<O: Observer>(
         &mut self,
         pattern: Pattern,
@@ -134,7 +134,7 @@ impl Sink {
             SamplePhase::Measured => Phase::Measure,
         };
         let Bench { connection, runner, marks, .. } = bench;
-        // Marks of runs that no loop made are no block's.
+        // Marks of runs outside a loop do not belong to a block.
         marks.iter().for_each(MarkLog::clear);
         let mut sending = Sending { sink: self, connection, between, marks };
         runner.run(pattern, rule, &mut sending).map_err(|error| match error {

@@ -21,7 +21,7 @@ use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
 use crate::thinned::Thinned;
 
-pub(crate) use driver::{Alone, Bench, Runner, Watched};
+pub(crate) use driver::{Bench, Observed, Runner, SingleTarget};
 pub(crate) use query::Load;
 
 use driver::{Judge, Sink};
@@ -46,7 +46,7 @@ pub(crate) struct Measured {
     /// Conditions of the measurement, and warnings about them.
     pub(crate) surroundings: (Conditions, Vec<Warning>),
     /// State of the device, if requested.
-    pub(crate) device: Option<Result<device_state::Seen, Gap>>,
+    pub(crate) device: Option<Result<device_state::Readings, Gap>>,
 }
 
 impl Load<'_> {
@@ -68,7 +68,7 @@ impl Load<'_> {
     ) -> Result<(Thinned, Option<WarmUpFacts>), Stop> {
         bench.connection.enter(Phase::WarmUp)?;
         let settings = &self.case.measure;
-        // An open loop may have to wait long for its next query; nobody else has to wait.
+        // An open loop may have to wait long for its next query; other loops do not wait.
         let longest = |time: u64| match self.case.key.rate {
             Some(_) => time.max(settings.maximum_duration_ns),
             None => u64::MAX,
@@ -111,7 +111,7 @@ impl Load<'_> {
         Ok((sink.latencies, facts))
     }
 
-    /// Measures.
+    /// Measures the case.
     fn measure(
         &self,
         bench: &mut Bench<'_, impl Runner>,
@@ -137,7 +137,7 @@ impl Load<'_> {
         };
         let mut sink = Sink::new(self, SamplePhase::Measured, judge, capacity);
         let before = Machine::this().activity();
-        let Watched { clock, backend, scheduling } = bench.watched;
+        let Observed { clock, backend, scheduling } = bench.observed;
         let device = &self.case.key.device;
         let (summary, after, surroundings, device) = std::thread::scope(|scope| {
             let sampler = settings.device_sampling_ns.map(|period| {
@@ -145,7 +145,7 @@ impl Load<'_> {
                 device_state::start(scope, clock, backend, device, period)
             });
             let mut surroundings = Surroundings::start(clock, backend, device, before);
-            let summary = sink.run(bench, pattern, &rule, &mut || surroundings.look())?;
+            let summary = sink.run(bench, pattern, &rule, &mut || surroundings.sample())?;
             let after = Machine::this().activity();
             let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
             Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))

@@ -35,7 +35,7 @@ impl<'a> Load<'a> {
             }
             Scenario::Offline => {
                 let batches = examples.offline_batches(case.measure.offline_examples);
-                // Examples that only fill up the last batch of the data set are no work that was asked.
+                // Examples that only fill up the last batch of the data set do not count as work.
                 let whole = batches.saturating_mul(batch);
                 let items_per_query = match case.measure.offline_examples {
                     Some(_) => whole,

@@ -1,4 +1,4 @@
-//! Whether the result of a case is valid: by rules such as MLPerf's, or by the user's own limit.
+//! Verdicts on results of a case: by rules such as MLPerf's, or by the user's own limit.
 
 use host_measure::{Evidence, Rules, Summary};
 use host_record::{

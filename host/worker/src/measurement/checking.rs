@@ -14,16 +14,16 @@ use crate::failure::{self, Stop};
 use crate::parity;
 use crate::reference::{self, Batches, Outputs};
 
-/// A target that has run once, and whose outputs are right if that is checked.
+/// A target that has run once, and whose outputs match the reference if that is checked.
 pub(super) struct Checked<'a> {
     pub(super) subject: Subject,
     pub(super) target: BackendTarget,
-    pub(super) agreed: Option<Agreed<'a>>,
+    pub(super) checked_outputs: Option<CheckedOutputs<'a>>,
     pub(super) first_run_ns: u64,
 }
 
-/// Outputs that agree with the reference's.
-pub(super) struct Agreed<'a> {
+/// Outputs that match the reference's.
+pub(super) struct CheckedOutputs<'a> {
     check: &'a Check,
     expected: Batches,
     pub(super) parity: Parity,
@@ -41,20 +41,20 @@ pub(super) fn check<'a>(
     let ((), first_run_ns) = context
         .timed(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
     target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
-    let mut agreed = None;
+    let mut checked_outputs = None;
     if let (Some(check), Some(calls)) = (&case.check, compared) {
         context.connection.enter(Phase::Check)?;
         let expected = reference::expected(reference)?;
         let found = reference::answers(&subject.model, calls)?;
         let parity = parity::compare(check, case.key.precision, &expected, &found)?;
-        agreed = Some(Agreed { check, expected, parity });
+        checked_outputs = Some(CheckedOutputs { check, expected, parity });
     }
-    Ok(Checked { subject, target, agreed, first_run_ns })
+    Ok(Checked { subject, target, checked_outputs, first_run_ns })
 }
 
-impl Agreed<'_> {
-    /// Compares again: the outputs that the timed calls left, and those of new calls. A backend may have
-    /// gone wrong since, and what was timed has to be what was checked.
+impl CheckedOutputs<'_> {
+    /// Compares again: the outputs of the timed calls, and those of new calls. A backend may have gone wrong
+    /// since, and the timed calls must be the checked ones.
     pub(super) fn again(
         &self,
         context: &mut Context<'_>,

@@ -72,12 +72,12 @@ const LARGEST_OTHER: u64 = 64 << 20;
 struct Collected<'a> {
     name: &'a str,
     width: Option<u64>,
-    /// Why no more of it is collected.
+    /// Reason why collecting stopped.
     ended: Option<OutputObstacle>,
 }
 
 impl Collected<'_> {
-    /// Whether a block goes with those before it.
+    /// Checks that a block matches the earlier ones.
     fn takes(&mut self, block: &OutputBlock) -> Result<(), OutputObstacle> {
         let expected = *self.width.get_or_insert(block.width);
         if block.width == expected {

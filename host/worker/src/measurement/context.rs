@@ -9,7 +9,7 @@ use host_record::{CaseSpec, Failure, Phase};
 use crate::connection::Connection;
 use crate::failure::{Stop, went_back};
 
-/// The case with its files, the clock that times it, and the host that is told.
+/// The case with its files, its clock, and the connection to the host.
 pub(super) struct Context<'a> {
     pub(super) connection: &'a mut Connection,
     pub(super) case: &'a CaseSpec,

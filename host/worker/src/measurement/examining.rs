@@ -1,4 +1,4 @@
-//! Examines a measurement: what is doubtful about it, where its time went, and where its operators ran.
+//! Examines a measurement: its doubts, the parts of its time, and the placement of its operators.
 
 use host_machine::Machine;
 use host_record::{
@@ -20,7 +20,7 @@ use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{clock, device_state, device_time, early, profile, stages};
 
-/// A measurement with all that is to be said of it, but for its outputs.
+/// A measurement with all its findings, except for outputs.
 pub(super) struct Examined {
     pub(super) subject: Subject,
     pub(super) session: Session,
@@ -51,14 +51,22 @@ pub(super) fn examine(
     opened: &Opened<'_>,
     measured: Measured<'_>,
 ) -> Result<Examined, Stop> {
-    let Measured { mut subject, mut target, agreed, first_run_ns, lanes, others, figures, .. } =
-        measured;
+    let Measured {
+        mut subject,
+        mut target,
+        checked_outputs,
+        first_run_ns,
+        lanes,
+        others,
+        figures,
+        ..
+    } = measured;
     let (mut conditions, disturbances) = figures.surroundings;
     let latencies = figures.latencies.kept();
     let typical_ns = median(latencies).unwrap_or(0.0);
     let Context { case, clock, interval, .. } = *context;
 
-    let runs = early::look(context.connection, clock, &mut target, typical_ns, interval)?;
+    let runs = early::test(context.connection, clock, &mut target, typical_ns, interval)?;
     let timed = target.first_outputs(subject.model.info());
     let not_numbers =
         timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();
@@ -66,10 +74,10 @@ pub(super) fn examine(
     if let Some(memory) = &mut conditions.memory {
         memory.allocator = Some(allocator_use(&session));
     }
-    if let Some(agreed) = &agreed {
-        agreed.again(context, &mut subject, &session, timed)?;
+    if let Some(checked_outputs) = &checked_outputs {
+        checked_outputs.again(context, &mut subject, &session, timed)?;
     }
-    conditions.parity = agreed.map(|agreed| agreed.parity);
+    conditions.parity = checked_outputs.map(|checked_outputs| checked_outputs.parity);
 
     let evidence = Evidence {
         case,
@@ -130,7 +138,7 @@ pub(super) fn examine(
     })
 }
 
-/// The use of the session's memory on the device, as the engine's allocator tells it.
+/// Returns the session's device memory, as the engine's allocator reports it.
 fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
     let found = session.allocator_use().ok_or_else(|| not_offered(plugin_api::abi::ALLOCATOR))?;
     let found = found.map_err(|error| refused(&error))?;
@@ -144,10 +152,10 @@ fn allocator_use(session: &Session) -> Result<AllocatorUse, Gap> {
 
 /// Adds the device's states to the conditions; returns their samples, and what is doubtful about them.
 fn device_states(
-    seen: Option<Result<device_state::Seen, Gap>>,
+    readings: Option<Result<device_state::Readings, Gap>>,
     conditions: &mut Conditions,
 ) -> (Vec<DeviceSample>, Vec<Warning>) {
-    match seen {
+    match readings {
         Some(Ok((states, samples))) => {
             let doubts = device_state::warnings(&states).collect();
             conditions.device_state = Some(Ok(states));
@@ -161,7 +169,7 @@ fn device_states(
     }
 }
 
-/// Times the parts of a query, and a run by the device's own events, in passes of their own.
+/// Measures the parts of a query, and a run by the device's own events, in separate passes.
 fn time_parts(
     context: &Context<'_>,
     subject: &Subject,
@@ -219,7 +227,7 @@ fn profile(
             return Ok(Vec::new());
         }
     };
-    let wanted = profile::wanted(subject.used.get("provider"));
+    let wanted = profile::requested_providers(subject.used.get("provider"));
     let placement = Placement::of(wanted, &operators);
     let doubt = profile::judge(case.placement, &placement)?;
     findings.warnings.extend(doubt.map(Warning::from));

@@ -6,21 +6,21 @@ use host_machine::Machine;
 use host_measure::Crew;
 use host_record::Phase;
 
-use super::checking::{Agreed, Checked};
+use super::checking::{Checked, CheckedOutputs};
 use super::context::Context;
 use super::opening::Opened;
 use super::preparing::Subject;
 use crate::backend::BackendTarget;
 use crate::failure::{self, Stop};
 use crate::lanes::Lanes;
-use crate::load::{self, Alone, Bench, Load, Watched};
+use crate::load::{self, Bench, Load, Observed, SingleTarget};
 use crate::marks::{MarkLog, MarkedTarget, Marking};
 
 /// A target that was measured, and the figures.
 pub(super) struct Measured<'a> {
     pub(super) subject: Subject,
     pub(super) target: BackendTarget,
-    pub(super) agreed: Option<Agreed<'a>>,
+    pub(super) checked_outputs: Option<CheckedOutputs<'a>>,
     pub(super) first_run_ns: u64,
     pub(super) lanes: NonZeroU32,
     /// Processors that other work kept busy before measuring.
@@ -36,13 +36,13 @@ pub(super) fn measure<'a>(
     checked: Checked<'a>,
 ) -> Result<Measured<'a>, Stop> {
     let Context { case, clock, .. } = *context;
-    let Checked { mut subject, mut target, agreed, first_run_ns } = checked;
+    let Checked { mut subject, mut target, checked_outputs, first_run_ns } = checked;
     let Opened { backend, scheduling, beforehand, meter, .. } = opened;
     let mut load = Load::new(case, &subject.examples)?;
     let others = beforehand.others();
     let connection = &mut *context.connection;
     let lanes = load.lanes();
-    let watched = Watched { clock, backend, scheduling };
+    let observed = Observed { clock, backend, scheduling };
     let marking = Marking::of(case, target.session()).map_err(failure::backend(Phase::Prepare))?;
     let marks: Vec<MarkLog> = match &marking {
         Some(marking) => (0..lanes.get()).map(|_| MarkLog::new(&marking.phases)).collect(),
@@ -51,19 +51,19 @@ pub(super) fn measure<'a>(
     let marks = marks.as_slice();
     let figures = match (lanes.get(), marking) {
         (1, None) => {
-            let runner = Alone { meter, target: &mut target };
-            load.run(&mut Bench { connection, runner, watched, marks }, first_run_ns)
+            let runner = SingleTarget { meter, target: &mut target };
+            load.run(&mut Bench { connection, runner, observed, marks }, first_run_ns)
         }
         (1, Some(marking)) => {
             let mut target = MarkedTarget::new(&mut target, &marking, clock, marks[0].clone());
-            let runner = Alone { meter, target: &mut target };
-            load.run(&mut Bench { connection, runner, watched, marks }, first_run_ns)
+            let runner = SingleTarget { meter, target: &mut target };
+            load.run(&mut Bench { connection, runner, observed, marks }, first_run_ns)
         }
         (_, marking) => {
             let targets = Lanes::new(&subject.model, case, &mut subject.examples)?;
             let run = |crew: &mut Crew<'_, _, _>| {
                 let connection = &mut *connection;
-                let mut bench = Bench { connection, runner: crew, watched, marks };
+                let mut bench = Bench { connection, runner: crew, observed, marks };
                 load.run(&mut bench, first_run_ns)
             };
             let measured = match marking {
@@ -81,7 +81,7 @@ pub(super) fn measure<'a>(
     Ok(Measured {
         subject,
         target,
-        agreed,
+        checked_outputs,
         first_run_ns,
         lanes,
         others,

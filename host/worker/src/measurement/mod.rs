@@ -2,7 +2,7 @@
 //!
 //! Each step takes what the one before it returned, and their order is part of what is measured: files
 //! are hashed before anything is opened, processors are settled before the clock is looked at, and
-//! whatever needs memory or time of its own comes after the measured part.
+//! everything that needs additional memory or time comes after the measured part.
 
 mod checking;
 mod collecting;

@@ -9,7 +9,7 @@ use plugin_api::client::{Backend, Description};
 
 use super::context::Context;
 use crate::failure::{self, Stop};
-use crate::library::{Library, known};
+use crate::library::{Library, nonempty_hash};
 use crate::oversubscription::Beforehand;
 use crate::{cancel, model, pinning};
 
@@ -32,7 +32,7 @@ pub(super) struct Opened<'clock> {
 pub(super) fn open<'clock>(context: &mut Context<'clock>) -> Result<Opened<'clock>, Stop> {
     let Context { case, files, clock, interval, .. } = *context;
     // Before anything is timed: what was hashed when the run was planned is what is measured.
-    let library = Library::check(&files.library, known(&case.plugin.sha256))?;
+    let library = Library::check(&files.library, nonempty_hash(&case.plugin.sha256))?;
     model::check(context.connection, case, files, interval)?;
     // Before the clock is measured, which may differ from processor to processor, and before the
     // plugin is opened, whose threads inherit it.

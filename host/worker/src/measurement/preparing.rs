@@ -69,8 +69,8 @@ pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<
     Ok(Prepared { subject, session, calls, compared })
 }
 
-/// The session's properties, with the plugin's id and version. The library identifies itself, and a
-/// session cannot change that; a session may say which of the library's engines runs this model.
+/// Returns the session's properties, with the plugin's id and version. The library identifies itself and a
+/// session cannot change that, but it may name the library's engine that runs this model.
 fn used(session: &Session, description: &Description) -> BTreeMap<String, String> {
     let mut used: BTreeMap<_, _> = session.used().iter().cloned().collect();
     used.insert("plugin".to_owned(), description.id.clone());

@@ -52,8 +52,8 @@ pub trait DeviceMemory: Backend {
 
 /// A backend whose devices report their current state: `tare/device-state/1`.
 ///
-/// It is called on a separate thread while queries are timed, so there is no instance, and
-/// it must not hold anything that a run waits for.
+/// Called on a separate thread while queries are timed, so there is no instance, and it must not hold
+/// anything that a run waits for.
 pub trait DeviceState: Backend {
     /// Returns the device's state.
     ///
@@ -128,14 +128,14 @@ pub trait Profile: Session {
 
 /// A backend whose calls can be ended before they are done: `tare/cancel/1`.
 ///
-/// It is asked on another thread than the one that is busy, so there is no instance to ask.
+/// Called on another thread than the busy one, so there is no instance.
 pub trait Cancel: Backend {
     /// Asks all calls that are under way to end soon, each with [`ErrorCode::Cancelled`](super::ErrorCode),
     /// and returns at once. Calls that begin afterwards are not concerned.
     ///
     /// # Errors
     ///
-    /// Why they cannot be ended.
+    /// Returns the reason why they cannot be cancelled.
     fn cancel() -> Result<()>;
 }
 
@@ -149,7 +149,7 @@ pub struct Mark<'a> {
 }
 
 impl Mark<'_> {
-    /// Something that is counted is complete now, such as a token.
+    /// Marks the completion of a counted item, such as a token.
     #[inline]
     pub fn now(&mut self) {
         if let Some(mark) = self.mark {
@@ -161,8 +161,8 @@ impl Mark<'_> {
 
 /// A session whose runs have phases, or moments that count, such as tokens: `tare/marks/1`.
 pub trait Marks: Session {
-    /// Names of the phases that make up a run, in order, such as `forward`, `backward`, `update`: lower-case
-    /// words, or several joined by hyphens, and at most 16. None: a run is done in one call.
+    /// Returns the names of the phases that make up a run, in order, such as `forward`, `backward`, `update`:
+    /// lower-case words, or several joined by hyphens, and at most 16. None: a run is done in one call.
     fn phases(&self) -> Vec<String>;
 
     /// Does a phase of a run, and returns when the device is done with it. All phases in order, with the same
@@ -180,7 +180,7 @@ pub trait Marks: Session {
     ) -> Result<()>;
 }
 
-/// The table for [`abi::CANCEL`].
+/// Returns the table for [`abi::CANCEL`].
 #[must_use]
 pub fn cancel<B: Cancel>() -> NonNull<c_void> {
     const {
@@ -192,7 +192,7 @@ pub fn cancel<B: Cancel>() -> NonNull<c_void> {
     .cast()
 }
 
-/// The table for [`abi::MARKS`].
+/// Returns the table for [`abi::MARKS`].
 #[must_use]
 pub fn marks<B: Backend>() -> NonNull<c_void>
 where

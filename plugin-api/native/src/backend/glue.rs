@@ -32,7 +32,7 @@ pub(super) struct Instance<B> {
     _progress: Ending,
 }
 
-/// Ends what it has with the backend: the host is not to be called again, whoever still has the means to.
+/// Ends the connection to the backend: the host must not be called again, by anybody.
 struct Ending(Progress);
 
 impl Drop for Ending {
@@ -132,7 +132,7 @@ pub(super) unsafe fn call<T: SizedStruct>(
     guard(|| unsafe { with_arguments(args, body) })
 }
 
-/// Runs `body` with arguments, whatever the version of whoever gave them.
+/// Runs `body` with arguments of any version.
 ///
 /// # Safety
 ///
@@ -212,7 +212,7 @@ unsafe fn end<H, T>(handle: *mut H) -> Result<()> {
     Ok(())
 }
 
-/// The entry point of a plugin whose backend is `B`; [`export_backend!`](crate::export_backend) calls it.
+/// Enters a plugin whose backend is `B`; [`export_backend!`](crate::export_backend) calls it.
 ///
 /// # Safety
 ///
@@ -223,7 +223,7 @@ pub unsafe fn enter<B: Backend>(host: *const abi::HostApi) -> *const abi::Backen
     }
     // SAFETY: it is aligned, and the caller vouches for the rest.
     let Ok(host) = (unsafe { abi::read_sized(host) }) else {
-        // There is no telling whether such a host has `refuse`.
+        // Such a host may not have `refuse`.
         return ptr::null();
     };
     // SAFETY: strings of the host are valid as long as the host is.
@@ -303,7 +303,7 @@ fn table<B: Backend>() -> abi::BackendApi {
 }
 
 // In what follows, "the contract" is that of `plugin_api.h`: arguments and handles are null or valid,
-// and are used by one thread at a time; those of models and tensors by several where the backend says
+// and are used by one thread at a time; those of models and tensors by several if the backend says
 // that it serves them, which `threads` lets it say only if its types allow it.
 
 unsafe extern "C" fn describe<B: Backend>(args: *mut abi::DescribeArgs) -> *mut abi::Error {
@@ -439,7 +439,7 @@ unsafe fn shapes_of<'a>(raw: *const abi::Shape, count: usize) -> Result<Vec<&'a 
         .collect()
 }
 
-/// Checks that the least shapes are nowhere above the typical ones, nor those above the greatest.
+/// Checks that the least shapes do not exceed the typical ones, nor those the greatest.
 fn check_bounds(info: &ModelInfo, ascending: [&[&[i64]]; 3]) -> Result<()> {
     for (index, input) in info.inputs.iter().enumerate() {
         let [least, typical, greatest] = ascending.map(|shapes| shapes[index]);
@@ -597,7 +597,7 @@ pub(super) unsafe fn profile_with<M: Model>(
     Ok(())
 }
 
-/// Names the phases of a session, and keeps the names with it.
+/// Writes the names of a session's phases, and keeps them with it.
 ///
 /// # Safety
 ///

@@ -147,7 +147,7 @@ pub struct Host {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where long calls say how far they have come.
+    /// Reports the progress of long calls.
     pub progress: Progress,
 }
 
@@ -162,7 +162,7 @@ pub struct LoadRequest<'a> {
     pub threads: Option<u32>,
     /// Options from the manifest. See [`Options::only`].
     pub options: Options<'a>,
-    /// What the model is to be run for: one of the description's modes.
+    /// Mode to run the model in: one of the description's modes.
     pub mode: &'a str,
 }
 
@@ -196,7 +196,7 @@ pub trait Backend: Sized + 'static {
     ///
     /// # Errors
     ///
-    /// Why this host will not do, and which side must be updated, in one sentence.
+    /// Returns the reason why this host is not supported and which side must be updated, in one sentence.
     fn new(host: &Host) -> Result<Self, String>;
 
     /// Returns the backend's description.
@@ -216,9 +216,9 @@ pub trait Backend: Sized + 'static {
     /// If there is no such device or file, the file is not a model, or an option is unknown.
     fn load(&self, request: &LoadRequest<'_>) -> Result<Self::Model>;
 
-    /// The table of an extension, which stays as it is as long as the backend lives. For those that
-    /// Tare defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`],
-    /// [`stage_times`], [`device_timer`], [`profile`], [`cancel`], [`marks`] and [`threads`] make it.
+    /// Returns the table of an extension, which stays valid as long as the backend lives. For those that Tare
+    /// defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`], [`stage_times`],
+    /// [`device_timer`], [`profile`], [`cancel`], [`marks`] and [`threads`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None
@@ -265,13 +265,13 @@ pub trait Tensor: 'static {
     /// If the device fails.
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()>;
 
-    /// The elements of a tensor of [`DataType::STRING`], in C order. It is read by this instead of
-    /// [`Tensor::read`].
+    /// Returns the elements of a tensor of [`DataType::STRING`], in C order. Replaces [`Tensor::read`] for
+    /// text.
     fn texts(&self) -> Option<&[String]> {
         None
     }
 
-    /// What it is. Of what is not a tensor nothing else is asked.
+    /// Returns the kind of value. Nothing else is called for values that are not tensors.
     fn kind(&self) -> ValueKind {
         ValueKind::Tensor
     }
@@ -286,8 +286,8 @@ pub trait Session: 'static {
     /// `threads` if that has a meaning. Called once, right after preparing.
     fn used(&self) -> Vec<(String, String)>;
 
-    /// Which shapes its calls may have, if [`PrepareRequest::bounds`] were given. Asked for once, right
-    /// after preparing.
+    /// Returns the shapes that its calls may have, if [`PrepareRequest::bounds`] were given. Called once,
+    /// right after preparing.
     fn shapes_served(&self) -> ShapesServed {
         ShapesServed::One
     }

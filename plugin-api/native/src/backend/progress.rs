@@ -9,9 +9,9 @@ use crate::abi;
 
 type Function = unsafe extern "C" fn(*mut c_void, *const abi::Progress);
 
-/// Where a backend says from within a call that the work goes on, so that a long one is not taken for one
-/// that hangs. It may be kept, and cloned for models and sessions. Once the backend has ended, and with a
-/// host that does not listen, it does nothing.
+/// Reports progress from within a call, so that a long call is not taken for one that hangs. It may be kept,
+/// and cloned for models and sessions. Once the backend has ended, or if the host does not listen, it does
+/// nothing.
 #[derive(Clone, Default)]
 pub struct Progress {
     host: Rc<Cell<Option<(Function, *mut c_void)>>>,

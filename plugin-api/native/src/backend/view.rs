@@ -131,14 +131,14 @@ impl<'a> Layout<'a> {
         if !self.dtype.is_text() {
             return Ok(());
         }
-        Err(Error::new(ErrorCode::Unsupported, "elements are texts, wanted are numbers"))
+        Err(Error::new(ErrorCode::Unsupported, "elements are texts, expected numbers"))
     }
 
     fn expect(&self, dtype: DataType) -> Result<()> {
         if self.dtype == dtype {
             return Ok(());
         }
-        let message = format!("elements are {}, wanted are {dtype}", self.dtype);
+        let message = format!("elements are {}, expected {dtype}", self.dtype);
         Err(Error::new(ErrorCode::InvalidArgument, message))
     }
 }
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Where it cannot be one.
+    /// If `raw` is not a valid view.
     ///
     /// # Safety
     ///
@@ -203,11 +203,11 @@ impl<'a> View<'a> {
         Ok(values)
     }
 
-    /// The texts in C order, where elements are texts.
+    /// Returns the texts in C order, if elements are texts.
     ///
     /// # Errors
     ///
-    /// Where they are not, or one is not UTF-8.
+    /// If elements are not texts, or one is not UTF-8.
     pub fn texts(&self) -> Result<Vec<&'a str>> {
         self.layout.expect(DataType::STRING)?;
         let mut texts = self.room(self.layout.count)?;
@@ -229,11 +229,11 @@ impl<'a> View<'a> {
         wrong.map_or(Ok(texts), Err)
     }
 
-    /// The elements in C order, as bytes.
+    /// Returns the elements in C order, as bytes.
     ///
     /// # Errors
     ///
-    /// Where there is no memory for so many, or elements are texts.
+    /// If memory runs out, or elements are texts.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         self.layout.expect_numbers()?;
         let length = self.layout.count * self.layout.dtype.size();
@@ -257,11 +257,11 @@ impl<'a> View<'a> {
         Ok(room)
     }
 
-    /// The elements in C order, as bytes, where they lie if they lie so.
+    /// Returns the elements in C order as bytes, borrowed if they are contiguous.
     ///
     /// # Errors
     ///
-    /// Where they do not, and there is no memory for a copy, or elements are texts.
+    /// If they are not contiguous and memory for a copy runs out, or elements are texts.
     pub fn contiguous(&self) -> Result<Cow<'a, [u8]>> {
         self.layout.expect_numbers()?;
         if self.layout.count > 0 && self.layout.is_compact() {
@@ -298,7 +298,7 @@ impl<'a> ViewMut<'a> {
     ///
     /// # Errors
     ///
-    /// Where it cannot be one.
+    /// If `raw` is not a valid view.
     ///
     /// # Safety
     ///
@@ -321,8 +321,7 @@ impl<'a> ViewMut<'a> {
         self.layout.shape
     }
 
-    /// The room itself, as bytes, where elements lie in it one after another in C order. There is none for
-    /// texts.
+    /// Returns the memory itself as bytes if it is contiguous in C order. `None` for texts.
     pub fn contiguous(&mut self) -> Option<&mut [MaybeUninit<u8>]> {
         if self.layout.count == 0 || !self.layout.is_compact() || self.layout.dtype.is_text() {
             return None;
@@ -374,7 +373,7 @@ impl<'a> ViewMut<'a> {
     ///
     /// # Errors
     ///
-    /// Where the number of bytes is not right, or elements are texts.
+    /// If the number of bytes does not match, or elements are texts.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.layout.expect_numbers()?;
         let size = self.layout.dtype.size();

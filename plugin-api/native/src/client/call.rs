@@ -63,7 +63,7 @@ impl Call {
         })
     }
 
-    /// Runs, and returns when the device is done.
+    /// Runs and waits until the device is done.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Call {
         self.invoke()
     }
 
-    /// Runs, and may return before the device is done. Enqueued calls are done in order.
+    /// Runs and may return before the device is done. Enqueued calls run in order.
     ///
     /// # Errors
     ///
@@ -91,11 +91,11 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// Returns the backend's error.
     ///
     /// # Panics
     ///
-    /// Where `run` comes from another backend.
+    /// If `run` comes from another backend.
     #[inline]
     pub fn run_phase<F: FnMut()>(
         &mut self,
@@ -163,8 +163,8 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// Where there is no such output or no run has been made, or what the backend says. With the code
-    /// [`ErrorCode::Unsupported`](super::ErrorCode::Unsupported) where it is not a tensor, or has texts.
+    /// If there is no such output or no run, or with the backend's error. The code is
+    /// [`ErrorCode::Unsupported`](super::ErrorCode::Unsupported) if the output is not a tensor, or has texts.
     pub fn read_output(&mut self, index: usize) -> Result<TensorData> {
         let handle = self.output(index)?;
         let (dtype, shape) = tensor::describe(&self.session.model, handle)?;
@@ -175,19 +175,19 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// As for [`Call::read_output`], or where it has numbers.
+    /// As for [`Call::read_output`], or if it has numbers.
     pub fn read_texts(&mut self, index: usize) -> Result<TextData> {
         let handle = self.output(index)?;
         let (dtype, shape) = tensor::describe(&self.session.model, handle)?;
         tensor::read_texts(&self.session.model, handle, dtype, shape)
     }
 
-    /// What an output of the latest run is, and its element type if it is a tensor. Waits for the run if it
-    /// was enqueued.
+    /// Returns the kind of an output of the latest run, and its element type if it is a tensor. Waits for the
+    /// run if it was enqueued.
     ///
     /// # Errors
     ///
-    /// Where there is no such output or no run has been made, or what the backend says.
+    /// If there is no such output or no run, or with the backend's error.
     pub fn output_kind(&mut self, index: usize) -> Result<(ValueKind, Option<DataType>)> {
         let handle = self.output(index)?;
         tensor::kind(&self.session.model, handle)

@@ -16,12 +16,12 @@ struct Target {
 // with the lock held that the backend's end has to take.
 unsafe impl Send for Target {}
 
-/// What a backend and its cancellers share.
+/// State that a backend and its cancellers share.
 #[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Option<Target>>>);
 
 impl Shared {
-    /// The backend is about to end.
+    /// Forgets the backend, which is about to end.
     pub(super) fn end(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -32,12 +32,12 @@ impl Shared {
 pub struct Canceller(Shared);
 
 impl Canceller {
-    /// Asks. Calls then fail with [`ErrorCode::Cancelled`](super::ErrorCode::Cancelled) soon. There is nothing
-    /// to ask of a backend that has ended.
+    /// Asks the backend to cancel. Calls then fail with [`ErrorCode::Cancelled`](super::ErrorCode::Cancelled)
+    /// soon. Does nothing for a backend that has ended.
     ///
     /// # Errors
     ///
-    /// What the backend says.
+    /// Returns the backend's error.
     pub fn cancel(&self) -> Result<()> {
         let target = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Target { cancel, handle }) = *target else { return Ok(()) };

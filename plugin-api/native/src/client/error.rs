@@ -4,7 +4,7 @@ use crate::abi;
 use crate::client::foreign;
 use crate::types::ErrorCode;
 
-/// So much of an error's message is kept, in bytes: it is one sentence.
+/// Limit of an error's message in bytes. It is one sentence.
 pub(super) const MESSAGE_LIMIT: usize = 4 << 10;
 /// Limit for an error's details, in bytes: lists and logs, for finding the cause.
 const DETAILS_LIMIT: usize = 64 << 10;
@@ -88,7 +88,7 @@ pub enum OpenError {
     /// The answer breaks the ABI's rules.
     #[error("the plugin's entry point broke the rules: {detail}")]
     Contract {
-        /// How.
+        /// The details.
         detail: String,
     },
 }

@@ -163,18 +163,18 @@ impl DeviceStateReader<'_> {
         };
         // SAFETY: the arguments are whole, and any thread may call this one.
         unsafe { invoke(name, self.read, &mut args) }?;
-        let told = |what: &str, value: f64, low: f64, high: f64| match value {
+        let checked = |what: &str, value: f64, low: f64, high: f64| match value {
             value if value.is_nan() => Ok(None),
             value if (low..=high).contains(&value) => Ok(Some(value)),
             _ => Err(Error::contract(name, format!("returned a {what} of {value}"))),
         };
         Ok(DeviceReading {
-            utilisation: told("utilisation", args.utilisation, 0.0, 1.0)?,
-            memory_utilisation: told("memory utilisation", args.memory_utilisation, 0.0, 1.0)?,
-            clock_hertz: told("clock", args.clock_hertz, 0.0, 1e12)?,
-            memory_clock_hertz: told("memory clock", args.memory_clock_hertz, 0.0, 1e12)?,
-            temperature_celsius: told("temperature", args.temperature_celsius, -273.15, 1e4)?,
-            power_watts: told("power", args.power_watts, 0.0, 1e6)?,
+            utilisation: checked("utilisation", args.utilisation, 0.0, 1.0)?,
+            memory_utilisation: checked("memory utilisation", args.memory_utilisation, 0.0, 1.0)?,
+            clock_hertz: checked("clock", args.clock_hertz, 0.0, 1e12)?,
+            memory_clock_hertz: checked("memory clock", args.memory_clock_hertz, 0.0, 1e12)?,
+            temperature_celsius: checked("temperature", args.temperature_celsius, -273.15, 1e4)?,
+            power_watts: checked("power", args.power_watts, 0.0, 1e6)?,
             slowed_by: (args.slowed_known != 0).then_some(args.slowed_by),
         })
     }
@@ -195,11 +195,11 @@ impl Backend {
 }
 
 impl Session {
-    /// Names of the phases that make up a run of this session; none if a run is done in one call.
+    /// Returns the names of the phases that make up a run of this session; none if a run is done in one call.
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its table or a name breaks the rules.
+    /// Returns the backend's error, or an error if its table or a name breaks the rules.
     #[must_use]
     pub fn phases(&self) -> Option<Result<Vec<String>>> {
         let name = abi::MARKS;
@@ -219,11 +219,11 @@ impl Session {
         }))
     }
 
-    /// How calls of this session are made phase by phase.
+    /// Returns the function that runs calls of this session phase by phase.
     ///
     /// # Errors
     ///
-    /// That the backend's table breaks the rules.
+    /// If the backend's table breaks the rules.
     #[must_use]
     pub fn marked_run(&self) -> Option<Result<MarkedRun>> {
         let run = self.inner.model.backend.function(abi::MARKS, |table: &abi::Marks| table.run)?;

@@ -25,7 +25,7 @@ const MOST_DEVICES: usize = 1 << 10;
 const MOST_ATTRIBUTES: usize = 1 << 10;
 /// Longest accepted device id, in bytes.
 const LONGEST_DEVICE_ID: usize = 128;
-/// So much of a text that cannot be read is shown, in bytes.
+/// Limit in bytes for showing a text that is not valid UTF-8.
 const SHOWN: usize = 64;
 /// No run may have more phases.
 const MOST_PHASES: usize = 16;
@@ -89,7 +89,7 @@ pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Returns a message, of which `limit` bytes are kept; the rest is counted.
+/// Returns a message, cut at `limit` bytes; the rest is counted.
 ///
 /// # Safety
 ///
@@ -203,7 +203,7 @@ pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Re
     Ok(devices)
 }
 
-/// Names of phases, which become names of columns.
+/// Reads the names of phases, which become names of columns.
 ///
 /// # Safety
 ///

@@ -96,19 +96,19 @@ impl Functions {
     }
 }
 
-/// How far a call of a backend has come, as it says.
+/// Progress of a call, as the backend reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressReport {
     /// Part that is done, 0 to 1, if that is known.
     pub part: Option<f64>,
-    /// What is being done; may be empty. What goes beyond 200 bytes is left out.
+    /// Current activity; may be empty. Cut at 200 bytes.
     pub doing: String,
 }
 
-/// So much of what a call is doing is kept, in bytes.
+/// Limit in bytes of [`ProgressReport::doing`].
 const DOING_LIMIT: usize = 200;
 
-/// What listens to progress.
+/// Callback for progress.
 pub type OnProgress = Box<dyn FnMut(ProgressReport)>;
 
 /// The host's functions, at a stable address.
@@ -122,7 +122,7 @@ struct Host {
 
 unsafe extern "C" fn progress(context: *mut c_void, report: *const abi::Progress) {
     // SAFETY: the plugin passes the context that it was given, from within a call, while the host is valid.
-    // No more than these two fields is looked at, of which another thread sees only what never changes.
+    // Only these two fields are read, and another thread sees only constant parts of them.
     let (thread, on_progress) = unsafe {
         let host = context.cast::<Host>();
         (&(*host).thread, &raw const (*host).on_progress)
@@ -208,7 +208,7 @@ impl Backend {
         unsafe { Self::open_with(entry, Box::new(|_| {})) }
     }
 
-    /// The same, with somebody to listen to what long calls on this thread say of their progress.
+    /// Opens a backend, with a callback for the progress of long calls on this thread.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that its answer breaks the rules.
+    /// Returns the backend's error, or an error if its answer breaks the rules.
     pub fn load(&self, request: &LoadRequest<'_>) -> Result<Model> {
         self.load_for("", request)
     }
@@ -346,7 +346,7 @@ impl Backend {
             mode: abi::String::borrow(mode),
         };
         invoke!(self.inner.functions, load, &raw mut args)?;
-        // From here on the handle is unloaded whatever happens.
+        // From here on the handle is always unloaded.
         let inner = ModelInner { backend: Arc::clone(&self.inner), handle: args.model };
         // SAFETY: the call has filled it in, and it is valid until `unload`.
         let info = unsafe { foreign::model_info(args.info) }
@@ -374,7 +374,7 @@ impl Backend {
 /// A model of a backend that serves several threads.
 pub struct ModelOnThreads<'a>(&'a Model);
 
-// SAFETY: it is only made where the backend offers the extension, which allows what can be done
+// SAFETY: it is only made if the backend offers the extension, which allows what can be done
 // with a model on any thread, and several at once. Its handle ends after all of these.
 unsafe impl Send for ModelOnThreads<'_> {}
 // SAFETY: the same.
@@ -398,7 +398,7 @@ impl Drop for ModelInner {
     fn drop(&mut self) {
         let mut args =
             abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: self.handle };
-        // Whoever wants the error calls `Model::unload`.
+        // Callers that want the error call `Model::unload`.
         let _ = invoke!(self.backend.functions, unload, &raw mut args);
     }
 }
@@ -517,9 +517,9 @@ struct SessionInner {
     info: Arc<ModelInfo>,
     handle: *mut abi::Session,
     shapes: Vec<Vec<i64>>,
-    /// Where calls may have other shapes than these.
+    /// Bounds of the shapes of calls, if they may differ.
     bounds: Option<ShapeBounds>,
-    /// Whether something may be running that has not been waited for.
+    /// Whether a run may still be in progress.
     queued: std::cell::Cell<bool>,
 }
 
@@ -566,7 +566,8 @@ impl Session {
         &self.used
     }
 
-    /// Which shapes calls may have. Without bounds, and with a backend of ABI 1.0, those that were prepared.
+    /// Returns the shapes that calls may have. Without bounds, and with a backend of ABI 1.0, the prepared
+    /// ones.
     #[must_use]
     pub fn shapes_served(&self) -> ShapesServed {
         self.served

@@ -123,7 +123,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that it has texts.
+    /// Returns the backend's error, or an error if the tensor has texts.
     pub fn read(&self) -> Result<TensorData> {
         read(&self.inner.model, self.inner.handle, self.dtype, self.shape.clone())
     }
@@ -132,7 +132,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// What the backend says, or that it has numbers.
+    /// Returns the backend's error, or an error if the tensor has numbers.
     pub fn read_texts(&self) -> Result<TextData> {
         read_texts(&self.inner.model, self.inner.handle, self.dtype, self.shape.clone())
     }
@@ -164,7 +164,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// Where they are not as many as the shape wants, or what the backend says.
+    /// If their number does not match the shape, or with the backend's error.
     pub fn texts(&self, shape: &[i64], texts: &[&str]) -> Result<Tensor> {
         if shape.len() > foreign::HIGHEST_RANK || element_count(shape) != Some(texts.len()) {
             let count = texts.len();
@@ -176,7 +176,7 @@ impl Model {
         self.create(&view, shape)
     }
 
-    /// `view` is valid, and of this shape.
+    /// Creates a tensor from a valid view of this shape.
     fn create(&self, view: &abi::View, shape: &[i64]) -> Result<Tensor> {
         let mut args = abi::TensorCreateArgs {
             struct_size: size_of::<abi::TensorCreateArgs>(),
@@ -221,7 +221,7 @@ pub(super) fn destroy(model: &ModelInner, handle: *mut abi::Tensor) {
     let _ = invoke!(model.backend.functions, tensor_destroy, &raw mut args);
 }
 
-/// What is behind a handle, and its element type if it is a tensor.
+/// Returns the kind of value behind a handle, and its element type if it is a tensor.
 pub(super) fn kind(
     model: &ModelInner,
     handle: *mut abi::Tensor,
@@ -320,7 +320,7 @@ pub(super) fn read_texts(
     Ok(TextData { texts: texts.collect::<Result<_>>()?, shape })
 }
 
-/// So much of a text is kept, in bytes.
+/// Limit of a text in bytes.
 const LONGEST_TEXT: usize = 1 << 20;
 
 #[cold]

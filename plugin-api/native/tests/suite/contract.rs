@@ -163,7 +163,7 @@ impl<T: abi::SizedStruct> Older<T> {
         Self { args }
     }
 
-    /// Whether what is behind the struct is still as it was.
+    /// Returns whether the bytes behind the struct are unchanged.
     fn is_untouched(&self) -> bool {
         // SAFETY: all of these bytes were written.
         let behind = unsafe {
@@ -275,7 +275,7 @@ mod newest {
     }
 }
 
-/// What a call came to: an error's code and message, which are then gone.
+/// Takes the result of a call: an error's code and message. The error is destroyed.
 fn outcome(error: *mut abi::Error) -> Result<(), (i32, String)> {
     // SAFETY: a call has just returned it.
     let Some(found) = (unsafe { error.as_ref() }) else { return Ok(()) };

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use plugin_api::abi::LAYOUTS;
 
-/// A program that prints what the compiler makes of the header, in the words of [`expected`].
+/// Returns a program that prints what the compiler makes of the header, in the words of [`expected`].
 fn program() -> String {
     let mut program = String::from(
         "#include \"plugin_api.h\"\n#include <stdio.h>\nint main(void) {\n\

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use plugin_api::client::{Error, ErrorCode, TensorView};
 
 use super::{
-    Outcome, Ready, attempt, compare, device_time_can_be_true, ensure, inputs, outputs, ready,
-    refused, run_waits, says, shapes,
+    Outcome, Ready, attempt, compare, describe_error, device_time_can_be_true, ensure, inputs,
+    outputs, ready, refused, run_waits, shapes,
 };
 use crate::fixture::Fixture;
 use crate::{Suite, Verdict};
@@ -28,7 +28,7 @@ fn not_checked() -> Verdict {
 }
 
 fn still_right(ready: &mut Ready, fixture: &Fixture, after: &str) -> Result<Verdict, String> {
-    says(ready.call.run())
+    describe_error(ready.call.run())
         .and_then(|()| compare(&outputs(&mut ready.call, fixture)?, fixture))
         .map_err(|detail| format!("after {after}: {detail}"))?;
     Ok(Verdict::Holds)
@@ -85,11 +85,11 @@ pub(super) fn long_work(suite: &Suite, fixture: &Fixture) -> Result<(Ready, Fixt
     let mut ready = ready(suite, fixture)?;
     let mut fixture = fixture.clone();
     for large in larger(&ready, &fixture)?.unwrap_or_default() {
-        says(ready.call.run())?;
-        says(ready.session.synchronise())?;
+        describe_error(ready.call.run())?;
+        describe_error(ready.session.synchronise())?;
         let started = Instant::now();
-        says(ready.call.run())?;
-        says(ready.session.synchronise())?;
+        describe_error(ready.call.run())?;
+        describe_error(ready.session.synchronise())?;
         if started.elapsed() >= LONG {
             break;
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use plugin_api::client::{Backend, Error, ErrorCode, TensorData};
 use tempfile::TempDir;
 
-use super::{Loading, attempt, cycle, device, ensure, load_with, names, refused, says};
+use super::{Loading, attempt, cycle, describe_error, device, ensure, load_with, names, refused};
 use crate::fixture::Fixture;
 use crate::{Suite, Verdict};
 
@@ -33,7 +33,7 @@ fn beside(folder: &TempDir, file: &Path) -> Result<PathBuf, String> {
     Ok(folder.path().join(file.file_name().ok_or("the model has no file name")?))
 }
 
-/// Loads, prepares and runs; the model may have become another one.
+/// Loads, prepares and runs a model that may have become another one.
 fn use_model(
     backend: &Backend,
     fixture: &Fixture,
@@ -104,7 +104,7 @@ pub(super) fn external_data(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
             let error = refused::<()>(Err(error), "data in other files")?;
             return Ok(Verdict::NotChecked(format!("not supported: {}", error.message)));
         }
-        outputs => super::compare(&says(outputs)?, &fixture)?,
+        outputs => super::compare(&describe_error(outputs)?, &fixture)?,
     }
     for lost in files {
         let folder = folder()?;
@@ -127,7 +127,7 @@ pub(super) fn external_data(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
         refused(use_model(&backend, &apart)?, &what)?;
 
         write(&beside(&folder, lost)?, &bytes)?;
-        let outputs = says(use_model(&backend, &apart)?)?;
+        let outputs = describe_error(use_model(&backend, &apart)?)?;
         super::compare(&outputs, &apart)
             .map_err(|detail| format!("in another folder: {detail}"))?;
     }

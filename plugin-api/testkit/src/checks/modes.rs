@@ -4,8 +4,8 @@ use plugin_api::abi;
 use plugin_api::client::{Backend, Error, Model};
 
 use super::{
-    Loading, Outcome, compare, device, ensure, inputs, load, outputs, path, prepare, ready,
-    refused, says,
+    Loading, Outcome, compare, describe_error, device, ensure, inputs, load, outputs, path,
+    prepare, ready, refused,
 };
 use crate::{Fixture, Suite, Verdict};
 
@@ -21,7 +21,7 @@ fn load_for(
 
 pub(super) fn load_or_say_why(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
-    let description = says(backend.describe())?;
+    let description = describe_error(backend.describe())?;
     for mode in description.modes() {
         // A model may not be one that can be trained.
         if let Err(error) = load_for(&backend, fixture, mode)? {
@@ -36,17 +36,17 @@ pub(super) fn phases_make_a_run(suite: &Suite, fixture: &Fixture) -> Result<Verd
     if backend.extension(abi::MARKS).is_none() {
         return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::MARKS)));
     }
-    let description = says(backend.describe())?;
+    let description = describe_error(backend.describe())?;
     for mode in description.modes() {
-        let model = says(load_for(&backend, fixture, mode)?)?;
+        let model = describe_error(load_for(&backend, fixture, mode)?)?;
         let session = prepare(&model, fixture)?;
-        let phases = says(session.phases().ok_or("the extension is gone")?)?;
-        let run = says(session.marked_run().ok_or("the extension is gone")?)?;
-        let mut call = says(session.call(inputs(&model, fixture)?))?;
+        let phases = describe_error(session.phases().ok_or("the extension is gone")?)?;
+        let run = describe_error(session.marked_run().ok_or("the extension is gone")?)?;
+        let mut call = describe_error(session.call(inputs(&model, fixture)?))?;
         for _ in 0..3 {
             let mut marks = 0_u64;
             for phase in 0..phases.len().max(1) as u32 {
-                says(call.run_phase(run, phase, &mut || marks += 1))?;
+                describe_error(call.run_phase(run, phase, &mut || marks += 1))?;
             }
         }
         // What a step of training gives depends on the steps before it.
@@ -65,11 +65,11 @@ pub(super) fn cancelling_is_harmless(suite: &Suite, fixture: &Fixture) -> Result
     let Some(canceller) = ready.backend.canceller() else {
         return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::CANCEL)));
     };
-    let canceller = says(canceller)?;
+    let canceller = describe_error(canceller)?;
     let asked = std::thread::spawn(move || canceller.cancel());
-    says(asked.join().map_err(|_| "the thread that asked panicked")?)?;
+    describe_error(asked.join().map_err(|_| "the thread that asked panicked")?)?;
     let outcome = |ready: &mut super::Ready| -> Outcome {
-        says(ready.call.run())?;
+        describe_error(ready.call.run())?;
         compare(&outputs(&mut ready.call, fixture)?, fixture)
     };
     outcome(&mut ready).map_err(|detail| format!("after cancelling nothing: {detail}"))?;

@@ -2,14 +2,14 @@
 
 use plugin_api::client::{Error, ErrorCode, Model, Session, ShapeBounds, ShapesServed};
 
-use super::{Outcome, compare, ensure, inputs, load, outputs, refused, says, shapes};
+use super::{Outcome, compare, describe_error, ensure, inputs, load, outputs, refused, shapes};
 use crate::{Fixture, Suite, Verdict};
 
-/// How many times the fixture's batch the least, the typical and the greatest shape have, and another one
+/// Multiples of the fixture's batch for the least, the typical and the greatest shape, and for another
 /// between them.
 const TIMES: [usize; 4] = [1, 2, 4, 3];
 
-/// The fixture with these batches, in the order of [`TIMES`].
+/// Returns the fixture with these batches, in the order of [`TIMES`].
 fn batches(model: &Model, fixture: &Fixture) -> Result<[Fixture; 4], Verdict> {
     let batches = TIMES.map(|times| fixture.repeated(model.info(), times));
     match batches {
@@ -37,7 +37,7 @@ pub(super) fn within_bounds(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
         Ok(batches) => batches,
         Err(verdict) => return Ok(verdict),
     };
-    let session = says(prepare_within(&model, &typical, &least, &greatest))?;
+    let session = describe_error(prepare_within(&model, &typical, &least, &greatest))?;
     // A session that serves one shape serves the typical one, and is not given another.
     let served: &[&Fixture] = match session.shapes_served() {
         ShapesServed::One => &[&typical],
@@ -46,9 +46,9 @@ pub(super) fn within_bounds(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
         }
     };
     for fixture in served {
-        let mut call = says(session.call(inputs(&model, fixture)?))?;
+        let mut call = describe_error(session.call(inputs(&model, fixture)?))?;
         for _ in 0..2 {
-            says(call.run())?;
+            describe_error(call.run())?;
             compare(&outputs(&mut call, fixture)?, fixture).map_err(|detail| {
                 let shapes = shapes(fixture);
                 format!("with the shapes {shapes:?}, which it serves: {detail}")
@@ -57,13 +57,13 @@ pub(super) fn within_bounds(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
     }
     // One call with several shapes, whose outputs do not fit what was there before.
     if served.len() > 1 {
-        let mut call = says(session.call(inputs(&model, &greatest)?))?;
-        says(call.run())?;
+        let mut call = describe_error(session.call(inputs(&model, &greatest)?))?;
+        describe_error(call.run())?;
         for fixture in [&least, &greatest] {
             for (index, tensor) in inputs(&model, fixture)?.into_iter().enumerate() {
-                says(call.set_input(index, tensor))?;
+                describe_error(call.set_input(index, tensor))?;
             }
-            says(call.run())?;
+            describe_error(call.run())?;
             compare(&outputs(&mut call, fixture)?, fixture)
                 .map_err(|detail| format!("after a run with another shape: {detail}"))?;
         }

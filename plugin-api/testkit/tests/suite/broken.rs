@@ -139,7 +139,7 @@ fn usual_ids_of_devices_are_taken() {
 }
 
 #[test]
-fn long_messages_are_cut_and_say_so() {
+fn long_messages_are_cut_and_are_reported() {
     let broken = Broken::new();
     let error = broken.first_error("error-message-long").expect("it opens").expect_err("an error");
     assert_eq!(error.code, ErrorCode::Device, "it is still the plugin's own error");

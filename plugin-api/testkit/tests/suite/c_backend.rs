@@ -71,7 +71,7 @@ fn an_extension_of_the_example_in_c_is_found_by_its_name() {
 }
 
 /// Checks the host's side of the extensions of a backend in C or C++.
-fn extensions_are_told(source: &str) {
+fn extensions_are_reported(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build(source, folder.path(), &[]);
     // SAFETY: it is our own, and nobody else has loaded this copy.
@@ -159,12 +159,12 @@ fn extensions_are_told(source: &str) {
 
 #[test]
 fn extensions_of_a_backend_in_c_are_used() {
-    extensions_are_told("extensions.c");
+    extensions_are_reported("extensions.c");
 }
 
 #[test]
 fn extensions_of_a_backend_in_cpp_are_used() {
-    extensions_are_told("extensions.cpp");
+    extensions_are_reported("extensions.cpp");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn refuses_a_file_that_is_no_model(library: &Path) {
     assert!(error.message.ends_with("fixture.toml: does not begin with `scale FACTOR`"));
 }
 
-/// Code blocks of a page in one language.
+/// Returns code blocks of a page in one language.
 fn code_blocks(page: &str, language: &str) -> Vec<String> {
     let path = Path::new(FOLDER).join("../../docs/guide").join(page);
     let text = std::fs::read_to_string(&path).expect("the page");

@@ -94,7 +94,7 @@ fn each_check_finds_what_it_is_there_to_find() {
     }
 }
 
-/// It holds more each time, and all of it is free.
+/// The process holds more memory each time, and all of it is free.
 #[test]
 fn what_the_c_library_keeps_free_is_not_lost() {
     let (word, detail) = verdict("churn", "loading and unloading does not grow");
@@ -102,7 +102,7 @@ fn what_the_c_library_keeps_free_is_not_lost() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_said() {
+fn what_cannot_be_checked_is_reported() {
     let program = env!("CARGO_BIN_EXE_plugin-testkit");
     let run = |arguments: &[&str]| Command::new(program).args(arguments).output().expect("it runs");
     let cases: [(&[&str], &str); 5] = [
@@ -121,7 +121,7 @@ fn what_cannot_be_checked_is_said() {
     let output = testkit("nothing", &["--only", "no such check"]);
     assert_eq!(output.status.code(), Some(2));
 
-    // A file that is no library is a finding of every check.
+    // A file that is not a library is a finding of every check.
     let (fixture, check) = (format!("{FOLDER}/careless.toml"), "the description is complete");
     let output = run(&["--only", check, &fixture, &fixture]);
     let text = String::from_utf8_lossy(&output.stdout);

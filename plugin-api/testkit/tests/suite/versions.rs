@@ -39,7 +39,7 @@ fn with_version(header: &str, minor: u32, size: impl Fn(&Layout) -> usize) -> St
     header
 }
 
-/// The header without what was appended since ABI 1.0.
+/// Returns the header without what was appended since ABI 1.0.
 fn older() -> String {
     let mut header = today();
     let mut left_out = 0;
@@ -65,7 +65,7 @@ fn older() -> String {
     with_version(&header, 0, |layout| layout.v1_size.unwrap_or(layout.size))
 }
 
-/// The header of a version in which every struct has grown.
+/// Returns the header of a version in which every struct has grown.
 fn newer() -> String {
     let mut header = today();
     for layout in LAYOUTS.iter().filter(|layout| layout.v1_size.is_some()) {
@@ -76,7 +76,7 @@ fn newer() -> String {
     with_version(&header, abi::MINOR + 1, grown)
 }
 
-/// Folders with the headers of the other versions.
+/// Returns the folders with the headers of the other versions.
 fn headers() -> Vec<(&'static str, tempfile::TempDir)> {
     [("older", older()), ("newer", newer())]
         .map(|(version, header)| {
@@ -87,7 +87,7 @@ fn headers() -> Vec<(&'static str, tempfile::TempDir)> {
         .into()
 }
 
-/// Whoever initialises all fields of a struct does not know those of a newer version.
+/// Code that initialises all fields of a struct does not know those of a newer version.
 const LENIENT: &[&str] = &["-Wno-missing-field-initializers"];
 
 #[test]

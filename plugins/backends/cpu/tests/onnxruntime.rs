@@ -31,9 +31,9 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
     let add = load(&backend, &model(folder, "Add", OnnxType::INT64, one), &[]).expect("a model");
     let session = add.prepare("fp32", &[vec![2]]).expect("a session");
     let used = session.used();
-    let says = |key: &str, value: &str| used.contains(&(key.to_owned(), value.to_owned()));
-    assert!(says("engine", "onnxruntime") && says("provider", "CPUExecutionProvider"), "{used:?}");
-    assert!(says("allow-spinning", "false") && says("graph-optimisation", "all"), "{used:?}");
+    let has = |key: &str, value: &str| used.contains(&(key.to_owned(), value.to_owned()));
+    assert!(has("engine", "onnxruntime") && has("provider", "CPUExecutionProvider"), "{used:?}");
+    assert!(has("allow-spinning", "false") && has("graph-optimisation", "all"), "{used:?}");
     let bytes: Vec<u8> = [1_i64 << 40, -3].into_iter().flat_map(i64::to_ne_bytes).collect();
     let view = TensorView { dtype: DataType::I64, shape: &[2], strides: None, bytes: &bytes };
     let mut call = session.call(vec![add.tensor(view).expect("a tensor")]).expect("a call");
@@ -72,7 +72,7 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
         assert_eq!(error.code, ErrorCode::Unsupported, "{error}");
     }
 
-    // What is no model is told from what is not there.
+    // An invalid model is distinguished from a missing one.
     let whole = std::fs::read(DIGITS).expect("the model");
     let cut = folder.join("cut.onnx");
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("the folder is writable");

@@ -29,7 +29,7 @@ fn quantise(value: f32, (step, zero): Scale) -> i32 {
     ((value / step).round_ties_even() as i32 + zero).clamp(0, 255)
 }
 
-/// The model's outputs for a row, in integers.
+/// Returns the model's outputs for a row, in integers.
 fn by_hand(row: &[f64]) -> Vec<f64> {
     let quantised: Vec<i32> = row.iter().map(|value| quantise(*value as f32, INPUT)).collect();
     let sum = |output: usize| -> i32 {
@@ -82,7 +82,7 @@ fn node(operator: &str, name: &str, inputs: &[&str]) -> NodeProto {
     }
 }
 
-/// A tensor of shape `[n, columns]`.
+/// Returns a tensor of shape `[n, columns]`.
 fn value(name: &str, columns: i64) -> ValueInfoProto {
     let dim = vec![
         Dimension { dim_value: None, dim_param: Some("n".into()) },
@@ -98,7 +98,7 @@ fn value(name: &str, columns: i64) -> ValueInfoProto {
     }
 }
 
-/// The model, with its operators between quantising and the opposite, as quantising tools write it.
+/// Returns the model, with its operators between quantising and the opposite, as quantising tools write it.
 fn model() -> Vec<u8> {
     let weights = TensorProto {
         dims: vec![4, 3],

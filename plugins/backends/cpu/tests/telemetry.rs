@@ -70,7 +70,7 @@ fn no_files_appear_in_the_users_folders() {
         files.iter().any(|file| file.ends_with("deviceid")),
         "ONNX Runtime {version} leaves nothing even where it is let: {files:?}"
     );
-    // As a worker is started, and where somebody opens the plugin in another way.
+    // As a worker is started, and if the plugin is opened in another way.
     for telemetry in [Some("1"), None] {
         let (files, _) = left_behind(telemetry);
         assert!(files.is_empty(), "{files:?}, with {SWITCH} {telemetry:?}");

@@ -89,7 +89,7 @@ impl Backend for CudaBackend {
         let graph = request.options.parse("cuda-graph")?.unwrap_or(false);
         let tf32 = request.options.parse("tf32")?.unwrap_or(false);
         self.baseline.take(&gpu);
-        // CUDA counts by speed, and NVML by place, unless CUDA is told to count by place, too.
+        // CUDA counts by speed, and NVML by place, unless CUDA is set to count by place, too.
         set_unless_set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         if !tf32 {
             // TensorRT narrows by itself, and has no option for it.

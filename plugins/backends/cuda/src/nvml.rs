@@ -170,7 +170,7 @@ pub(crate) fn reading(id: &str) -> Result<DeviceReading> {
     });
     let gpu = match found {
         Some(Ok(gpu)) => gpu,
-        // What there is, is said there.
+        // It lists the available ones.
         _ => Gpu::find(id)?.device()?,
     };
     let hertz = |clock| gpu.clock_info(clock).ok().map(|megahertz| 1e6 * f64::from(megahertz));
@@ -204,7 +204,7 @@ fn slowed_by(reasons: ThrottleReasons) -> u32 {
                 false => (known, bits),
             }
         });
-    // A slowdown of the hardware says in a reason of its own what it is due to, where that is known.
+    // A slowdown of the hardware has its own reason for the cause, if that is known.
     let explained = bits & (abi::slowed_by::HEAT | abi::slowed_by::POWER) != 0;
     let rest = reasons - known;
     match rest - ThrottleReasons::HW_SLOWDOWN {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use engine_onnxruntime::ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
-use engine_onnxruntime::{Accelerator, GpuRuntime, Provider, ProviderOptions, Taken, ort};
+use engine_onnxruntime::{
+    Accelerator, GpuRuntime, Provider, ProviderOptions, ReservedOptions, ort,
+};
 
 use crate::nvml::Gpu;
 
 /// Options that this backend sets itself, for either provider.
-pub(crate) const TAKEN: &Taken = &[
+pub(crate) const TAKEN: &ReservedOptions = &[
     ("device_id", "`device` of the backend"),
     ("enable_cuda_graph", "the option `cuda-graph`"),
     ("has_user_compute_stream", "the backend, which computes on a stream of its own"),

@@ -22,7 +22,7 @@ use plugin_api::backend::{
 
 const DEVICE: &str = "fault:0";
 const PRECISION: &str = "fp32";
-/// Where its operators run.
+/// Provider of its operators.
 const PROVIDER: &str = "FaultProvider";
 
 macro_rules! choices {
@@ -78,7 +78,7 @@ choices! {
 }
 
 impl Fault {
-    /// Whether it is a way of running, which no other phase has.
+    /// Returns whether the fault concerns runs only.
     fn is_of_runs(self) -> bool {
         use Fault::{Fallback, Impossible, Nan, Stale, Wrong, Zeros};
         matches!(self, Zeros | Wrong | Nan | Stale | Impossible | Fallback) || self.takes_time()
@@ -89,7 +89,7 @@ impl Fault {
         matches!(self, Slow | Lie | Drift | WarmUp | Bimodal | Throttle | Stall)
     }
 
-    /// How many times as long as usual run `index` takes, where `runs` is what `fault-runs` says.
+    /// Returns the factor by which run `index` of `runs` (`fault-runs`) is slower than usual.
     fn pace(self, index: u64, runs: u64) -> f64 {
         let part = index as f64 / runs as f64;
         match self {
@@ -103,7 +103,7 @@ impl Fault {
     }
 }
 
-/// A number that looks random: the finaliser of SplitMix64.
+/// Returns a number that looks random: the finaliser of SplitMix64.
 fn mixed(index: u64) -> u64 {
     let mut mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -112,7 +112,7 @@ fn mixed(index: u64) -> u64 {
 }
 
 choices! {
-    /// What its inputs and outputs are.
+    /// Kinds of its inputs and outputs.
     Values of "a kind of values" {
         Numbers = "numbers",
         Texts = "texts",
@@ -130,7 +130,7 @@ choices! {
     }
 }
 
-/// How often somebody has asked to end what is under way.
+/// Number of requests to cancel.
 static CANCELLED: AtomicU64 = AtomicU64::new(0);
 
 /// As many runs as a device that lies queues.
@@ -148,12 +148,12 @@ choices! {
     }
 }
 
-/// What goes wrong, and where; shared by all that comes from one model.
+/// The planned fault, shared by everything made from one model.
 #[derive(Debug)]
 struct Plan {
     fault: Option<Fault>,
     phase: Phase,
-    /// How long a run takes the device.
+    /// Time of a run on the device.
     time: Duration,
     runs: u64,
     bytes: usize,
@@ -162,9 +162,9 @@ struct Plan {
     error_message: Option<String>,
     values: Values,
     shapes: Shapes,
-    /// Where a long phase says how far it has come, if that is offered.
+    /// Progress of long phases, if offered.
     progress: Option<Progress>,
-    /// How often the phase still works.
+    /// Number of times that the phase still succeeds.
     remaining: Cell<u64>,
 }
 
@@ -226,7 +226,7 @@ impl Plan {
         }
     }
 
-    /// What its output is.
+    /// Returns the kind of its output.
     fn kind(&self) -> ValueKind {
         match self.values {
             Values::Numbers | Values::Texts => ValueKind::Tensor,
@@ -235,7 +235,7 @@ impl Plan {
         }
     }
 
-    /// The fault that is due in a phase, counting the calls to it.
+    /// Returns the fault that is due in a phase, counting the calls to it.
     fn due(&self, phase: Phase) -> Option<Fault> {
         let fault = self.fault.filter(|_| phase == self.phase)?;
         match self.remaining.get() {
@@ -566,7 +566,7 @@ impl FaultTensor {
     }
 }
 
-/// The numbers that texts stand for.
+/// Parses texts as numbers.
 fn numbers(view: &View<'_>) -> Result<Vec<f32>> {
     let number = |text: &str| {
         text.parse().map_err(|_| {

@@ -252,8 +252,8 @@ fn what_is_not_a_tensor_says_what_it_is() {
 #[test]
 fn a_long_phase_says_how_far_it_has_come_and_ends_if_it_is_asked_to() {
     let _turn = alone();
-    let heard = Rc::new(RefCell::new(Vec::new()));
-    let listener = Rc::clone(&heard);
+    let reports = Rc::new(RefCell::new(Vec::new()));
+    let listener = Rc::clone(&reports);
     let on_progress = Box::new(move |report: ProgressReport| listener.borrow_mut().push(report));
     // SAFETY: this is the backend's own entry point, and tests take turns.
     let backend =
@@ -263,9 +263,9 @@ fn a_long_phase_says_how_far_it_has_come_and_ends_if_it_is_asked_to() {
     };
     let long = [("fault", "long"), ("fault-phase", "load"), ("fault-milliseconds", "30")];
     load(&long).expect("a model");
-    assert_eq!(heard.borrow().len(), 0, "progress was not asked for");
+    assert_eq!(reports.borrow().len(), 0, "progress was not asked for");
     load(&[&long[..], &[("fault-offers", "progress")]].concat()).expect("a model");
-    let reports = heard.take();
+    let reports = reports.take();
     assert!(reports.len() > 1 && reports[0].doing == "taking its time", "{reports:?}");
     assert!(reports.is_sorted_by_key(|report| report.part), "{reports:?}");
 

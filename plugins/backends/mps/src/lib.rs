@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, append_by_name,
-    check_options, description, ort,
+    Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, ReservedOptions,
+    append_by_name, check_options, description, ort,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -25,7 +25,7 @@ const PRECISIONS: &[&str] = &["fp32", "fp16"];
 
 /// Options that this backend sets itself. The older format, and sums of lower precision, compute in
 /// another precision than the model's.
-const TAKEN: &Taken = &[
+const TAKEN: &ReservedOptions = &[
     ("AllowLowPrecisionAccumulationOnGPU", "`precision` of the matrix"),
     ("MLComputeUnits", "the option `compute-units`"),
     ("ModelFormat", "`precision` of the matrix"),
@@ -112,7 +112,7 @@ impl Provider for CoreMl {
         PRECISIONS
     }
 
-    /// It compiles for the given shapes, and leaves dynamic ones to the processor.
+    /// CoreML compiles for the given shapes, and leaves dynamic ones to the processor.
     fn specialises(&self) -> bool {
         true
     }
@@ -121,7 +121,7 @@ impl Provider for CoreMl {
         ProviderOptions::from([
             ("AllowLowPrecisionAccumulationOnGPU".to_owned(), "0".to_owned()),
             ("MLComputeUnits".to_owned(), self.units.clone()),
-            // The older format computes in fp16 on the GPU, whatever the model's types.
+            // The older format computes in fp16 on the GPU, for all types of the model.
             ("ModelFormat".to_owned(), "MLProgram".to_owned()),
         ])
     }

@@ -16,7 +16,7 @@ const PRECISION: &str = "fp32";
 /// Tokens of an answer.
 const TOKENS: usize = 8;
 
-/// What it does nothing for.
+/// Modes, in each of which it does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Inference,
@@ -31,7 +31,7 @@ impl Mode {
         ("generation", Self::Generation),
     ];
 
-    /// The phases of a run, of which the last gives the outputs.
+    /// Returns the phases of a run, of which the last gives the outputs.
     fn phases(self) -> &'static [&'static str] {
         match self {
             Self::Inference => &[],

@@ -70,7 +70,7 @@ fn bare(path: &str, threads: &str, shapes: &[Vec<i64>]) -> *mut sys::ov_infer_re
             &raw mut compiled,
         ));
         ok(sys::ov_compiled_model_create_infer_request(compiled, &raw mut request));
-        // The request's own inputs hold whatever was there; zeros are what the plugin gets.
+        // The request's own inputs hold old values; zeros are what the plugin gets.
         for index in indexes {
             let (mut tensor, mut data, mut size) = (ptr::null_mut(), ptr::null_mut(), 0);
             ok(sys::ov_infer_request_get_input_tensor_by_index(request, index, &raw mut tensor));

@@ -90,7 +90,7 @@ fn absent(core: &Core) -> Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// Returns why there is no device of a kind: OpenVINO's message, and the missing requirements.
+/// Returns the reason why a kind of device is missing: OpenVINO's message, and the missing requirements.
 fn reason(core: &Core, kind: &str) -> String {
     let answer = match core.property(kind, "FULL_DEVICE_NAME") {
         Ok(_) => "OpenVINO does not list it".into(),

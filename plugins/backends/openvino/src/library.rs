@@ -1,6 +1,6 @@
 //! Finds OpenVINO's library and loads it.
 //!
-//! It is the file of the C interface, whose name contains the version: `libopenvino_c.so.2641` is
+//! The library is the file of the C interface, whose name contains the version: `libopenvino_c.so.2641` is
 //! 2026.4.1; the package has no `libopenvino_c.so`. The other libraries are found beside it.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -67,7 +67,7 @@ fn open(path: &Path) -> Result<libloading::Library, Error> {
 }
 
 fn missing(what: String) -> Error {
-    let message = format!("{what}; `host runtimes install openvino` installs it");
+    let message = format!("{what}; install it with `host runtimes install openvino`");
     Error::new(ErrorCode::RuntimeMissing, message)
 }
 
@@ -174,7 +174,7 @@ mod tests {
             error.message,
             format!(
                 "TARE_RUNTIME is {path}, and there is no libopenvino_c.so or \
-                 libopenvino_c.so.VERSION in {path}; `host runtimes install openvino` installs it"
+                 libopenvino_c.so.VERSION in {path}; install it with `host runtimes install openvino`"
             )
         );
         find_in(Path::new("/nowhere")).expect_err("no folder");
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(
             error.message,
             "libc.so.6 is not OpenVINO's C library, libopenvino_c.so: it has no function \
-             `ov_get_openvino_version`; `host runtimes install openvino` installs it"
+             `ov_get_openvino_version`; install it with `host runtimes install openvino`"
         );
         let error = open(Path::new("/nowhere/libopenvino_c.so")).expect_err("nothing is there");
         assert_eq!(error.code, ErrorCode::RuntimeMissing);

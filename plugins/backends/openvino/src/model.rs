@@ -30,7 +30,7 @@ const USED: &[(&str, &str)] = &[
     ("runtime-requirements", "RUNTIME_REQUIREMENTS"),
 ];
 
-/// Types that OpenVINO narrows on the processor whatever the precision.
+/// Types that OpenVINO narrows on the processor in any precision.
 const CONVERTED: &[(DataType, &str)] = &[
     (DataType::I64, "int64 to int32"),
     (DataType::U64, "uint64 to int32"),
@@ -97,12 +97,12 @@ pub(crate) struct Ready {
     pub(crate) used: Vec<(String, String)>,
     /// Number of requests that OpenVINO wants in flight.
     pub(crate) requests: usize,
-    /// To compile it once more, for a profile.
-    again: Again,
+    /// Data to compile it once more, for a profile.
+    recompilation: Recompilation,
 }
 
 #[derive(Debug)]
-struct Again {
+struct Recompilation {
     loaded: Arc<Loaded>,
     hint: &'static str,
     shapes: Vec<Vec<i64>>,
@@ -111,7 +111,7 @@ struct Again {
 impl Ready {
     /// Returns the same model, compiled with counters for operators.
     pub(crate) fn profiled(&self) -> Result<Compiled> {
-        let Again { loaded, hint, shapes } = &self.again;
+        let Recompilation { loaded, hint, shapes } = &self.recompilation;
         let shapes: Vec<&[i64]> = shapes.iter().map(Vec::as_slice).collect();
         loaded.compile(hint, &shapes, true)
     }
@@ -200,7 +200,7 @@ fn tensor_info(port: &PortInfo, file: &ModelFile) -> TensorInfo {
     TensorInfo { dtype: port.dtype, dimensions, name, kind: ValueKind::Tensor }
 }
 
-/// Names of the properties that a device has.
+/// Returns the names of the properties that a device has.
 fn supported(core: &Core, device: &str) -> Vec<String> {
     let text = core.property(device, "SUPPORTED_PROPERTIES").unwrap_or_default();
     text.split([' ', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -251,7 +251,7 @@ pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
 }
 
 fn unreadable(path: &str, failure: &Failure) -> Error {
-    // A model that OpenVINO has no operator for is no damaged one.
+    // A model with an operator that OpenVINO lacks is not damaged.
     const LACKS: &[&str] = &[
         "no conversion rule",
         "not supported",
@@ -437,8 +437,8 @@ impl Loaded {
         let requests = requests.and_then(|text| text.parse().ok()).unwrap_or(1_usize).max(1);
         let outputs = compiled.outputs().map_err(failed)?;
         let shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
-        let again = Again { loaded: Arc::clone(self), hint, shapes };
-        Ok(Ready { compiled, outputs, used, requests, again })
+        let recompilation = Recompilation { loaded: Arc::clone(self), hint, shapes };
+        Ok(Ready { compiled, outputs, used, requests, recompilation })
     }
 }
 

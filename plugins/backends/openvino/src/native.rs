@@ -61,7 +61,7 @@ fn is_place(line: &str) -> bool {
 ///
 /// # Safety
 ///
-/// It is null, or ends with a zero and is freed with `ov_free`.
+/// The text is null, or ends with a zero and is freed with `ov_free`.
 unsafe fn take_text(text: *mut c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -147,7 +147,7 @@ pub(crate) fn version() -> Result<String> {
 
 /// # Safety
 ///
-/// It is null, or ends with a zero.
+/// The text is null, or ends with a zero.
 unsafe fn borrowed(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -449,7 +449,7 @@ impl Request {
         Ok(copy)
     }
 
-    /// Computes, and returns when that is done.
+    /// Computes, and waits for the result.
     #[inline]
     pub(crate) fn infer(&mut self) -> Result<()> {
         // SAFETY: the request is alive and used by nobody else.
@@ -506,7 +506,7 @@ pub(crate) struct Tensor {
     length: usize,
 }
 
-// SAFETY: the memory belongs to the handle. Whoever may write to it has the tensor exclusively, or has a
+// SAFETY: the memory belongs to the handle. A writer has the tensor exclusively, or has a
 // request that writes to it, which the ABI's rules for outputs order.
 unsafe impl Send for Tensor {}
 // SAFETY: as above.
@@ -566,7 +566,7 @@ impl Tensor {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the handle keeps so many bytes alive, all of which were written.
+        // SAFETY: the handle keeps these bytes alive, and all were written.
         unsafe { list(self.data.cast_const(), self.length) }
     }
 
@@ -581,7 +581,7 @@ impl Tensor {
     /// Clears memory, because uninitialised memory must not be read.
     fn zero(&mut self) {
         if self.length > 0 {
-            // SAFETY: there are so many bytes, which are ours alone.
+            // SAFETY: these bytes exist and are ours alone.
             unsafe { self.data.write_bytes(0, self.length) };
         }
     }

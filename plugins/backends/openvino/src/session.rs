@@ -285,7 +285,7 @@ impl Session for OpenvinoSession {
         outputs: &mut [Option<Box<OpenvinoTensor>>],
     ) -> Result<()> {
         if !self.all_fixed() {
-            // There are no outputs to hand out before it is done.
+            // Outputs exist only after it is done.
             return self.run(inputs, outputs);
         }
         self.make_outputs(outputs)?;
@@ -344,7 +344,7 @@ impl Profile for OpenvinoSession {
 
 impl Drop for OpenvinoSession {
     fn drop(&mut self) {
-        // Whoever wanted to know of errors has synchronised.
+        // Callers that need errors have synchronised.
         let _ = self.wait_for(|_| true);
     }
 }

@@ -45,7 +45,7 @@ fn used<'a>(session: &'a Session, key: &str) -> Option<&'a str> {
     session.used().iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
 }
 
-/// A tensor of shape `[n, 2]`.
+/// Returns a tensor of shape `[n, 2]`.
 fn value(name: &str, element: OnnxType) -> ValueInfoProto {
     let dim = vec![
         OnnxDimension { dim_value: None, dim_param: Some("n".into()) },
@@ -69,7 +69,7 @@ fn node(operator: &str, inputs: &[&str], output: &str) -> NodeProto {
     }
 }
 
-/// A model from `x` to `y`.
+/// Returns a model from `x` to `y`.
 fn model(
     folder: &Path,
     name: &str,
@@ -122,7 +122,7 @@ fn with_external_data(folder: &Path) -> PathBuf {
     model(folder, "external", float, vec![node("Add", &["x", "w"], "y")], vec![weights])
 }
 
-/// A quantised product of `x` with 2.
+/// Returns a quantised product of `x` with 2.
 fn quantised(folder: &Path) -> PathBuf {
     let float = |value: f32| TensorProto { float_data: vec![value], ..TensorProto::default() };
     let zero = TensorProto { int32_data: vec![0], ..TensorProto::default() };
@@ -574,7 +574,7 @@ fn enqueued_runs_that_share_tensors_are_done_in_order() {
     }
 }
 
-/// A model that adds 1 to `x`.
+/// Returns a model that adds 1 to `x`.
 fn increment(folder: &Path, name: &str, element: OnnxType, one: TensorProto) -> PathBuf {
     let one = scalar("one", element, one);
     model(folder, name, (element, element), vec![node("Add", &["x", "one"], "y")], vec![one])

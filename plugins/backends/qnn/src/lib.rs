@@ -15,8 +15,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Doing, Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, check_options,
-    convert, description, loader_says, ort, runtime_folder,
+    Library, Operation, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, ReservedOptions,
+    check_options, convert, description, loader_says, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -26,7 +26,7 @@ use plugin_api::backend::{
 const PROVIDER: &str = "QNNExecutionProvider";
 const DEVICE: &str = "qnn:htp";
 
-/// Whether the HTP is simulated: Qualcomm makes no x86-64 processors.
+/// Whether the HTP is simulated: Qualcomm does not make x86-64 processors.
 const SIMULATED: bool = cfg!(target_arch = "x86_64");
 
 /// Default of the simulator: it cannot detect a machine, and computes in fp16 only for a numbered system
@@ -106,7 +106,7 @@ impl Backend for QnnBackend {
 
 /// Options that this backend sets itself. `backend_path` is set too, to the manifest's value after
 /// a check.
-const TAKEN: &Taken = &[
+const TAKEN: &ReservedOptions = &[
     ("enable_htp_fp16_precision", "`precision` of the matrix"),
     ("htp_arch", "the option `htp-arch`"),
     ("soc_model", "the option `soc-model`"),
@@ -125,7 +125,7 @@ fn register(library: &'static Library) -> Result<()> {
     let file = find("onnxruntime_providers_qnn")?;
     let environment = library.environment();
     let registering = environment.register_ep_library(PROVIDER, &file);
-    registering.map_err(|error| convert(&error, Doing::Running))?;
+    registering.map_err(|error| convert(&error, Operation::Running))?;
     if devices_of(library).next().is_none() {
         let message = format!("{} finds no device on this machine", file.display());
         return Err(Error::new(ErrorCode::NotFound, message));
@@ -145,7 +145,7 @@ fn find(name: &str) -> Result<PathBuf> {
     let path = runtime_folder().map(|folder| folder.join(&file));
     path.filter(|path| path.is_file()).ok_or_else(|| {
         let message = format!(
-            "{file} was not found beside ONNX Runtime; `host runtimes install qnn` installs it"
+            "{file} was not found beside ONNX Runtime; install it with `host runtimes install qnn`"
         );
         Error::new(ErrorCode::RuntimeMissing, message)
     })
@@ -216,13 +216,13 @@ impl Provider for Qnn {
         (file, precision) == ("fp32", "fp16")
     }
 
-    /// It supports no dynamic shapes.
+    /// QNN does not support dynamic shapes.
     fn specialises(&self) -> bool {
         true
     }
 
-    /// Its axes are 32 bits wide, and larger ones end the process. So does an axis of zero with a
-    /// quantised model, by a division.
+    /// Returns the lengths of axes that it supports. They have 32 bits, and larger ones end the process. So
+    /// does an axis of zero with a quantised model, by a division.
     fn axes(&self) -> RangeInclusive<i64> {
         1..=u32::MAX.into()
     }

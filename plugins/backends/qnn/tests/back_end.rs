@@ -20,7 +20,7 @@ fn outputs(backend: &Backend, options: &[(&str, &str)]) -> Result<Vec<u8>, Error
     Ok(call.read_output(0)?.bytes)
 }
 
-/// A library of the runtime.
+/// Returns a library of the runtime.
 fn library(name: &str) -> PathBuf {
     let runtime = PathBuf::from(std::env::var_os("TARE_RUNTIME").expect("the runtime's folder"));
     let path = runtime.join("lib").join(name);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_told_from_processors() {
+    fn gpus_are_distinguished_from_processors() {
         let nodes = tempfile::tempdir().expect("a folder");
         let write = |path: &str, text: &str| {
             let path = nodes.path().join(path);

@@ -17,7 +17,7 @@ use engine_onnxruntime::ort::ep::{self, ArbitrarilyConfigurableExecutionProvider
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
     Accelerator, GpuRuntime, Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions,
-    RuntimeNames, Taken, append_by_name, check_options, description, ort, runtime_folder,
+    ReservedOptions, RuntimeNames, append_by_name, check_options, description, ort, runtime_folder,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -119,7 +119,7 @@ const PRECISIONS: &[&str] = &["fp32", "fp16"];
 
 /// Options that this backend sets itself, for either provider, and those that would change the
 /// precision.
-const TAKEN: &Taken = &[
+const TAKEN: &ReservedOptions = &[
     ("device_id", "`device` of the backend"),
     ("has_user_compute_stream", "the backend"),
     ("migraphx_bf16_enable", "`precision` of the matrix"),

@@ -13,8 +13,8 @@ use std::ptr::NonNull;
 
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, Taken, append_by_name,
-    check_options, description, ort,
+    Library, OrtModel, PROVIDER_OPTIONS, Provider, ProviderOptions, ReservedOptions,
+    append_by_name, check_options, description, ort,
 };
 use plugin_api::abi;
 use plugin_api::backend::{
@@ -26,7 +26,8 @@ use vulkan::Gpu;
 const DEVICE: &str = "webgpu:0";
 
 /// Options that this backend sets itself.
-const TAKEN: &Taken = &[("dawnBackendType", "`device` of the backend, which is Vulkan's")];
+const TAKEN: &ReservedOptions =
+    &[("dawnBackendType", "`device` of the backend, which is Vulkan's")];
 
 /// The plugin.
 #[derive(Debug)]

@@ -366,7 +366,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes what is said by a field being there.
+    /// Reads information from the presence of a field.
     fn take_other(&mut self, message: Message, field: u64) {
         self.value.kind = match (message, field) {
             (Message::Type, 4) => ValueKind::Sequence,

@@ -26,29 +26,29 @@ pub trait Accelerator: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// It is from [`Accelerator::allocate`], and is not used again.
+    /// `memory` is from [`Accelerator::allocate`], and is not used again.
     unsafe fn free(&self, memory: *mut c_void);
 
     /// Copies to the device, after what is queued, and returns when that is done.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// Returns the device's error.
     ///
     /// # Safety
     ///
-    /// There is room for the bytes.
+    /// `to` has room for the bytes.
     unsafe fn copy_in(&self, from: &[u8], to: *mut c_void) -> Result<()>;
 
     /// Copies from the device, after what is queued, and returns when all of `to` is written.
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// Returns the device's error.
     ///
     /// # Safety
     ///
-    /// There are as many bytes.
+    /// `from` has as many bytes.
     unsafe fn copy_out(&self, from: *const c_void, to: &mut [MaybeUninit<u8>]) -> Result<()>;
 
     /// Returns when all that is queued is done.
@@ -62,7 +62,7 @@ pub trait Accelerator: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// Returns the device's error.
     fn begin_timing(&self) -> Result<()>;
 
     /// Queues another mark, waits for it, and says how many nanoseconds passed on the device between
@@ -70,7 +70,7 @@ pub trait Accelerator: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever the device says.
+    /// Returns the device's error.
     fn end_timing(&self) -> Result<u64>;
 }
 

@@ -23,7 +23,7 @@ use crate::tensor::{MemoryInfo, check};
 /// The version of the table that has what is needed.
 const VERSION: u32 = 23;
 
-/// The table of version 23, as far as it is used.
+/// The used part of the table of version 23.
 #[repr(C)]
 struct Table {
     before: OrtApi,
@@ -83,7 +83,7 @@ pub(crate) fn used(
 ) -> Result<AllocatorUse> {
     let table = library.table(VERSION).ok_or_else(|| {
         let message = format!(
-            "ONNX Runtime {} does not tell what its allocators use; 1.{VERSION} and later do",
+            "ONNX Runtime {} does not report the use of its allocators; 1.{VERSION} and later do",
             library.version()
         );
         Error::new(ErrorCode::Unsupported, message)

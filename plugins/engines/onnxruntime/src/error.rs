@@ -5,20 +5,20 @@ use plugin_api::backend::{Error, ErrorCode};
 
 /// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// Making a session of a model's file.
+pub enum Operation {
+    /// Creating a session from a model's file.
     Loading,
-    /// Running it, or handling tensors.
+    /// Running a session, or handling tensors.
     Running,
 }
 
 /// Converts an error of ONNX Runtime, with its log.
 #[must_use]
-pub fn convert<R>(error: &ort::Error<R>, doing: Doing) -> Error {
+pub fn convert<R>(error: &ort::Error<R>, operation: Operation) -> Error {
     let message = error.message().trim();
     let (code, shown) = match without_kernel(message) {
         Some(shown) => (ErrorCode::Unsupported, shown),
-        None => (code(error.code(), message, doing), first_line(message).to_owned()),
+        None => (code(error.code(), message, operation), first_line(message).to_owned()),
     };
     Error::new(code, shown).with_details({
         let log = crate::log::taken();
@@ -73,7 +73,7 @@ const UNSUPPORTED: &[&str] = &[
     "Unsupported model IR version",
 ];
 
-fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
+fn code(code: Code, message: &str, operation: Operation) -> ErrorCode {
     let mentions = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     if mentions(MEMORY) {
         return ErrorCode::OutOfMemory;
@@ -81,14 +81,14 @@ fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
     if mentions(UNSUPPORTED) {
         return ErrorCode::Unsupported;
     }
-    match (code, doing) {
+    match (code, operation) {
         (Code::NoSuchFile | Code::NotFound, _) => ErrorCode::NotFound,
         (Code::NotImplemented, _) => ErrorCode::Unsupported,
         (Code::ExecutionProviderFailure | Code::DeviceReset | Code::EngineError, _) => {
             ErrorCode::Device
         }
         (Code::NoModel | Code::InvalidProtobuf | Code::InvalidGraph, _) => ErrorCode::InvalidModel,
-        (Code::InvalidArgument, Doing::Running) => ErrorCode::InvalidArgument,
+        (Code::InvalidArgument, Operation::Running) => ErrorCode::InvalidArgument,
         // A provider's library that cannot be loaded, or lacks what it needs.
         _ if message.contains("Failed to load library")
             || message.contains("cannot open shared") =>
@@ -96,8 +96,8 @@ fn code(code: Code, message: &str, doing: Doing) -> ErrorCode {
             ErrorCode::RuntimeMissing
         }
         _ if message.contains("Error creating execution provider") => ErrorCode::Device,
-        (_, Doing::Loading) => ErrorCode::InvalidModel,
-        (_, Doing::Running) => ErrorCode::Device,
+        (_, Operation::Loading) => ErrorCode::InvalidModel,
+        (_, Operation::Running) => ErrorCode::Device,
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn messages_tell_what_codes_do_not() {
-        let of = |message| code(Code::GenericFailure, message, Doing::Loading);
+        let of = |message| code(Code::GenericFailure, message, Operation::Loading);
         let cuda = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer";
         assert_eq!(of(cuda), ErrorCode::OutOfMemory);
         let qnn =
@@ -126,7 +126,7 @@ mod tests {
             )
         );
         assert_eq!(without_kernel("Provider type"), None);
-        let run = code(Code::RuntimeException, "CUDA failure 700", Doing::Running);
+        let run = code(Code::RuntimeException, "CUDA failure 700", Operation::Running);
         assert_eq!(run, ErrorCode::Device);
     }
 }

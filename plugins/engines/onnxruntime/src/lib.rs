@@ -46,11 +46,11 @@ mod session;
 mod tensor;
 
 pub use accelerator::{Accelerator, GpuRuntime, RuntimeNames};
-pub use error::{Doing, convert};
+pub use error::{Operation, convert};
 pub use library::{Library, loader_says, runtime_folder};
 pub use log::taken as log_taken;
 pub use model::OrtModel;
-pub use options::{PROVIDER_OPTIONS, Taken, check_options};
+pub use options::{PROVIDER_OPTIONS, ReservedOptions, check_options};
 pub use ort;
 pub use provider::{Cpu, Provider, ProviderOptions, append_by_name};
 pub use session::OrtSession;

@@ -12,7 +12,7 @@ use ort::session::builder::SessionBuilder;
 use ort::sys::{OrtApi, OrtApiBase, OrtSessionOptions, OrtStatusPtr};
 use plugin_api::backend::{Error, ErrorCode, Result};
 
-use crate::error::{Doing, convert};
+use crate::error::{Operation, convert};
 use crate::log;
 
 /// Variable with the plugin's runtime: a folder, or the library itself.
@@ -78,7 +78,7 @@ impl Library {
             .with_telemetry(false)
             .with_logger(log::keeper())
             .build()
-            .map_err(|error| convert(&error, Doing::Loading))?;
+            .map_err(|error| convert(&error, Operation::Loading))?;
         environment.set_log_level(LogLevel::Warning);
         Ok(Self { environment, base, append_processor, version, path, plugin: plugin.to_owned() })
     }
@@ -203,8 +203,9 @@ pub fn loader_says(error: &libloading::Error) -> String {
 }
 
 fn missing(what: &str, plugin: &str) -> Error {
-    let message =
-        format!("ONNX Runtime was not found: {what}; `host runtimes install {plugin}` installs it");
+    let message = format!(
+        "ONNX Runtime was not found: {what}; install it with `host runtimes install {plugin}`"
+    );
     Error::new(ErrorCode::RuntimeMissing, message)
 }
 
@@ -270,7 +271,10 @@ mod tests {
         assert_eq!(error.code, ErrorCode::RuntimeMissing);
         let path = folder.path().display().to_string();
         assert!(error.message.contains(&path), "{error}");
-        assert!(error.message.ends_with("; `host runtimes install cuda` installs it"), "{error}");
+        assert!(
+            error.message.ends_with("; install it with `host runtimes install cuda`"),
+            "{error}"
+        );
     }
 
     #[test]

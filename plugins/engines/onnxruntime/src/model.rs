@@ -10,7 +10,7 @@ use plugin_api::backend::{
     Dimension, Error, ErrorCode, LoadRequest, Model, ModelInfo, PrepareRequest, Result, View,
 };
 
-use crate::error::{Doing, convert, fell_back};
+use crate::error::{Operation, convert, fell_back};
 use crate::options::Common;
 use crate::provider::ProviderOptions;
 use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
@@ -19,7 +19,7 @@ use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
 pub struct OrtModel {
     source: Arc<Source>,
     /// The session that all share, if the provider makes none for particular shapes.
-    session: Option<Arc<Made>>,
+    session: Option<Arc<CreatedSession>>,
 }
 
 /// Everything that sessions are made from.
@@ -34,9 +34,9 @@ pub(crate) struct Source {
     threads: u32,
 }
 
-/// ONNX Runtime's session.
-pub(crate) struct Made {
-    /// Dropped before what it computes on.
+/// A session of ONNX Runtime, with its parts.
+pub(crate) struct CreatedSession {
+    /// Dropped before the objects that it uses.
     pub(crate) session: Session,
     pub(crate) source: Arc<Source>,
     pub(crate) provider_options: ProviderOptions,
@@ -179,14 +179,14 @@ impl Source {
         self: &Arc<Self>,
         purpose: &Purpose,
         profile: Option<&Path>,
-    ) -> Result<Made> {
+    ) -> Result<CreatedSession> {
         let set = self.provider.options(&purpose.precision);
         let provider_options = self.common.provider_options(set)?;
         // What was logged before says nothing about this.
         drop(log::taken());
         let made = self.build(purpose, &provider_options, profile);
         let session = made.map_err(|error| {
-            let error = convert(&error, Doing::Loading);
+            let error = convert(&error, Operation::Loading);
             // With strict placement, that nothing runs on a provider is only what comes of its failure.
             if fell_back(&error)
                 && let Err(what) = self.provider.check_log(&error.details)
@@ -197,7 +197,7 @@ impl Source {
             let mut message = format!("{}: {}", self.path.display(), error.message);
             if error.code == ErrorCode::RuntimeMissing {
                 let plugin = self.library.plugin();
-                message += &format!("; `host runtimes install {plugin}` installs it");
+                message += &format!("; install it with `host runtimes install {plugin}`");
             }
             Error { message, ..error }
         })?;
@@ -206,7 +206,7 @@ impl Source {
             let message = format!("{}: {what}", self.path.display());
             Error::new(ErrorCode::Device, message).with_details(logged)
         })?;
-        Ok(Made { session, source: Arc::clone(self), provider_options })
+        Ok(CreatedSession { session, source: Arc::clone(self), provider_options })
     }
 
     fn build(

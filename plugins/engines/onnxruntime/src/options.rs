@@ -19,10 +19,10 @@ const PROVIDER: &str = "provider.";
 const SESSION: &str = "session.";
 
 /// ONNX Runtime's names that the manifest cannot set, each with the setting that determines it.
-pub type Taken = [(&'static str, &'static str)];
+pub type ReservedOptions = [(&'static str, &'static str)];
 
 /// Session configuration entries that the engine makes.
-const TAKEN: &Taken = &[
+const TAKEN: &ReservedOptions = &[
     ("session.disable_cpu_ep_fallback", "`placement` of the backend"),
     ("session.intra_op.allow_spinning", "the option `allow-spinning`"),
 ];
@@ -33,7 +33,7 @@ const TAKEN: &Taken = &[
 /// # Errors
 ///
 /// Names an option that is unknown, has an impossible value, or is set in another way.
-pub fn check_options(options: &Options<'_>, own: &[&str], taken: &Taken) -> Result<()> {
+pub fn check_options(options: &Options<'_>, own: &[&str], taken: &ReservedOptions) -> Result<()> {
     options.only(&[OPTIONS, own].concat())?;
     let common = Common::read(options)?;
     let named = |key: &String| taken.iter().find(|(taken, _)| *taken == key.as_str());

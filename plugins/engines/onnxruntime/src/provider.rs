@@ -127,8 +127,8 @@ impl Provider for Cpu {
         Self::NAME
     }
 
-    /// The processor has few operators in fp16 and bf16. ONNX Runtime puts casts around the others,
-    /// and computes in fp32, so neither is offered.
+    /// Returns fp32 and int8. The processor has few operators in fp16 and bf16: ONNX Runtime puts casts
+    /// around the others and computes in fp32, so neither is offered.
     fn precisions(&self) -> &[&str] {
         &["fp32", "int8"]
     }

@@ -18,14 +18,14 @@ use plugin_api::backend::{
 };
 
 use crate::allocator;
-use crate::model::{Made, Purpose};
+use crate::model::{CreatedSession, Purpose};
 use crate::profile;
 use crate::tensor::{MemoryInfo, Value, check, host_allocator};
 use crate::{Accelerator, Carrier, OrtTensor};
 
 /// A model that is ready to run.
 pub struct OrtSession {
-    made: Arc<Made>,
+    made: Arc<CreatedSession>,
     purpose: Purpose,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
@@ -67,7 +67,11 @@ fn c_string(text: &str) -> Result<CString> {
 }
 
 impl OrtSession {
-    pub(crate) fn new(made: Arc<Made>, purpose: Purpose, shapes: &[&[i64]]) -> Result<Self> {
+    pub(crate) fn new(
+        made: Arc<CreatedSession>,
+        purpose: Purpose,
+        shapes: &[&[i64]],
+    ) -> Result<Self> {
         let info = made.source.info();
         let input = |(info, shape): (&TensorInfo, &&[i64])| {
             let name = c_string(&info.name)?;
@@ -368,7 +372,7 @@ struct Graphs {
 }
 
 impl Graphs {
-    fn of(made: &Made) -> Result<Option<Self>> {
+    fn of(made: &CreatedSession) -> Result<Option<Self>> {
         let on = ["enable_cuda_graph", "enable_hip_graph", "trt_cuda_graph_enable"]
             .iter()
             .any(|key| made.provider_options.get(*key).is_some_and(|value| value == "1"));
@@ -437,7 +441,7 @@ impl Allocator for OrtSession {
 }
 
 impl DeviceTimer for OrtSession {
-    /// Times the run from its first piece of work to its last, by the device's own clock.
+    /// Measures the run from its first piece of work to its last, by the device's own clock.
     fn run_timed(
         &mut self,
         inputs: &[&OrtTensor],

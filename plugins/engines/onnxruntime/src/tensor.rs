@@ -10,7 +10,7 @@ use ort::sys::{ONNXTensorElementDataType as Element, OrtAllocator, OrtStatusPtr,
 use plugin_api::backend::{DataType, Error, ErrorCode, Result, Tensor, View, ViewMut};
 
 use crate::Accelerator;
-use crate::error::{Doing, convert};
+use crate::error::{Operation, convert};
 
 /// ONNX Runtime's element types and ours.
 const ELEMENTS: &[(Element, DataType)] = &[
@@ -42,7 +42,7 @@ fn element_of(dtype: DataType) -> Result<Element> {
 pub(crate) fn check(status: OrtStatusPtr) -> Result<()> {
     // SAFETY: a status from ONNX Runtime that nobody else holds.
     unsafe { ort::Error::result_from_status(status) }
-        .map_err(|error| convert(&error, Doing::Running))
+        .map_err(|error| convert(&error, Operation::Running))
 }
 
 /// Returns the allocator of the host's memory, which lives as long as the library.

@@ -22,7 +22,7 @@ fn load() -> OrtModel {
     OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model")
 }
 
-/// A session for a batch of blank images, and those.
+/// Returns a session for a batch of blank images, and those.
 fn prepare(model: &OrtModel, batch: usize) -> (OrtSession, OrtTensor) {
     let shape = [batch as i64, 1, 8, 8];
     let request = PrepareRequest { precision: "fp32", shapes: &[&shape], bounds: None };

@@ -58,29 +58,29 @@ impl Metric for Accuracy {
         if options.top.contains(&0) {
             return Err(Error::Options("`top` counts classes from 1, so 0 is invalid".into()));
         }
-        let standings = match Examples::read(columns) {
-            Ok(examples) => Ok(Standings::of(&examples, &options.top)?),
+        let ranks = match Examples::read(columns) {
+            Ok(examples) => Ok(Ranks::of(&examples, &options.top)?),
             Err(gap) => Err(gap),
         };
         Ok(options
             .top
             .iter()
-            .map(|&top| measurement(top, standings.as_ref(), case.confidence()))
+            .map(|&top| measurement(top, ranks.as_ref(), case.confidence()))
             .collect())
     }
 }
 
 plugin_guest::export_metric!(Accuracy);
 
-fn measurement(top: usize, standings: Result<&Standings, &Gap>, confidence: f64) -> Measurement {
+fn measurement(top: usize, ranks: Result<&Ranks, &Gap>, confidence: f64) -> Measurement {
     let metric = format!("accuracy.top{top}");
-    let standings = match standings {
-        Ok(standings) => standings,
+    let ranks = match ranks {
+        Ok(ranks) => ranks,
         Err(gap) => return Measurement::new(metric, Err(gap.clone()), "1", Direction::Higher),
     };
-    let right = standings.better.iter().flatten().filter(|better| **better < top).count();
-    let examples = standings.better.len();
-    let not_a_number = standings.better.iter().filter(|better| better.is_none()).count();
+    let right = ranks.better.iter().flatten().filter(|better| **better < top).count();
+    let examples = ranks.better.len();
+    let not_a_number = ranks.better.iter().filter(|better| better.is_none()).count();
     let value = right as f64 / examples as f64;
     let (low, high) = wilson_interval(right as u64, examples as u64, confidence)
         .expect("there are examples, and no more are right than there are");
@@ -121,11 +121,11 @@ impl<'a> Examples<'a> {
 }
 
 /// For each example, the number of classes ranked before its label; `None` if an output is NaN.
-struct Standings {
+struct Ranks {
     better: Vec<Option<usize>>,
 }
 
-impl Standings {
+impl Ranks {
     fn of(examples: &Examples<'_>, top: &BTreeSet<usize>) -> Result<Self, Error> {
         let Examples { outputs, classes, labels } = *examples;
         if let Some(top) = top.iter().find(|top| **top > classes) {
@@ -142,7 +142,7 @@ impl Standings {
         }
         let better = outputs.chunks_exact(classes).zip(labels).enumerate().map(
             |(index, (outputs, &label))| match usize::try_from(label) {
-                Ok(label) if label < classes => Ok(standing(outputs, label)),
+                Ok(label) if label < classes => Ok(rank(outputs, label)),
                 _ => Err(Error::Other(format!(
                     "example {index} has label {label}, but the model's classes are 0 to {}",
                     classes - 1
@@ -153,7 +153,7 @@ impl Standings {
     }
 }
 
-fn standing(outputs: &[f32], label: usize) -> Option<usize> {
+fn rank(outputs: &[f32], label: usize) -> Option<usize> {
     if outputs.iter().any(|output| output.is_nan()) {
         return None;
     }

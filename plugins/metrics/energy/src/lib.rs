@@ -57,7 +57,7 @@ impl Metric for Energy {
         let mut measurements = Vec::new();
         for (name, column, of) in DOMAINS {
             let joules = one(case, columns, column)?;
-            // Where there is an energy, there is a time for it.
+            // An energy has a time.
             let counted = joules.and_then(|joules| match one(case, columns, TIME) {
                 Ok(Ok(seconds)) if seconds < LEAST_SECONDS => Err(Gap::not_measured(format!(
                     "energy was counted for {seconds:.3} s; counters move about once in a \

@@ -214,7 +214,7 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measu
     }
 }
 
-/// States why there is no interval.
+/// States the reason for a missing interval.
 fn without_interval(measurement: Measurement, needs: usize, size: f64) -> Measurement {
     let size = whole(size);
     measurement

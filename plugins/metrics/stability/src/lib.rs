@@ -173,7 +173,7 @@ fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
             .with_attribute("definition", "level of the last segment / level of the first - 1"),
     ];
     let Ok((series, thin, state, trend)) = found else { return all };
-    // Of a series that was thinned, each value stands for so many.
+    // In a thinned series, each value stands for several.
     let stride = series.latencies.len().div_ceil(thin.len());
     for one in &mut all {
         let mut add = |name: &str, value: String| one.attributes.insert(name.into(), value);
@@ -388,7 +388,7 @@ mod tests {
             found.map(|one| (one.metric.clone(), one)).collect()
         };
         let flat = || around(&[(1_000_000, 600)]);
-        // Levels of two processes that are apart are no change within one.
+        // Different levels of two processes are not a change within one.
         let same = of(flat(), around(&[(2_000_000, 600)]));
         assert_eq!((class(&same), value(&same, "changes")), ("flat", Ok(0.0)));
         let differing = of(flat(), around(&[(1_000_000, 300), (1_500_000, 300)]));
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(class(&together), "warm-up");
         assert_eq!(value(&together, "steady-part"), Ok(75.0));
         assert_eq!(together["stability.changes"].attributes["warm-up-queries"], "100");
-        // What is said of the measured queries stays.
+        // Statements about the measured queries stay.
         assert_eq!(
             value(&together, "coefficient-of-variation"),
             value(&apart, "coefficient-of-variation")

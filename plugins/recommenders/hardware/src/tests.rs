@@ -215,7 +215,7 @@ fn a_real_loss_of_accuracy_is_said() {
     # resnet-50: use gpu · fp32 · batch 64 or gpu · int8 · batch 16: they tie for highest throughput with p99 ≤ 50 ms (not certain: 13 of 16 configurations could be compared, 4 disturbed)
     gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 to 2.41 ms), throughput 52 103/s single-stream, 49 498/s offline, peak memory 49.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
-    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries, which scatter by 5.87 µs). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
+    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries; scatter within a third: 5.87 µs). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
     [5eed000000000016 5eed000000000017 5eed00000000001c 5eed00000000001d 5eed000000000014]
     # resnet-50: Pareto front by p99 latency and throughput: 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
@@ -231,7 +231,7 @@ fn a_real_loss_of_accuracy_is_said() {
     # resnet-50: 3 configurations could not be judged
     gpu · int8 · batch 64 · single-stream; gpu · int8 · batch 64 · offline: out of memory in phase prepare: the worker used 8.0 GiB of 8.0 GiB.
     cpu · fp32 · batch 64: p99 latency is a gap: needs 368 queries, has 203.
-    gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: the backend `gpu` does not compute in int8 on `gpu:0`; it computes in fp32 and fp16.
+    gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: the backend `gpu` does not support int8 on `gpu:0`; it supports fp32 and fp16.
     [5eed000000000006 5eed000000000007 5eed000000000018 5eed000000000019 5eed00000000001e 5eed00000000001f]
     ");
 }
@@ -248,7 +248,7 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
     insta::assert_snapshot!(advice[1].title, @"digits: use batch 8: highest throughput with peak memory ≤ 1 GiB (2 of 3 configurations could be compared)");
     insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r"
     # digits: batch 64 could not be judged
-    Batch 64: it failed in offline: the worker was ended by signal 11 (SIGSEGV) while in phase measure.
+    Batch 64: it failed in offline: the worker was killed by signal 11 (SIGSEGV) in phase measure.
     [5eed000000000004 5eed000000000005]
     ");
     for advice in &advice[..advice.len() - 1] {
@@ -349,7 +349,7 @@ fn where_nothing_finished_the_reasons_are_given() {
     let advice = advice(&tables, at_most("latency.p99", "5ms"));
     insta::assert_snapshot!(text(&advice), @r"
     # digits: nothing could be measured
-    digits: the worker was ended by signal 11 (SIGSEGV) while in phase load.
+    digits: the worker was killed by signal 11 (SIGSEGV) in phase load.
     [5eed000000000000]
     ");
 }

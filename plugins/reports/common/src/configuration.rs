@@ -82,13 +82,13 @@ impl<'a> Configuration<'a> {
         Some((*case, case.result(metric)?))
     }
 
-    /// Its name among other configurations: what differs among them.
+    /// Returns its name among other configurations: what differs among them.
     #[must_use]
     pub fn label(&self, labels: &Labels) -> String {
         labels.label(self.first())
     }
 
-    /// Names for configurations that are seen together.
+    /// Returns the names for configurations that are seen together.
     #[must_use]
     pub fn labels(configurations: &[Self]) -> Labels {
         // The first cases only: that scenarios differ does not tell configurations apart.

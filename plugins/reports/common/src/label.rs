@@ -20,7 +20,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Names for these cases.
+    /// Returns the names for these cases.
     pub fn new<'a>(cases: impl IntoIterator<Item = &'a Case> + Clone) -> Self {
         let values = |axis: Axis| {
             let cases = cases.clone().into_iter();
@@ -43,7 +43,7 @@ impl Labels {
         self
     }
 
-    /// A case's short name. If nothing differs, the model's name.
+    /// Returns a case's short name. If nothing differs, the model's name.
     #[must_use]
     pub fn label(&self, case: &Case) -> String {
         let label = join(self.varying.iter().copied(), case);

@@ -525,7 +525,7 @@ pub fn advise(tables: &mut Tables, advice: &Recommendation) {
     }
 }
 
-/// A case as it was planned.
+/// Returns a case as it was planned.
 fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     let name = if gpu { "Example GPU 8 GB" } else { "Example CPU 8-Core Processor" };
@@ -569,7 +569,7 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
     }
 }
 
-/// A report of a case with this median latency.
+/// Returns a report of a case with this median latency.
 fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
     let time = |nanoseconds: f64| Some(nanoseconds as u64);
     let stages = StageTimes {
@@ -629,7 +629,7 @@ fn not_offered() -> Gap {
     NotMeasured::NotOffered { extension: "tare/profile/1".to_owned() }.into()
 }
 
-/// A gap that a metric states for this reason, as JSON.
+/// Returns a gap that a metric states for this reason, as JSON.
 fn metric_gap(reason: &str) -> String {
     let gap: Gap = NotMeasured::Metric { metric_message: reason.to_owned() }.into();
     serde_json::to_string(&gap).unwrap_or_default()
@@ -637,7 +637,7 @@ fn metric_gap(reason: &str) -> String {
 
 /// Makes an open loop of a case, given by its place in the plan, whose rate two processes searched.
 pub fn open_loop(tables: &mut Tables, case_index: u64) {
-    let (Ok(fine), Ok(least), Ok(too_much), Ok(far)) = (
+    let (Ok(accepted), Ok(least), Ok(rejected), Ok(far)) = (
         Rate::per_second(400.0),
         Rate::per_second(395.0),
         Rate::per_second(410.0),
@@ -647,7 +647,7 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
     };
     let lateness = |median_ns, p99_ns, maximum_ns| Some(Lateness { median_ns, p99_ns, maximum_ns });
     let probe = Probe {
-        rate: too_much,
+        rate: rejected,
         queries: 500,
         latency_ns: Some(9_000_000),
         achieved_per_second: Some(409.5),
@@ -662,10 +662,10 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
     };
     let search = RateSearch {
         end: SearchEnd::Found,
-        fine: Some(fine),
-        too_much: Some(too_much),
+        accepted: Some(accepted),
+        rejected: Some(rejected),
         probes: vec![probe, failed],
-        rates: vec![fine, least],
+        rates: vec![accepted, least],
     };
     let pace = |asked, offered, achieved| {
         Some(Pace {
@@ -680,7 +680,7 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
         record.key.scenario = Scenario::Server;
         if let Outcome::Finished(report) = &mut record.outcome {
             report.search = Some(search.clone());
-            report.pace = pace(fine, 402.5, 400.5);
+            report.pace = pace(accepted, 402.5, 400.5);
             record.further = vec![WorkerReport {
                 pace: pace(least, 400.5, 398.0),
                 search: Some(search.clone()),

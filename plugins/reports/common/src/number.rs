@@ -181,7 +181,7 @@ pub fn humanise_interval(metric: &str, value: f64, (low, high): (f64, f64), unit
     format!("{} to {}", scale.number(low), scale.with_unit(high))
 }
 
-/// Formats a number with so many significant digits. Digits before the point are never replaced by
+/// Formats a number with this many significant digits. Digits before the point are never replaced by
 /// zeros, and are grouped from five on.
 #[must_use]
 pub fn significant(value: f64, digits: i32) -> String {

@@ -17,9 +17,9 @@ pub struct Run {
     pub experiment: String,
     /// The experiment's description; may be empty.
     pub description: String,
-    /// When it started, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started_at: String,
-    /// When it finished; `None` while it goes on, or if it was interrupted.
+    /// End; `None` while it continues, or if it was interrupted.
     pub finished_at: Option<String>,
     /// Version of the host.
     pub host_version: String,
@@ -57,25 +57,25 @@ pub struct Case {
 }
 
 impl Case {
-    /// The report of its first process; `None` unless it finished.
+    /// Returns the report of its first process; `None` unless it finished.
     #[must_use]
     pub fn report(&self) -> Option<&WorkerReport> {
         self.record.report()
     }
 
-    /// The case as it was planned; `None` for a gap.
+    /// Returns the case as it was planned; `None` for a gap.
     #[must_use]
     pub fn spec(&self) -> Option<&CaseSpec> {
         self.record.spec.as_ref()
     }
 
-    /// The conditions of its first process.
+    /// Returns the conditions of its first process.
     #[must_use]
     pub fn conditions(&self) -> Option<&Conditions> {
         self.report().map(|report| &report.conditions)
     }
 
-    /// The search for its rate, if there was one.
+    /// Returns the search for its rate, if there was one.
     #[must_use]
     pub fn search(&self) -> Option<&RateSearch> {
         self.report()?.search.as_ref()
@@ -87,20 +87,20 @@ impl Case {
         self.report().is_some()
     }
 
-    /// Whether the result is valid; `None` if it was not judged.
+    /// Returns whether the result is valid; `None` if it was not judged.
     #[must_use]
     pub fn valid(&self) -> Option<bool> {
         Some(self.report()?.verdict.as_ref()?.is_valid())
     }
 
-    /// The kind of the failure or gap that it ended with, and the reason.
+    /// Returns the kind of the failure or gap that it ended with, and the reason.
     #[must_use]
     pub fn reason(&self) -> Option<(&'static str, String)> {
         self.record.reason()
     }
 
-    /// How it was measured, for people: the settings, the clock, where it ran, and what the backend says
-    /// it used.
+    /// Returns the method of measurement for people: the settings, the clock, the placement, and what the
+    /// backend reports it used.
     #[must_use]
     pub fn method(&self) -> BTreeMap<String, String> {
         let mut method = self.spec().map(|spec| settings(&spec.measure)).unwrap_or_default();
@@ -128,7 +128,7 @@ impl Case {
         method
     }
 
-    /// A measured quantity's value, if it has one.
+    /// Returns a measured quantity's value, if it has one.
     #[must_use]
     pub fn quantity(&self, quantity: &Quantity) -> Option<f64> {
         quantity.of(&self.record)?.ok()
@@ -147,7 +147,7 @@ impl Case {
     }
 }
 
-/// The class that a value stands for, if the metric says one in a word.
+/// Returns the class that a value stands for, if the metric says one in a word.
 #[must_use]
 pub fn class(result: &MetricValue) -> Option<&str> {
     result.attributes.get("class").map(String::as_str)
@@ -178,8 +178,8 @@ pub struct HardwareFact {
 pub struct Advice {
     /// The plugin that gives it.
     pub plugin: String,
-    /// What it says.
-    pub said: Recommendation,
+    /// The recommendation.
+    pub recommendation: Recommendation,
 }
 
 /// A plugin that took part.
@@ -226,7 +226,7 @@ impl Run {
         self.cases.iter().find(|case| case.id == id)
     }
 
-    /// Names of the metrics that some case has, in the host's order.
+    /// Returns the names of the metrics that some case has, in the host's order.
     #[must_use]
     pub fn metrics(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
@@ -244,7 +244,7 @@ impl Run {
         levels.all(|level| level == first).then(|| format!("{} %", percent(level)))
     }
 
-    /// What all finished cases share of how they were measured, and names of what differs among them.
+    /// Returns the methods that all finished cases share, and the names of those that differ among them.
     #[must_use]
     pub fn method(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
         let finished = self.cases.iter().filter(|case| case.is_finished());
@@ -307,7 +307,7 @@ fn owned(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The fields of a JSON object as text; none of anything else.
+/// Returns the fields of a JSON object as text; none of anything else.
 fn object(value: serde_json::Value) -> BTreeMap<String, String> {
     let parsed: Option<BTreeMap<String, serde_json::Value>> = serde_json::from_value(value).ok();
     let plain = |value| match value {
@@ -353,7 +353,7 @@ fn settings(measure: &MeasureSettings) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The unit that a setting's name ends in, with what stands before it.
+/// Returns the unit that a setting's name ends in, with what stands before it.
 fn unit(name: &str) -> Option<(&str, &'static str)> {
     let bytes = || name.strip_suffix("-bytes").map(|name| (name, "B"));
     name.strip_suffix("-ns").map(|name| (name, "ns")).or_else(bytes)
@@ -364,7 +364,7 @@ fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
-/// A JSON object of text, such as attributes.
+/// Returns a JSON object of text, such as attributes.
 fn attributes(text: Option<&str>) -> BTreeMap<String, String> {
     object(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
 }
@@ -478,7 +478,7 @@ fn advice(views: &dyn Views) -> Result<Vec<Advice>, Error> {
             let cases = row.text("cases")?;
             Ok(Advice {
                 plugin: row.text("plugin")?.to_owned(),
-                said: Recommendation {
+                recommendation: Recommendation {
                     title: row.text("title")?.to_owned(),
                     explanation: row.text("explanation")?.to_owned(),
                     cases: serde_json::from_str(cases).map_err(|error| {

@@ -30,7 +30,7 @@ pub enum SummaryCell {
     Nothing,
 }
 
-/// The columns for which some case has a value or a gap; of what many machines cannot have, those for
+/// Returns the columns for which some case has a value or a gap; of what many machines cannot have, those for
 /// which some case has a value.
 #[must_use]
 pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {

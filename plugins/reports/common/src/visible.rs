@@ -13,7 +13,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     let picture = |character: char| match character {
         '\u{7f}' => '␡',
         '\0'..'\u{20}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
-        // There are no pictures of the others.
+        // The others have no control pictures.
         _ => '\u{fffd}',
     };
     text.chars().map(|one| if acts(one) { picture(one) } else { one }).collect::<String>().into()
@@ -22,7 +22,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// Characters of a reason that a page for people shows; the report `json` has the whole.
 pub const REASON: usize = 2000;
 
-/// Returns the first so many characters, and how many are left out.
+/// Returns the first characters, and the number of those left out.
 #[must_use]
 pub fn excerpt(text: &str, characters: usize) -> Cow<'_, str> {
     let Some((end, _)) = text.char_indices().nth(characters) else { return text.into() };

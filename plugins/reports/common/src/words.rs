@@ -1,4 +1,4 @@
-//! How the nouns of a record are written for people.
+//! Text for the nouns of a record.
 
 use host_record::{
     Conditions, DeviceStates, OutputParity, Placement, Quantity, RateSearch, Scheduling, Source,
@@ -9,7 +9,7 @@ use crate::humanise;
 /// A fact with its name.
 pub(crate) type Fact = (&'static str, String);
 
-/// A value of a quantity, with its unit.
+/// Formats a value of a quantity, with its unit.
 #[must_use]
 pub fn quantity(quantity: &Quantity, value: f64) -> String {
     match quantity.unit {
@@ -22,14 +22,13 @@ pub fn quantity(quantity: &Quantity, value: f64) -> String {
     }
 }
 
-/// The result of a search: `found: 412/s is fine, 430/s is too much; 9 measurements`.
+/// Returns the result of a search: `found: 412/s accepted, 430/s rejected; 9 probes`.
 pub(crate) fn search(search: &RateSearch) -> String {
-    let fine = search.fine.map(|rate| format!("{} is fine", humanise(rate.get(), "1/s")));
-    let too_much =
-        search.too_much.map(|rate| format!("{} is too much", humanise(rate.get(), "1/s")));
-    let rates: Vec<_> = fine.into_iter().chain(too_much).collect();
+    let accepted = search.accepted.map(|rate| format!("{} accepted", humanise(rate.get(), "1/s")));
+    let rejected = search.rejected.map(|rate| format!("{} rejected", humanise(rate.get(), "1/s")));
+    let rates: Vec<_> = accepted.into_iter().chain(rejected).collect();
     let end = search.end.name().replace('-', " ");
-    let mut written = format!("{end}: {}; {} measurements", rates.join(", "), search.probes.len());
+    let mut written = format!("{end}: {}; {} probes", rates.join(", "), search.probes.len());
     if search.rates.len() > 1 {
         let rates: Vec<_> = search.rates.iter().map(|rate| humanise(rate.get(), "1/s")).collect();
         written.push_str(&format!("; the processes found {}", rates.join(", ")));
@@ -37,7 +36,7 @@ pub(crate) fn search(search: &RateSearch) -> String {
     written
 }
 
-/// Facts that are not numbers, from what a case was measured under.
+/// Returns the conditions of a case that are not numbers.
 pub(crate) fn conditions(conditions: &Conditions) -> Vec<Fact> {
     [
         conditions.scheduling.as_ref().and_then(processors),
@@ -76,21 +75,21 @@ fn operators(placement: &Placement) -> Option<Fact> {
     (!shares.is_empty()).then(|| ("where operators ran", shares.join(", ")))
 }
 
-/// What kept the device's clocks down, and how often.
+/// Returns the causes that lowered the device's clocks, and how often.
 fn slowed(states: &DeviceStates) -> Option<Fact> {
     let shares = states.slowed_by.as_ref()?.iter();
     let shares: Vec<String> = shares
-        .map(|share| format!("{} in {} of {}", share.by.name(), share.looks, states.looks))
+        .map(|share| format!("{} in {} of {}", share.by.name(), share.readings, states.readings))
         .collect();
-    let said = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
-    Some(("what slowed the device", said))
+    let text = if shares.is_empty() { "nothing".to_owned() } else { shares.join(", ") };
+    Some(("what slowed the device", text))
 }
 
 /// The figures of a comparison, as headings of columns.
 pub const PARITY_HEADINGS: [&str; 4] =
     ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
 
-/// The figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
+/// Returns the figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
 /// apply is a dash.
 #[must_use]
 pub fn parity_figures(output: &OutputParity) -> [String; 4] {
@@ -116,15 +115,15 @@ mod tests {
             operators,
             time_ns,
         };
-        let slowed = |by, looks| SlowedShare { by, looks };
+        let slowed = |by, readings| SlowedShare { by, readings };
         let found = conditions(&Conditions {
             placement: Some(Ok(Placement {
-                wanted: vec!["Gpu".to_owned()],
+                requested: vec!["Gpu".to_owned()],
                 providers: vec![share("Gpu", 120, 900), share("Cpu", 3, 100)],
                 elsewhere: Vec::new(),
             })),
             device_state: Some(Ok(DeviceStates {
-                looks: 40,
+                readings: 40,
                 slowed_by: Some(vec![slowed(SlowedBy::Power, 3), slowed(SlowedBy::Heat, 1)]),
                 ..DeviceStates::of(1000, 5, &[])
             })),

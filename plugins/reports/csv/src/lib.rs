@@ -16,12 +16,12 @@ pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-/// The quantities that tell how the load of an open loop was kept up.
+/// Returns the quantities that tell how the load of an open loop was kept up.
 fn load_quantities() -> impl Iterator<Item = &'static Quantity> {
     QUANTITIES.iter().filter(|quantity| quantity.group == Group::Load)
 }
 
-/// The columns; axes and quantities have those of the host's tables.
+/// Returns the columns; axes and quantities have those of the host's tables.
 fn header() -> Vec<String> {
     let mut header = vec!["run_id", "case_id"];
     header.extend(Axis::ALL.iter().map(|axis| axis.column()));
@@ -39,7 +39,7 @@ fn header() -> Vec<String> {
     ]);
     let mut header: Vec<_> = header.into_iter().map(str::to_owned).collect();
     header.extend(load_quantities().map(Quantity::column));
-    header.extend(["search_end", "search_fine", "search_too_much"].map(str::to_owned));
+    header.extend(["search_end", "search_accepted", "search_rejected"].map(str::to_owned));
     header
 }
 
@@ -107,13 +107,13 @@ fn load(case: &Case) -> Vec<String> {
     let search = case.search();
     cells.extend([
         search.map(|search| search.end.name().to_owned()).unwrap_or_default(),
-        number(search.and_then(|search| search.fine).map(|rate| rate.get())),
-        number(search.and_then(|search| search.too_much).map(|rate| rate.get())),
+        number(search.and_then(|search| search.accepted).map(|rate| rate.get())),
+        number(search.and_then(|search| search.rejected).map(|rate| rate.get())),
     ]);
     cells
 }
 
-/// A metric's value, or why there is none.
+/// Returns a metric's value, or why there is none.
 fn value(result: Option<&MetricValue>, kind: Option<&str>, reason: Option<&str>) -> [String; 8] {
     let gap = result.and_then(|result| result.value.as_ref().err());
     let kind = kind.or_else(|| gap.map(|gap| gap.kind().name()));
@@ -153,7 +153,7 @@ mod tests {
     fn values_are_rows() {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
         insta::assert_snapshot!(text, @r#"
-    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_fine,search_too_much
+    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_accepted,search_rejected
     20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,,
     20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,,
     20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,,
@@ -175,7 +175,7 @@ mod tests {
         let header = lines.next().expect("a header");
         assert!(header.ends_with(
             ",asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,\
-             lateness_max_ns,search_end,search_fine,search_too_much"
+             lateness_max_ns,search_end,search_accepted,search_rejected"
         ));
         assert_eq!(lines.clone().count(), 7);
         assert!(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report_common::host_record::Taken;
+use report_common::host_record::Measured;
 use report_common::{
     Advice, Axis, AxisRole, Case, Configuration, Group, Labels, Outcome, PARITY_HEADINGS,
     QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class, configurations,
@@ -110,7 +110,7 @@ fn header(run: &Run) -> Markup {
     }
 }
 
-/// Returns the anchor of a case: an identifier whatever the id holds.
+/// Returns the anchor of a case: an identifier for any id.
 fn anchor(case: &Case) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
     format!("case-{}", case.id.chars().map(plain).collect::<String>())
@@ -138,7 +138,7 @@ fn recommendations(run: &Run, labels: &Labels) -> Option<Markup> {
 }
 
 fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) -> Markup {
-    let Advice { plugin, said: advice } = advice;
+    let Advice { plugin, recommendation: advice } = advice;
     let attribute = |name: &str| advice.attributes.get(name).map(String::as_str);
     let kind = match attribute("kind") {
         Some("front") => " front",
@@ -179,12 +179,13 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) ->
     }
 }
 
-/// The coordinate as it is written in a table.
+/// Returns the text of a coordinate in a table.
 fn coordinate(axis: Axis, case: &Case) -> String {
     axis.shown_value(&case.key).unwrap_or_else(|| "—".to_owned())
 }
 
-/// The axes on which cases differ get columns; the others are said once.
+/// Returns the axes on which cases differ, which get columns, and the common coordinates, which are shown
+/// once.
 fn coordinates(cases: &[Case]) -> (Vec<Axis>, Vec<(&'static str, String)>) {
     let (mut columns, mut same) = (Vec::new(), Vec::new());
     for axis in Axis::shown() {
@@ -297,7 +298,7 @@ fn result_row(
     }
 }
 
-/// Names stay on one line, unless they are longer than a column should be.
+/// Returns the class of a cell with a name. Names stay on one line, unless they are too long for a column.
 fn name_class(name: &str) -> &'static str {
     if name.chars().count() > 28 { "name long" } else { "name" }
 }
@@ -383,8 +384,9 @@ fn left_out(count: usize) -> Markup {
 
 /// Ids of the cases that a recommender says it chose, as opposed to those it compared them with.
 fn chosen(run: &Run) -> BTreeSet<&str> {
-    let said = run.advice.iter().filter_map(|advice| advice.said.attributes.get("chosen"));
-    said.flat_map(|ids| ids.split(' ')).collect()
+    let texts =
+        run.advice.iter().filter_map(|advice| advice.recommendation.attributes.get("chosen"));
+    texts.flat_map(|ids| ids.split(' ')).collect()
 }
 
 fn distributions(run: &Run) -> Option<Markup> {
@@ -571,7 +573,7 @@ fn point(
     })
 }
 
-/// The name of a configuration, which has no load.
+/// Returns the name of a configuration, which has no load.
 fn name_of(configuration: &Configuration<'_>) -> String {
     let key = &configuration.first().key;
     let axes =
@@ -672,24 +674,24 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
 fn definitions(run: &Run) -> Markup {
     let mut metrics: BTreeMap<&str, [Vec<&str>; 3]> = BTreeMap::new();
     for result in run.cases.iter().flat_map(|case| &case.results) {
-        let said = metrics.entry(&result.metric).or_default();
-        for (known, name) in said.iter_mut().zip(DEFINED_BY) {
+        let texts = metrics.entry(&result.metric).or_default();
+        for (known, name) in texts.iter_mut().zip(DEFINED_BY) {
             let value = result.attributes.get(name).map(String::as_str);
-            // Why there is no interval is a matter of its case.
+            // The reason for a missing interval belongs to its case.
             let value = value.filter(|value| !value.starts_with("none: "));
             known.extend(value.filter(|value| !known.contains(value)));
         }
     }
     let mut definitions: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (metric, said) in metrics {
-        let said: Vec<_> = said
+    for (metric, texts) in metrics {
+        let texts: Vec<_> = texts
             .iter()
             .zip(DEFINED_BY)
             .filter(|(values, _)| !values.is_empty())
             .map(|(values, name)| format!("{name}: {}", values.join(", or ")))
             .collect();
-        if !said.is_empty() {
-            definitions.entry(said.join(" · ")).or_default().push(metric);
+        if !texts.is_empty() {
+            definitions.entry(texts.join(" · ")).or_default().push(metric);
         }
     }
     html! {
@@ -705,15 +707,15 @@ fn definitions(run: &Run) -> Markup {
 /// Attributes that define a value.
 const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
 
-/// The quantities of a group, as far as some case says something of them. A case whose values are all
+/// Returns the quantities of a group, as far as some case says something of them. A case whose values are all
 /// missing for the same reason has that in their place.
 fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     let found = |case: &Case, quantity: &Quantity| quantity.of(&case.record);
-    let is_told = |quantity: &&Quantity| {
+    let is_reported = |quantity: &&Quantity| {
         let has = |case: &&Case| found(case, quantity).is_some_and(|found| found.is_ok());
         quantity.group == group && finished.iter().any(has)
     };
-    let columns: Vec<_> = QUANTITIES.iter().filter(is_told).collect();
+    let columns: Vec<_> = QUANTITIES.iter().filter(is_reported).collect();
     let gap = |case: &Case| {
         let mut reasons =
             columns.iter().map(|quantity| Some(found(case, quantity)?.err()?.to_string()));
@@ -721,7 +723,7 @@ fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
         reasons.all(|reason| reason.as_ref() == Some(&first)).then_some(first)
     };
     html! {
-        // The load is told with the settings, and the clock in the table above.
+        // The load is among the settings, and the clock in the table above.
         @if !columns.is_empty() && ![Group::Load, Group::Clock].contains(&group) {
             h3 { (group.heading()) }
             @if let Some(note) = note(group) { p.quiet { (note) } }
@@ -745,7 +747,7 @@ fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     }
 }
 
-fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
+fn cell(found: Measured<f64>, quantity: &Quantity) -> Markup {
     html! {
         @match found {
             Some(Ok(value)) => td.number { (report_common::quantity(quantity, value)) },
@@ -755,7 +757,7 @@ fn cell(found: Taken<f64>, quantity: &Quantity) -> Markup {
     }
 }
 
-/// What a reader has to know of a group of quantities.
+/// Returns the note for readers of a group of quantities.
 fn note(group: Group) -> Option<&'static str> {
     match group {
         Group::Copies => Some(

@@ -92,7 +92,7 @@ fn what_a_case_was_measured_under_is_shown() {
     assert!(!page.contains("thermal throttles"), "no machine has told");
     assert!(page.contains("<dt>processors</dt><dd>0-15, not pinned</dd>"));
     assert!(page.contains(
-        "<td>found: 400/s is fine, 410/s is too much; 2 measurements; \
+        "<td>found: 400/s accepted, 410/s rejected; 2 probes; \
          the processes found 400/s, 395/s</td>"
     ));
     assert!(page.contains("<td>5.30 µs</td>"), "the generator's lateness");

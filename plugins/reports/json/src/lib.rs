@@ -75,9 +75,9 @@ pub struct RunEntry<'a> {
     pub experiment: &'a str,
     /// The experiment's description; may be empty.
     pub description: &'a str,
-    /// When it started, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started_at: &'a str,
-    /// When it finished.
+    /// End.
     pub finished_at: Option<&'a str>,
     /// Version of the host.
     pub host_version: &'a str,
@@ -115,7 +115,7 @@ pub struct CaseEntry<'a> {
     pub device_name: Option<&'a str>,
     /// Threads that the backend was allowed.
     pub threads: Option<u32>,
-    /// How it was to be measured, with every default resolved.
+    /// Settings of the measurement, with every default resolved.
     pub settings: Option<&'a MeasureSettings>,
     /// `finished`, `failed` or `gap`.
     pub outcome: &'static str,
@@ -133,7 +133,7 @@ pub struct CaseEntry<'a> {
     pub quantities: BTreeMap<&'static str, QuantityValue>,
     /// The search for the highest rate.
     pub search: Option<&'a RateSearch>,
-    /// What it was measured under.
+    /// Conditions of the measurement.
     pub conditions: Option<&'a Conditions>,
     /// Settings that the backend used.
     pub used: Option<&'a BTreeMap<String, String>>,
@@ -147,7 +147,7 @@ pub struct CaseEntry<'a> {
     pub latency_histogram: Vec<BinEntry>,
 }
 
-/// Why a case did not finish.
+/// Reason why a case did not finish.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Reason {
@@ -210,7 +210,7 @@ pub struct RecommendationEntry<'a> {
     pub plugin: &'a str,
     /// The advice, its reasons and the cases that it rests on.
     #[serde(flatten)]
-    pub said: &'a Recommendation,
+    pub recommendation: &'a Recommendation,
 }
 
 impl<'a> Document<'a> {
@@ -247,7 +247,10 @@ impl<'a> Document<'a> {
             recommendations: run
                 .advice
                 .iter()
-                .map(|advice| RecommendationEntry { plugin: &advice.plugin, said: &advice.said })
+                .map(|advice| RecommendationEntry {
+                    plugin: &advice.plugin,
+                    recommendation: &advice.recommendation,
+                })
                 .collect(),
         }
     }
@@ -643,7 +646,7 @@ mod tests {
         assert_eq!(*value("lateness-p99"), 5300.0);
         insta::assert_snapshot!(shown.join("\n"), @r#"
     rate: 395.0
-    search: {"end":"found","fine":400.0,"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"too-much":410.0}
+    search: {"accepted":400.0,"end":"found","probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"rejected":410.0}
     "#);
     }
 

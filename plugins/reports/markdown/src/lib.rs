@@ -103,7 +103,7 @@ impl Page {
 
 fn advice(page: &mut Page, run: &Run, labels: &Labels) {
     for advice in &run.advice {
-        let advice = &advice.said;
+        let advice = &advice.recommendation;
         page.line(&format!("**{}**", escape(&advice.title)));
         let named: Vec<_> = advice.cases.iter().filter_map(|id| run.case(id)).collect();
         for line in advice.explanation.lines() {
@@ -156,7 +156,7 @@ fn kinds(case: &Case) -> String {
     kinds.join(", ")
 }
 
-/// Lists why there is no value, for whole cases and for the cells of the table above. Cases with
+/// Lists the reasons for missing values, for whole cases and for the cells of the table above. Cases with
 /// the same reason share a line.
 fn missing(page: &mut Page, run: &Run, labels: &Labels) {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
@@ -432,10 +432,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_doubtful_is_said() {
+    fn what_is_missing_and_doubtful_is_reported() {
         let text = rendered(&made_up::tables(&COMPARISON));
         assert!(text.contains("**failed**: out-of-memory"));
-        assert!(text.contains("- Gap: the backend \\`gpu\\` does not compute in int8 on \\`gpu:0\\`; it computes in fp32 and fp16 ("));
+        assert!(text.contains("- Gap: the backend \\`gpu\\` does not support int8 on \\`gpu:0\\`; it supports fp32 and fp16 ("));
         assert!(text.contains("- p99: needs 368 queries, has "));
         assert!(text.contains("- **drift**: p50 rose 6.1 %"));
     }

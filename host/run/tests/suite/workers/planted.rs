@@ -2,7 +2,7 @@
 //!
 //! Other work on a busy machine can hide a fault or add one. So each is measured up to eight times,
 //! with a slower device each time, so that other work matters less; and it must be detected
-//! in one of them, whatever the machine does.
+//! in one of them, on any machine.
 
 use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
 
@@ -31,8 +31,8 @@ fn planted(
     finish(case)
 }
 
-/// The class of the measured latencies, and what is doubted.
-fn told(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
+/// Returns the class of the measured latencies, and what is doubted.
+fn measured(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
     // Eight stalls have to come, and two more that may be hidden.
     let queries = if name == "stall" { 10 * runs.parse::<u64>().expect("a number") } else { 0 };
     let (report, memory) = planted(name, microseconds, runs, queries.max(300));
@@ -50,12 +50,12 @@ const LOOKS: [&str; 8] = ["2000", "2000", "4000", "4000", "8000", "8000", "16000
 fn expect(name: &str, runs: &str, classes: &[SteadyClass], kind: Option<WarningKind>) {
     let mut seen = Vec::new();
     for microseconds in LOOKS {
-        let (class, found) = told(name, microseconds, runs);
-        let is_told = match kind {
+        let (class, found) = measured(name, microseconds, runs);
+        let is_reported = match kind {
             Some(kind) => found.contains(&kind),
             None => !found.iter().any(|kind| SHAPES.contains(kind)),
         };
-        if classes.contains(&class) && is_told {
+        if classes.contains(&class) && is_reported {
             return;
         }
         seen.push((class, found));
@@ -69,33 +69,33 @@ fn a_device_that_takes_its_time_is_steady() {
 }
 
 #[test]
-fn a_drift_is_told() {
+fn a_drift_is_reported() {
     use SteadyClass::{NoSteadyState, SlowDown};
     expect("drift", "200", &[NoSteadyState, SlowDown], Some(WarningKind::Drift));
 }
 
 #[test]
-fn a_slow_warm_up_is_told() {
+fn a_slow_warm_up_is_reported() {
     expect("warm-up", "200", &[SteadyClass::WarmUp], Some(WarningKind::WarmingUp));
 }
 
 #[test]
-fn a_second_mode_is_told() {
+fn a_second_mode_is_reported() {
     expect("bimodal", "100", &[SteadyClass::Flat], Some(WarningKind::Bimodal));
 }
 
 #[test]
-fn throttling_half_way_is_told() {
+fn throttling_half_way_is_reported() {
     expect("throttle", "150", &[SteadyClass::SlowDown], Some(WarningKind::SlowedDown));
 }
 
 #[test]
-fn stalls_at_regular_distances_are_told() {
+fn stalls_at_regular_distances_are_reported() {
     expect("stall", "20", &[SteadyClass::Flat], Some(WarningKind::Stalls));
 }
 
 #[test]
-fn stalls_that_are_rare_are_told() {
+fn stalls_that_are_rare_are_reported() {
     expect("stall", "100", &[SteadyClass::Flat], Some(WarningKind::Stalls));
 }
 

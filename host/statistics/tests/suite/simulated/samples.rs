@@ -37,7 +37,7 @@ proptest! {
         prop_assert!((normal_tail(-deviate) / probability - 1.0).abs() < 1e-12);
         let deviate = student_quantile(probability, degrees);
         let inside = degrees / (degrees + deviate * deviate);
-        // Where the deviate is small its square is lost beside the degrees of freedom.
+        // If the deviate is small, its square is lost beside the degrees of freedom.
         if deviate * deviate > 0.1 * degrees {
             let tail = incomplete_beta(inside, degrees / 2.0, 0.5) / 2.0;
             prop_assert!((tail / probability - 1.0).abs() < 1e-9);
@@ -274,7 +274,7 @@ fn too_short_series_are_refused_by_what_they_are_worth() {
     let drifting: Vec<u64> = (0..5000).collect();
     let refused = correlated_estimates(&drifting, &[Quantile::P90], 0.95)[0];
     assert!(matches!(refused, Err(TooFew { needs: 36, has: 0..36 })), "{refused:?}");
-    // The count carries the value all the same.
+    // The count still carries the value.
     let sized = sized_estimates(&drifting, &[Quantile::P90], 0.95)[0].expect("enough values");
     assert_eq!((sized.value, sized.interval), (4499, None));
     assert_eq!(mean_interval(&[3_u64], 0.95), Err(TooFew { needs: 2, has: 1 }));

@@ -238,7 +238,7 @@ fn modes_that_move_by_less_than_the_tolerance_are_flat() {
     }
 }
 
-/// The lower mode stays where it is, and so does the median.
+/// The lower mode does not move, and neither does the median.
 #[test]
 fn a_second_mode_that_comes_up_is_a_slow_down() {
     for seed in 0..20 {

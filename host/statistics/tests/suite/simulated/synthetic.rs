@@ -1,10 +1,10 @@
-//! Series of which the truth is known. Also compiled into `examples/proof.rs`.
+//! Series whose truth is known. Also compiled into `examples/proof.rs`.
 
 use std::ops::{Range, RangeInclusive};
 
 use host_statistics::{Random, SteadyClass, normal_quantile, normal_tail};
 
-/// A standard normal deviate, by inverting uniform ones in pairs (G. E. P. Box and M. E. Muller,
+/// Returns a standard normal deviate, by inverting uniform ones in pairs (G. E. P. Box and M. E. Muller,
 /// 1958).
 pub(crate) fn normal(random: &mut Random) -> f64 {
     (-2.0 * random.uniform().ln()).sqrt() * (std::f64::consts::TAU * random.uniform()).cos()
@@ -58,7 +58,7 @@ impl Noise {
             .collect()
     }
 
-    /// Deviation of the logarithm of a factor, stalls apart, times the root of how many times as
+    /// Returns the deviation of the logarithm of a factor, stalls apart, times the root of how many times as
     /// uncertain a mean is as that of independent ones.
     fn uncertainty(self, deviation: f64) -> f64 {
         match self {
@@ -75,12 +75,12 @@ impl Noise {
         }
     }
 
-    /// Deviation of the logarithm of a factor, modes and stalls apart.
+    /// Returns the deviation of the logarithm of a factor, modes and stalls apart.
     fn total(self, deviation: f64) -> f64 {
         if let Self::Wander = self { deviation * 1.25_f64.sqrt() } else { deviation }
     }
 
-    /// Mean of the distribution.
+    /// Returns the mean of the distribution.
     pub(crate) fn mean(self, deviation: f64) -> f64 {
         let deviation = self.total(deviation);
         let mean = (deviation * deviation / 2.0).exp();
@@ -91,7 +91,7 @@ impl Noise {
         }
     }
 
-    /// A quantile of the distribution.
+    /// Returns a quantile of the distribution.
     pub(crate) fn quantile(self, probability: f64, deviation: f64) -> f64 {
         let deviation = self.total(deviation);
         let Self::Bimodal = self else { return (deviation * normal_quantile(probability)).exp() };
@@ -203,7 +203,7 @@ pub(crate) fn plant(
             for (index, level) in levels.iter_mut().enumerate() {
                 *level += size * (-(index as f64) / time).exp();
             }
-            // Where no more is left than this.
+            // Less than this is left.
             let left = |part: f64| ((size / part).ln().max(0.0) * time) as usize;
             ramp = 0..left(0.001).min(count);
             (vec![], SteadyClass::WarmUp)
@@ -221,7 +221,7 @@ pub(crate) fn plant(
     Planted { values, changes, ramp, class }
 }
 
-/// How often planted changes were found.
+/// Number of planted changes that were found.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Score {
     series: usize,
@@ -247,17 +247,17 @@ impl Score {
         self.right_classes += usize::from(class == planted.class);
     }
 
-    /// Part of the series that got the class of what was planted.
+    /// Returns the part of the series that got the class of what was planted.
     pub(crate) fn right_class(&self) -> f64 {
         self.right_classes as f64 / self.series as f64
     }
 
-    /// Part of the change points found that were planted.
+    /// Returns the part of the change points found that were planted.
     pub(crate) fn precision(&self) -> f64 {
         self.hits as f64 / (self.hits + self.false_points) as f64
     }
 
-    /// Part of the change points planted that were found.
+    /// Returns the part of the change points planted that were found.
     pub(crate) fn recall(&self) -> f64 {
         self.hits as f64 / self.planted as f64
     }

@@ -7,7 +7,7 @@ use rten_onnx::onnx::{
     TensorProto, TensorShapeProto, TypeProto, TypeProtoTensor, ValueInfoProto,
 };
 
-/// A tensor of shape `[n]`.
+/// Returns a tensor of shape `[n]`.
 fn value(name: &str, element: OnnxType) -> ValueInfoProto {
     let dim = vec![Dimension { dim_value: None, dim_param: Some("n".into()) }];
     let shape = Some(TensorShapeProto { dim });
@@ -18,7 +18,7 @@ fn value(name: &str, element: OnnxType) -> ValueInfoProto {
     }
 }
 
-/// A model that applies one operator to `x` and a constant, both of one type.
+/// Returns a model that applies one operator to `x` and a constant, both of one type.
 pub(crate) fn model(folder: &Path, operator: &str, element: OnnxType, one: TensorProto) -> PathBuf {
     let node = NodeProto {
         name: Some("the_node".into()),

@@ -129,7 +129,7 @@ fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
 
 /// Says what columns there are that are not numbers.
 fn others(columns: &Columns) -> Vec<Measurement> {
-    let said = columns.beginning("output.").map(|(name, column)| {
+    let texts = columns.beginning("output.").map(|(name, column)| {
         let text = match &column.data {
             ColumnData::Boolean(values) => format!("{values:?}"),
             ColumnData::Text(values) => format!("{values:?}"),
@@ -137,7 +137,7 @@ fn others(columns: &Columns) -> Vec<Measurement> {
         };
         value(name, column.width as f64).with_attribute("values", text)
     });
-    said.collect()
+    texts.collect()
 }
 
 #[expect(unconditional_recursion, reason = "that is the point")]

@@ -1,4 +1,4 @@
-//! The way of blocks from the threads that fill them to the caller's.
+//! Channels that carry blocks from the lanes' threads to the caller's.
 //!
 //! Each lane has two buffers: it fills one while the other is with the caller.
 
@@ -15,22 +15,22 @@ enum Message<R, E> {
     Ended { panicked: bool },
 }
 
-/// A lane's end of the way that its blocks take.
+/// A lane's end of its channel.
 #[derive(Debug)]
-pub(crate) struct Hand<R, E> {
+pub(crate) struct BlockSender<R, E> {
     lane: u32,
     pub(crate) buffer: Box<[R]>,
     full: Sender<Message<R, E>>,
     empty: Receiver<Box<[R]>>,
 }
 
-impl<R, E> Hand<R, E> {
-    /// Says that the target failed.
+impl<R, E> BlockSender<R, E> {
+    /// Sends the target's error.
     pub(crate) fn fail(&self, error: E) {
         let _ = self.full.send(Message::Failed(error));
     }
 
-    /// Hands over the first `count` entries of the buffer and goes on with an empty one.
+    /// Sends the first `count` entries of the buffer and continues with an empty one.
     pub(crate) fn give(&mut self, count: usize) {
         // The caller's thread outlives the loop: neither channel is closed before this ends.
         if let Ok(next) = self.empty.recv() {
@@ -40,39 +40,39 @@ impl<R, E> Hand<R, E> {
     }
 }
 
-impl<R, E> Drop for Hand<R, E> {
+impl<R, E> Drop for BlockSender<R, E> {
     fn drop(&mut self) {
         let _ = self.full.send(Message::Ended { panicked: thread::panicking() });
     }
 }
 
-/// The caller's end.
-pub(crate) struct Desk<R, E> {
+/// The caller's end of all channels.
+pub(crate) struct BlockReceiver<R, E> {
     full: Receiver<Message<R, E>>,
     empty: Vec<Sender<Box<[R]>>>,
 }
 
-/// Returns both ends for each lane, with touched buffers.
-pub(crate) fn desk<R: Copy, E>(
+/// Creates the channels of `lanes` lanes. Their buffers are filled, so that their pages are mapped.
+pub(crate) fn channels<R: Copy, E>(
     lanes: usize,
     length: usize,
     fill: R,
-) -> (Desk<R, E>, Vec<Hand<R, E>>) {
+) -> (BlockReceiver<R, E>, Vec<BlockSender<R, E>>) {
     let (sender, full) = channel();
     let buffer = || vec![fill; length].into_boxed_slice();
-    let (empty, hands) = (0..lanes as u32)
+    let (empty, senders) = (0..lanes as u32)
         .map(|lane| {
             let (give_back, empty) = channel();
             let _ = give_back.send(buffer());
-            (give_back, Hand { lane, buffer: buffer(), full: sender.clone(), empty })
+            (give_back, BlockSender { lane, buffer: buffer(), full: sender.clone(), empty })
         })
         .unzip();
-    (Desk { full, empty }, hands)
+    (BlockReceiver { full, empty }, senders)
 }
 
-impl<R, E> Desk<R, E> {
-    /// Takes blocks until every lane has ended. After a failure of a target, blocks of queries
-    /// that ended are still taken; after any other failure, none is.
+impl<R, E> BlockReceiver<R, E> {
+    /// Takes blocks until every lane has ended. After a failure of a target, blocks of completed queries are
+    /// still taken; after any other failure, none is.
     pub(crate) fn take_all<S>(
         self,
         mut take: impl FnMut(u32, &[R]) -> Result<(), MeasureError<E, S>>,

@@ -1,4 +1,4 @@
-//! Where this machine keeps the plugins and files that cases name.
+//! Paths of plugins and files on this machine.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use host_record::{FileId, PluginIdentity};
 use host_run::{LocalPlugin, Resolver};
 
-/// The plugins and files of an experiment on this machine.
+/// Paths of an experiment's plugins and files on this machine.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Here {
+pub(crate) struct LocalPaths {
     plugins: HashMap<PluginIdentity, LocalPlugin>,
     files: HashMap<FileId, PathBuf>,
 }
 
-impl Here {
+impl LocalPaths {
     pub(crate) fn add_plugin(&mut self, identity: &PluginIdentity, plugin: LocalPlugin) {
         self.plugins.insert(identity.clone(), plugin);
     }
@@ -23,7 +23,7 @@ impl Here {
     }
 }
 
-impl Resolver for Here {
+impl Resolver for LocalPaths {
     fn file(&self, file: &FileId) -> Result<PathBuf, String> {
         let path = self.files.get(file).cloned();
         path.ok_or_else(|| format!("no file `{}` with SHA-256 {}", file.name, file.sha256))
