@@ -46,6 +46,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         },
         threads: None,
         placement: PlacementRule::Any,
+        environment: Vec::new(),
         check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
