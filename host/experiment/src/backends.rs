@@ -63,7 +63,11 @@ impl ChosenBackend {
     /// Returns the paths of its plugin and runtime on this machine.
     pub(crate) fn local(&self) -> Option<LocalPlugin> {
         let plugin = &self.plugin.as_ref().ok()?.plugin;
-        let mut local = LocalPlugin { library: plugin.library.clone(), ..LocalPlugin::default() };
+        let mut local = LocalPlugin {
+            library: plugin.library.clone(),
+            variables: plugin.metadata.environment.clone(),
+            ..LocalPlugin::default()
+        };
         if let Some(RuntimeStatus::Ready(ready)) = &self.runtime {
             local.runtime = Some(ready.path.clone());
         } else {

@@ -106,7 +106,8 @@ impl Suite {
         command.arg("--json").args(only.iter().flat_map(|only| ["--only", only]));
         command.arg(&self.plugin.library).args(&self.fixture);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        host_run::set_environment(&mut command, self.runtime.as_deref());
+        let variables = &self.plugin.metadata.environment;
+        host_run::set_environment(&mut command, self.runtime.as_deref(), variables);
         let failed = |error| Error::io("run", &self.program, error);
         let mut child = command.spawn().map_err(failed)?;
         let stdout = child.stdout.take().expect("it is piped");
@@ -191,6 +192,7 @@ fn see_that_it_has_a_device(
     let local = LocalPlugin {
         library: plugin.library.clone(),
         runtime: runtime.map(Path::to_owned),
+        variables: plugin.metadata.environment.clone(),
         missing_runtime: None,
     };
     let reason = match executor.describe(&local, None, &Interrupt::new()) {

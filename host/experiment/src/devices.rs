@@ -61,12 +61,13 @@ pub(crate) fn list_devices(
             }
         };
         let library = plugin.plugin.library.clone();
+        let variables = plugin.plugin.metadata.environment.clone();
         let runtime = match runtimes.find(&plugin.plugin) {
             Ok(Some(RuntimeStatus::Ready(ready))) => Some(ready.path),
             // The plugin reports that it is missing.
             _ => None,
         };
-        let local = LocalPlugin { library, runtime, missing_runtime: None };
+        let local = LocalPlugin { library, runtime, variables, missing_runtime: None };
         let devices = describe(&plugin, &local, executor, &Interrupt::new()).map_err(|error| {
             let nothing = nothing_found(&error);
             let (found_nothing, wants) = (nothing.is_some(), wants_runtime(&error));

@@ -21,6 +21,7 @@ pub fn with_commit(commit: Option<String>) -> Environment {
     let nodes = machine.memory_nodes().into_iter();
     Environment {
         machine: name(),
+        variables: Vec::new(),
         processor: machine.processor(),
         memory_bytes: machine.memory().map(|memory| memory.total),
         memory_available_bytes: machine.available_memory(),

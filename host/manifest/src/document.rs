@@ -17,7 +17,7 @@ use crate::options::Json;
 use crate::precisions::PerPrecision;
 use crate::scalar::{
     BoundValue, Bytes, Id, Level, Nanoseconds, Nice, OptionText, PerCent, Percentile, PluginId,
-    Positive, SchemaVersion, Title,
+    Positive, SchemaVersion, Title, VariableName,
 };
 use crate::shape::{At, Axis, Described, List, Named, Node, Reader, Shape, Tables, table};
 
@@ -177,6 +177,9 @@ table! {
         /// Placement of operators. `any`: the backend decides; operators off the device are reported.
         /// `strict`: on the device, or the case fails.
         "placement" placement: PlacementRule, default "\"any\"";
+        /// Names of environment variables that its workers get beyond the usual ones, such as `HF_HOME`. Workers
+        /// do not see the rest of the environment.
+        "environment" environment: Axis<VariableName>, optional;
         /// Options for the backend, passed through as text.
         "options" options: Named<OptionText>, default "{}";
     }

@@ -72,6 +72,8 @@ pub struct Backend {
     pub threads: Option<u32>,
     /// Placement of operators.
     pub placement: PlacementRule,
+    /// Names of environment variables that its workers get beyond the usual ones.
+    pub environment: Vec<String>,
     /// Options, passed through as text.
     pub options: BTreeMap<String, String>,
 }

@@ -311,7 +311,8 @@ fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String,
 }
 
 fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
-    let BackendTable { id, plugin, version, device, threads, placement, options } = table;
+    let BackendTable { id, plugin, version, device, threads, placement, environment, options } =
+        table;
     let plugin = match (plugin, id) {
         (Some(plugin), _) => Some(plugin.get_ref().0.clone()),
         (None, Some(id)) if PluginId::fits(&id.get_ref().0) => Some(id.get_ref().0.clone()),
@@ -354,6 +355,7 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         devices: axis(device)?,
         threads: threads.as_ref().map(|threads| threads.get_ref().get()),
         placement: value(placement)?,
+        environment: axis(environment).unwrap_or_default().into_iter().map(|name| name.0).collect(),
         options: named(options.as_ref()?.get_ref(), |text| text.0.clone()),
     })
 }
@@ -727,6 +729,7 @@ fn reference(id: &At<Id>, backends: &Names, reader: &mut Reader) -> Option<Backe
         devices: vec![DeviceChoice::Auto],
         threads: None,
         placement: PlacementRule::Any,
+        environment: Vec::new(),
         options: BTreeMap::new(),
     })
 }

@@ -98,6 +98,44 @@ impl Shape for Id {
     }
 }
 
+/// Name of an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct VariableName(pub(crate) String);
+
+impl fmt::Display for VariableName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+impl VariableName {
+    const PATTERN: &'static str = "^[A-Za-z_][A-Za-z0-9_]*$";
+
+    fn fits(text: &str) -> bool {
+        text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && text.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
+    }
+}
+
+impl Shape for VariableName {
+    const NAME: &'static str = "VariableName";
+
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let text = text(node, reader, "the name of an environment variable in quotes", None)?;
+        if !Self::fits(text) {
+            let message = format!("`{text}` is not the name of an environment variable");
+            let hint = "give the name alone, such as `HF_HOME`; its value is the host's".to_owned();
+            reader.value_error(node, message, "not a name", hint);
+            return None;
+        }
+        Some(Self(text.to_owned()))
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": Self::PATTERN })
+    }
+}
+
 /// Id of a plugin.
 #[derive(Debug)]
 pub(crate) struct PluginId(pub(crate) String);

@@ -241,6 +241,7 @@ mod tests {
             devices: vec![DeviceChoice::Auto],
             threads: Some(1),
             placement: PlacementRule::Any,
+            environment: Vec::new(),
             options: [("depth".to_owned(), "2".to_owned())].into(),
         }
     }

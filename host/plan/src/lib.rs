@@ -352,6 +352,7 @@ impl Plan {
             threads: backend.threads,
             options: backend.options.clone(),
             placement: backend.placement,
+            environment: backend.environment.clone(),
             check,
             inputs: model.inputs.clone(),
             measure: of_scenario(&self.measure, scenario),

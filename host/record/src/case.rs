@@ -103,6 +103,9 @@ pub struct CaseSpec {
     /// Placement of operators.
     #[serde(default = "anywhere", skip_serializing_if = "is_anywhere")]
     pub placement: PlacementRule,
+    /// Names of environment variables that its worker gets beyond the usual ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<String>,
     /// Reference with which its outputs are compared before it is timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Box<Check>>,
@@ -148,6 +151,7 @@ impl CaseSpec {
             threads: check.threads,
             options: check.options.clone(),
             placement: PlacementRule::Any,
+            environment: Vec::new(),
             check: None,
             ..self.clone()
         }

@@ -97,6 +97,9 @@ pub struct Container {
 pub struct Environment {
     /// The machine's name, which says whose facts these are.
     pub machine: String,
+    /// Names of the environment variables that the worker had, without their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
     /// The processor.
     pub processor: Processor,
     /// Memory in bytes.

@@ -57,6 +57,9 @@ pub struct Metadata {
     /// code.
     #[serde(default)]
     pub permissions: Vec<String>,
+    /// Names of the host's environment variables that it needs beyond those that every worker is given.
+    #[serde(default)]
+    pub environment: Vec<String>,
     /// Names and one-sentence explanations of its options. `None` if they are not listed; the
     /// plugin itself refuses unknown ones.
     #[serde(default)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{CaseSpec, ErrorCode, Failure, Gap, Outcome, Phase, SampleBlock, Unsupported};
 
+use crate::environment::variables_of_worker;
 use crate::error::RunError;
 use crate::executor::{Ended, Events, Execution, Executor};
 use crate::interrupt::Interrupt;
@@ -63,7 +64,11 @@ impl LocalExecutor {
 
     /// Returns the program to start for a plugin.
     fn program<'a>(&'a self, plugin: &'a LocalPlugin) -> Program<'a> {
-        Program { executable: &self.worker, runtime: plugin.runtime.as_deref() }
+        Program {
+            executable: &self.worker,
+            runtime: plugin.runtime.as_deref(),
+            variables: &plugin.variables,
+        }
     }
 
     /// Opens a plugin in a worker, and returns its description and its devices. If a SHA-256 is
@@ -186,7 +191,13 @@ impl Executor for LocalExecutor {
         let repository = self.repository.as_deref();
         let commit =
             self.commit.get_or_insert_with(|| repository.and_then(host_machine::git_commit));
-        let environment = host_machine::with_commit(commit.clone());
+        let mut environment = host_machine::with_commit(commit.clone());
+        let found = find(&*self.resolver, case);
+        if let Ok(Found { plugin, .. }) = &found {
+            let variables = variables_of_worker(plugin.runtime.as_deref(), &plugin.variables);
+            let names = variables.into_keys();
+            environment.variables = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        }
         let (folder, worker) = (self.references.as_deref(), &*self.worker);
         let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
         let started_at = jiff::Timestamp::now().to_string();
@@ -198,7 +209,7 @@ impl Executor for LocalExecutor {
         };
         // A case with nothing to compare its outputs with is not started.
         let unstarted = |failure| (Outcome::Failed { failure }, String::new());
-        let end = match (reference, find(&*self.resolver, case)) {
+        let end = match (reference, found) {
             (Reference::Interrupted, _) => None,
             (Reference::Failed(failure), _) | (_, Err(failure)) => Some(unstarted(failure)),
             (reference, Ok(found)) => {

@@ -48,14 +48,15 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts `executable` in a process group of its own, with the environment for a plugin on this
-    /// runtime, and sends it the request.
+    /// runtime and with these variables of the host, and sends it the request.
     pub(crate) fn start(
         executable: &Path,
         runtime: Option<&Path>,
+        variables: &[String],
         request: Vec<u8>,
     ) -> io::Result<Self> {
         let mut command = Command::new(executable);
-        crate::environment::set_environment(&mut command, runtime);
+        crate::environment::set_environment(&mut command, runtime, variables);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         platform::separate(&mut command);
         let mut child = command.spawn()?;

@@ -9,6 +9,7 @@ use host_record::protocol::{PROTOCOL_VERSION, Request};
 use host_record::{CaseSpec, Failure, Phase};
 
 use crate::Interrupt;
+use crate::resolver::LocalPlugin;
 use crate::resolver::{Found, Resolver, find};
 use crate::supervise::{Conclusion, Limits, Program, supervise};
 
@@ -92,7 +93,8 @@ fn make(
         files: Box::new(found.files),
         file: file.to_owned(),
     };
-    let program = Program { executable: worker, runtime: found.plugin.runtime.as_deref() };
+    let LocalPlugin { runtime, variables, .. } = &found.plugin;
+    let program = Program { executable: worker, runtime: runtime.as_deref(), variables };
     let ignore = |_| Ok::<_, Infallible>(());
     let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, ignore);
     match conclusion {

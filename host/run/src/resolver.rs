@@ -29,6 +29,8 @@ pub struct LocalPlugin {
     pub library: PathBuf,
     /// The runtime that it is to use: a folder or a library.
     pub runtime: Option<PathBuf>,
+    /// Names of the host's environment variables that it asks for.
+    pub variables: Vec<String>,
     /// The gap of a runtime that it asks for and that the host has not found. The plugin may do without, or find
     /// one in the system's folders; if it reports a missing runtime at loading, the case is that gap.
     pub missing_runtime: Option<Gap>,
@@ -44,7 +46,8 @@ pub(crate) struct Found {
 /// Finds the plugin and the files of a case.
 pub(crate) fn find(resolver: &dyn Resolver, case: &CaseSpec) -> Result<Found, Failure> {
     let absent = |detail| Failure::NotStarted { detail };
-    let plugin = resolver.plugin(&case.plugin).map_err(absent)?;
+    let mut plugin = resolver.plugin(&case.plugin).map_err(absent)?;
+    plugin.variables.extend_from_slice(&case.environment);
     let file = |file| resolver.file(file).map_err(absent);
     let mut files = CaseFiles {
         library: plugin.library.clone(),

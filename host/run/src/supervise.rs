@@ -49,11 +49,13 @@ pub(crate) enum Conclusion {
     Interrupted,
 }
 
-/// The program to start as a worker, and its plugin's runtime.
+/// The program to start as a worker, its plugin's runtime, and variables of the host beyond those that every
+/// worker is given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) executable: &'a Path,
     pub(crate) runtime: Option<&'a Path>,
+    pub(crate) variables: &'a [String],
 }
 
 /// Starts a worker with a request, passes its phases, samples and outputs on to `receive`, and
@@ -153,10 +155,10 @@ pub(crate) fn supervise<E>(
 }
 
 fn start(program: Program<'_>, request: &Request) -> Result<Worker, String> {
-    let Program { executable, runtime } = program;
+    let Program { executable, runtime, variables } = program;
     let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
     line.push(b'\n');
-    Worker::start(executable, runtime, line)
+    Worker::start(executable, runtime, variables, line)
         .map_err(|error| format!("{}: {error}", executable.display()))
 }
 

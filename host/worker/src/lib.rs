@@ -162,6 +162,7 @@ mod tests {
             threads: Some(2),
             options: BTreeMap::new(),
             placement: PlacementRule::Any,
+            environment: Vec::new(),
             check: None,
             inputs: InputSource::Synthetic(BTreeMap::new()),
             measure: MeasureSettings {

@@ -110,6 +110,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                         devices,
                         threads: None,
                         placement: PlacementRule::Any,
+                        environment: Vec::new(),
                         options: [].into(),
                     })
                     .collect(),

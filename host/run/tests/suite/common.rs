@@ -46,6 +46,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         },
         threads: None,
         placement: PlacementRule::Any,
+        environment: Vec::new(),
         check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
@@ -86,6 +87,7 @@ impl Resolver for Runner {
         Ok(LocalPlugin {
             library: PathBuf::from(&plugin.id),
             runtime: self.runtime.clone(),
+            variables: Vec::new(),
             missing_runtime: self.missing_runtime.clone(),
         })
     }

@@ -494,3 +494,20 @@ fn a_worker_is_told_its_runtime_and_to_report_to_nobody() {
     assert_eq!(variable("TARE_RUNTIME"), None);
     assert_eq!(variable("LD_LIBRARY_PATH").unwrap_or_default(), old);
 }
+
+#[test]
+fn a_worker_sees_only_the_variables_that_it_is_given() {
+    const OURS: &str = "CARGO_MANIFEST_DIR";
+    for environment in [Vec::new(), vec![OURS.to_owned()]] {
+        let script =
+            Script::new("env >\"$folder/seen\"; cat \"$folder/frames\"", &[hello(), report()]);
+        let is_named = !environment.is_empty();
+        let (_, memory) = run(&runner(), vec![CaseSpec { environment, ..script.case() }]);
+        let seen = fs::read_to_string(script.folder.path().join("seen")).expect("it ran");
+        assert_eq!(seen.contains(&format!("{OURS}={}", env!("CARGO_MANIFEST_DIR"))), is_named);
+        assert!(seen.lines().any(|line| line.starts_with("PATH=")), "{seen}");
+        let facts = memory.records[0].environment.as_ref().expect("facts of the machine");
+        assert_eq!(facts.variables.iter().any(|name| name == OURS), is_named, "{facts:?}");
+        assert!(facts.variables.iter().all(|name| !name.contains('=')), "{facts:?}");
+    }
+}

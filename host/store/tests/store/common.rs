@@ -79,6 +79,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         },
         threads: Some(1),
         placement: PlacementRule::Any,
+        environment: Vec::new(),
         check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),

@@ -555,6 +555,7 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
         threads: (!gpu).then_some(1),
         options: BTreeMap::new(),
         placement: PlacementRule::Any,
+        environment: Vec::new(),
         check: None,
         inputs: InputSource::Synthetic(BTreeMap::new()),
         measure: MeasureSettings {
