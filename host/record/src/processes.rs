@@ -86,7 +86,7 @@ mod tests {
                 "model": "m", "backend": "b", "device": "d", "precision": "fp32", "batch": 1,
                 "mode": "inference", "scenario": "single-stream"
             },
-            "model-path": "m", "model-sha256": "", "plugin-library": "l", "threads": null,
+            "model": { "name": "m", "sha256": "" }, "threads": null,
             "plugin": { "id": "b", "version": "1.0.0", "sha256": "" },
             "device": {
                 "id": "d", "kind": "cpu", "name": "", "memory-bytes": null, "precisions": []

@@ -201,14 +201,8 @@ impl Executor for LocalExecutor {
         let (folder, worker) = (self.references.as_deref(), &*self.worker);
         let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
         let started_at = jiff::Timestamp::now().to_string();
-        let start = Instant::now();
-        let ended = move |outcome, standard_error| {
-            let elapsed_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let ended = Ended { started_at, elapsed_ns, outcome, standard_error, environment };
-            Execution::Ended(Box::new(ended))
-        };
-        // A case with nothing to compare its outputs with is not started.
-        let unstarted = |failure| (Outcome::Failed { failure }, String::new());
+        // A case with nothing to compare its outputs with is not started, and takes no time.
+        let unstarted = |failure| (Outcome::Failed { failure }, String::new(), Duration::ZERO);
         let end = match (reference, found) {
             (Reference::Interrupted, _) => None,
             (Reference::Failed(failure), _) | (_, Err(failure)) => Some(unstarted(failure)),
@@ -218,13 +212,17 @@ impl Executor for LocalExecutor {
                     _ => None,
                 };
                 events.started()?;
-                self.measure(case, found, file, events, interrupt)?
+                let start = Instant::now();
+                let end = self.measure(case, found, file, events, interrupt)?;
+                end.map(|(outcome, standard_error)| (outcome, standard_error, start.elapsed()))
             }
         };
-        Ok(match end {
-            Some((outcome, standard_error)) => ended(outcome, standard_error),
-            None => Execution::Interrupted,
-        })
+        let Some((outcome, standard_error, elapsed)) = end else {
+            return Ok(Execution::Interrupted);
+        };
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let ended = Ended { started_at, elapsed_ns, outcome, standard_error, environment };
+        Ok(Execution::Ended(Box::new(ended)))
     }
 }
 

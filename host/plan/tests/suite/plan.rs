@@ -230,7 +230,7 @@ fn a_case_has_all_that_a_worker_needs() {
             FileId { name: "images.npy".into(), sha256: "2".repeat(64) },
         )]
         .into(),
-        labels: Some(FileId { name: "labels.npy".into(), sha256: String::new() }),
+        labels: Some(FileId { name: "elsewhere/labels.npy".into(), sha256: String::new() }),
     };
     assert_eq!(case.inputs, expected);
 }

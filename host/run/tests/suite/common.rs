@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use host_plan::PlannedCase;
@@ -28,12 +28,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         index: 0,
         key: CaseKey { batch: 2, ..CaseKey::new("model", "backend", "fault:0") },
         model: named(model),
-        plugin: PluginIdentity {
-            // `Runner` finds a library by this.
-            id: library.display().to_string(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            sha256: String::new(),
-        },
+        plugin: plugin_in(library),
         machine: String::new(),
         device: DeviceInfo {
             id: "fault:0".into(),
@@ -68,6 +63,23 @@ pub(crate) fn named(path: &Path) -> FileId {
     FileId { name: path.display().to_string(), sha256: String::new() }
 }
 
+/// Libraries of the backends that are cargo's, by their ids.
+static LIBRARIES: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// Returns the plugin in a library, which [`Runner`] finds again. One that is not cargo's is called by its path.
+fn plugin_in(library: &Path) -> PluginIdentity {
+    let stem = library.file_stem().and_then(|stem| stem.to_str());
+    let id = match stem.and_then(|stem| stem.strip_prefix("libbackend_")) {
+        Some(id) => {
+            let mut libraries = LIBRARIES.lock().expect("nobody panics with it");
+            libraries.insert(id.to_owned(), library.to_owned());
+            id.to_owned()
+        }
+        None => library.display().to_string(),
+    };
+    PluginIdentity { id, version: env!("CARGO_PKG_VERSION").into(), sha256: String::new() }
+}
+
 /// Runs cases on this machine, with files that are named by their paths.
 #[derive(Debug, Clone)]
 pub(crate) struct Runner {
@@ -84,8 +96,10 @@ impl Resolver for Runner {
     }
 
     fn plugin(&self, plugin: &PluginIdentity) -> Result<LocalPlugin, String> {
+        let libraries = LIBRARIES.lock().expect("nobody panics with it");
+        let library = libraries.get(&plugin.id).cloned();
         Ok(LocalPlugin {
-            library: PathBuf::from(&plugin.id),
+            library: library.unwrap_or_else(|| PathBuf::from(&plugin.id)),
             runtime: self.runtime.clone(),
             variables: Vec::new(),
             missing_runtime: self.missing_runtime.clone(),
