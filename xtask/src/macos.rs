@@ -2,8 +2,8 @@
 Whether the tool still builds and links for macOS, from Linux and without Apple's SDK.
 
 Zig brings the symbols of libSystem, and is a linker that writes Mach-O; `cargo-zigbuild` hands it to
-cargo. Nothing is run: that needs a Mac. Dependencies are not optimised, since nobody waits for them,
-and the results lie in a folder of their own, so that no other build is compiled again because of it.
+cargo. Nothing is run: that needs a Mac. So nothing is optimised either, under a profile that exists
+for this task only, and the results lie in a folder of their own.
 */
 
 use std::fs;
@@ -14,6 +14,10 @@ use crate::setup;
 use crate::shell::{At, Failed, cargo, command, has, say};
 
 const TARGET: &str = "aarch64-apple-darwin";
+
+/// A profile that inherits from `release`, since `dev` names dependencies to optimise.
+const PROFILE: &str = "link-only";
+const SETTINGS: &[&str] = &["inherits=\"release\"", "opt-level=0", "strip=\"none\""];
 
 /// Packages that people run: the command, the worker, the suite for backends, and the backends for a Mac.
 const PACKAGES: &[&str] =
@@ -35,14 +39,18 @@ pub(crate) fn check_macos() -> Result<(), Failed> {
     cargo()
         .args(["zigbuild", "--locked", "--target", TARGET, "--target-dir"])
         .arg(&target)
-        .args(["--config", "profile.dev.package.'*'.opt-level=0"])
-        .args(["--config", "profile.dev.debug=false"])
+        .args(["--profile", PROFILE])
+        .args(
+            SETTINGS.iter().flat_map(|setting| {
+                ["--config".to_owned(), format!("profile.{PROFILE}.{setting}")]
+            }),
+        )
         .args(packages)
         .env("PATH", path.map_err(|error| Failed::new(error.to_string()))?)
         .env("CARGO_ZIGBUILD_ZIG_PATH", zig.join("ziglang/zig"))
         .env("DUCKDB_LIB_DIR", duckdb.parent().expect("a library lies in a folder"))
         .run()?;
-    let folder = target.join(TARGET).join("debug");
+    let folder = target.join(TARGET).join(PROFILE);
     for name in ["host", "host-worker", "libbackend_cpu.dylib", "libbackend_mps.dylib"] {
         is_mach(&folder.join(name))?;
     }
