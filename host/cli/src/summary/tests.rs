@@ -183,10 +183,10 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
 
     gap  p99 (2 cases): 80 queries, and p99 needs 368
     invalid  6 cases: 9 of 100 queries exceeded the latency limit; at most 1 may
-    warning  simulated (6 cases): the times are not those of real hardware: the device is made of software
-    warning  few-samples (6 cases): 9 queries in 500 ms; asked for at least 100 in at least 1 s, but ` …
-    warning  wide-interval (6 cases): the 95 % interval of p99 was wider than ±1 % after `maximum-dura …
-    warning  limit-undecided (6 cases): 300 queries cannot tell whether p99 is within the limit; that …
+    warning  simulated (6 cases): the times are not those of real hardware: the device is made of soft …
+    warning  few-samples (6 cases): 9 queries in 500 ms, instead of at least 100 in at least 1 s; rais …
+    warning  wide-interval (6 cases): the 95 % interval of p99 is wider than ±1 %; raise `maximum-dura …
+    warning  limit-undecided (6 cases): 300 queries are too few to decide whether p99 is within the li …
     warning  overhead-visible (6 cases): the measuring loop adds 33 ns to a query of 150 ns (22 %)
     warning  clock-too-coarse (6 cases): a query takes 150 ns, but the clock's resolution is only 20 ns
     warning  no-steady-state (6 cases): no steady state after a warm-up of 500 queries in 3 s (too few …
@@ -333,14 +333,14 @@ fn the_evidence_is_every_warning_with_its_figures() {
       no value  metric `mine`: a trap
       invalid  9 of 100 queries exceeded the latency limit; at most 1 may
       warning  simulated: the times are not those of real hardware: the device is made of software
-      warning  few-samples: 9 queries in 500 ms; asked for at least 100 in at least 1 s, but
-        `maximum-duration` is 5 s
+      warning  few-samples: 9 queries in 500 ms, instead of at least 100 in at least 1 s; raise
+        `maximum-duration` (5 s)
       warning  wide-interval: the 95 % interval of p99 is wider than ±1 %; raise `maximum-duration` (5
         s)
-      warning  limit-undecided: 300 queries are too few to decide whether p99 is within the limit; it takes 368
+      warning  limit-undecided: 300 queries are too few to decide whether p99 is within the limit; it
+        takes 368
       warning  overhead-visible: the measuring loop adds 33 ns to a query of 150 ns (22 %)
       warning  clock-too-coarse: a query takes 150 ns, but the clock's resolution is only 20 ns
-      warning  no-steady-state: no steady state after a warm-up of 500 queries in 3 s (too few queries to classify)
     ");
 }
 
