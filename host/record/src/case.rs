@@ -1,12 +1,13 @@
 //! Definition of a case. It holds no path, so that it means the same on every machine.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{DeviceInfo, PluginIdentity};
 use crate::check::Check;
+use crate::file::FileId;
 use crate::key::CaseKey;
 use crate::names::names;
 use crate::numbered::is_first;
@@ -33,30 +34,6 @@ pub struct SyntheticInput {
     pub low: f64,
     /// Highest value.
     pub high: f64,
-}
-
-/// A file by its content. A machine that executes a case finds the file by its hash. The name is for
-/// people, and tells apart files of the same content that have other files beside them, such as models
-/// with weights of their own.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct FileId {
-    /// Its path as the manifest gives it, or the end of that if it is absolute.
-    pub name: String,
-    /// SHA-256 of its content, in hexadecimal; empty if it was not read.
-    pub sha256: String,
-}
-
-impl FileId {
-    /// Returns the file at a path that a manifest gives, with its hash.
-    #[must_use]
-    pub fn of(path: &Path, sha256: impl Into<String>) -> Self {
-        let name = match (path.is_absolute(), path.parent().and_then(Path::parent)) {
-            (true, Some(above)) => path.strip_prefix(above).unwrap_or(path),
-            _ => path,
-        };
-        Self { name: name.to_string_lossy().into_owned(), sha256: sha256.into() }
-    }
 }
 
 /// Source of a model's inputs. A file is a path in a manifest, and a [`FileId`] in a case.

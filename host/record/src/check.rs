@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{DeviceInfo, PluginIdentity};
-use crate::case::FileId;
+use crate::file::FileId;
 use crate::key::Precision;
 use crate::names::names;
 

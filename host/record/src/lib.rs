@@ -19,6 +19,7 @@ mod conditions;
 mod device_state;
 mod energy;
 mod environment;
+mod file;
 mod gap;
 mod key;
 mod load;
@@ -45,7 +46,7 @@ pub mod words;
 
 pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
-pub use case::{CaseSpec, FileId, InputSource, PlacementRule, SyntheticInput, part};
+pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{
@@ -56,6 +57,7 @@ pub use energy::{DomainEnergy, Energy};
 pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
+pub use file::FileId;
 pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{

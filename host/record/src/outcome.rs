@@ -5,11 +5,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{CaseSpec, FileId, InputSource, part};
+use crate::case::{CaseSpec, InputSource, part};
 use crate::check::{DifferenceKind, Parity};
 use crate::conditions::Conditions;
 use crate::device_state::DeviceSample;
 use crate::environment::{ClockFacts, Environment};
+use crate::file::FileId;
 use crate::gap::Gap;
 use crate::key::CaseKey;
 use crate::load::{Lateness, Pace, RateSearch, Verdict, WarmUpFacts};

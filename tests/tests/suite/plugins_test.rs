@@ -168,7 +168,7 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
         .unwrap_or_else(|error| panic!("the compiler `{compiler}` must be installed: {error}"));
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let library = fs::read(library).expect("the library");
-    let folder = plugin(&place, "careless", &library, "");
+    let folder = plugin(&place, "careless", &library, "environment = [\"CARELESS\"]\n");
     let folder = folder.to_str().expect("UTF-8");
     let fixture = sources.join("careless.toml");
     let fixture = fixture.to_str().expect("UTF-8");

@@ -225,8 +225,8 @@ fn a_few_warnings_are_shown_whole_with_the_worst_of_each() {
         2  single-stream  3 ms  2 ms      1234/s
 
     warning  drift in 2 of 3 cases; worst: batch 1 · offline
-      p50 fell 67 % (1.200 → 0.400 ms) from the first to the last third of the queries, which scatter by
-      24.9 µs
+      p50 fell 67 % (1.200 → 0.400 ms) from the first to the last third of the queries; scatter within a
+      third: 24.9 µs
 
     digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
     compared, both disturbed)

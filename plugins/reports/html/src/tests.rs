@@ -72,7 +72,7 @@ fn the_quickstart_has_every_section() {
     ] {
         assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
     }
-    assert!(page.contains("<h3>digits: batch 1 has the lowest p99 latency"));
+    assert!(page.contains("<h3>digits: use batch 1: lowest p99 latency"));
     assert!(page.contains("href=\"#case-5eed000000000000\""));
     assert!(
         page.contains("9f86d081884c7d65") || page.contains(&"a".repeat(64)),
@@ -124,7 +124,7 @@ fn what_is_missing_has_its_reason_and_no_number() {
     };
     assert!(row(30).contains("<b>Failed</b> (out-of-memory): out of memory in phase prepare"));
     assert!(row(24).contains(
-        "<b>Not possible</b> (precision-unsupported): the backend `gpu` does not compute in int8"
+        "<b>Not possible</b> (precision-unsupported): the backend `gpu` does not support int8"
     ));
     for id in [24, 30] {
         assert!(!row(id).contains("/s</td>") && !row(id).contains("MiB</td>"));

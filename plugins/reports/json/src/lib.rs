@@ -372,8 +372,9 @@ mod tests {
             "copy-out-ns": 1130.0,
             "inside-run": {
               "Err": {
-                "kind": "not-measured",
-                "reason": "no such extension"
+                "cause": "not-offered",
+                "extension": "tare/profile/1",
+                "kind": "not-measured"
               }
             },
             "queries": 10
@@ -426,8 +427,9 @@ mod tests {
         "device-allocator": {
           "direction": "lower",
           "gap": {
+            "cause": "before-recorded",
             "kind": "not-measured",
-            "reason": "the record predates the allocator's figures"
+            "quantity": "allocators"
           },
           "unit": "B",
           "value": null
@@ -435,8 +437,9 @@ mod tests {
         "device-energy": {
           "direction": "lower",
           "gap": {
+            "cause": "before-recorded",
             "kind": "not-measured",
-            "reason": "the record predates energy counting"
+            "quantity": "energy"
           },
           "unit": "J",
           "value": null
@@ -479,8 +482,9 @@ mod tests {
         "memory-energy": {
           "direction": "lower",
           "gap": {
+            "cause": "before-recorded",
             "kind": "not-measured",
-            "reason": "the record predates energy counting"
+            "quantity": "energy"
           },
           "unit": "J",
           "value": null
@@ -498,8 +502,9 @@ mod tests {
         "package-energy": {
           "direction": "lower",
           "gap": {
+            "cause": "before-recorded",
             "kind": "not-measured",
-            "reason": "the record predates energy counting"
+            "quantity": "energy"
           },
           "unit": "J",
           "value": null
@@ -533,6 +538,7 @@ mod tests {
           "attributes": {},
           "direction": "lower",
           "gap": null,
+          "gap-text": null,
           "interval": [
             113234.0,
             118712.0
@@ -545,6 +551,7 @@ mod tests {
           "attributes": {},
           "direction": "lower",
           "gap": null,
+          "gap-text": null,
           "interval": [
             127471.0,
             135002.0
@@ -557,6 +564,7 @@ mod tests {
           "attributes": {},
           "direction": "lower",
           "gap": null,
+          "gap-text": null,
           "interval": [
             174228.0,
             183282.0
@@ -569,6 +577,7 @@ mod tests {
           "attributes": {},
           "direction": "lower",
           "gap": null,
+          "gap-text": null,
           "interval": [
             240049.0,
             260390.0
@@ -581,6 +590,7 @@ mod tests {
           "attributes": {},
           "direction": "higher",
           "gap": null,
+          "gap-text": null,
           "interval": null,
           "metric": "throughput.samples",
           "unit": "1/s",
@@ -590,6 +600,7 @@ mod tests {
           "attributes": {},
           "direction": "lower",
           "gap": null,
+          "gap-text": null,
           "interval": null,
           "metric": "memory.peak",
           "unit": "B",
@@ -599,6 +610,7 @@ mod tests {
           "attributes": {},
           "direction": "higher",
           "gap": null,
+          "gap-text": null,
           "interval": [
             0.9723,
             0.9805
