@@ -112,8 +112,8 @@ fn gaps_say_what_is_missing() {
     1 a · cpu · cpu:0 · fp16 · batch 1 · single-stream [precision-unsupported: the backend `cpu` does not support fp16 on `cpu:0`; it supports fp32]
     2 a · cuda · cuda:0 · fp32 · batch 1 · single-stream
     3 a · cuda · cuda:0 · fp16 · batch 1 · single-stream
-    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0`, `cuda:3`]
-    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0`, `cuda:3`]
+    4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0` and `cuda:3`]
+    5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0` and `cuda:3`]
     "#);
     let none = facts([("cpu", ready("cpu", &[])), ("cuda", ready("cuda", &[]))]);
     assert_snapshot!(show(&plan(matrix, none).unwrap()), @r#"
@@ -171,7 +171,7 @@ fn a_device_that_lists_no_precision_has_a_gap() {
     let matrix = "model = \"a\"\nbackend = \"cuda\"\nexclude = [{ device = \"auto\" }]\n\
                   include = [{ device = \"cuda:3\" }]";
     assert_snapshot!(show(&plan(matrix, server()).unwrap()), @r#"
-    0 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0`, `cuda:3`]
+    0 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1`; it found `cuda:0` and `cuda:3`]
     1 a · cuda · cuda:3 · fp32 · batch 1 · single-stream [precision-unsupported: the backend `cuda` does not support fp32 on `cuda:3`; it lists no precisions]
     "#);
 }
@@ -424,7 +424,7 @@ matrix = { precision = ["fp32", "fp16", "bf16"] }
         [
             "a.onnx",
             "half.onnx",
-            "model-file-missing: the model `a` has no file for bf16, only for fp32, fp16",
+            "model-file-missing: the model `a` has no file for bf16, only for fp32 and fp16",
         ]
     );
     let ids: std::collections::BTreeSet<_> =
