@@ -38,6 +38,7 @@ impl Observer for Console<'_> {
                     plugin.plugin.folder.display()
                 ),
             ),
+            Notice::Shadow(shadow) => printer.warning(shadow, Some(&shadow.hint())),
             Notice::BackendMissing(error) => printer.warning(error, error.help().as_deref()),
             Notice::Unstated { plugin, error } => printer.warning(
                 format_args!("nothing is known of what `{plugin}` will state: {error}"),

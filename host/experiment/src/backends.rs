@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::here::Here;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
+use crate::shadow::Shadow;
 use crate::{platform, runtimes};
 
 /// Ids of the installed backends that run models on hardware, each once. Those that only test the tool say
@@ -115,11 +116,7 @@ pub(crate) fn choose_backends(
     for backend in &experiment.backends {
         let plugin = registry.backend(&backend.plugin, Some(&backend.version));
         match plugin {
-            Err(
-                error @ (RegistryError::Unknown { .. }
-                | RegistryError::NoVersion { .. }
-                | RegistryError::Broken { .. }),
-            ) => {
+            Err(error) if error.is_absence() => {
                 observer.notice(Notice::BackendMissing(&error));
                 chosen.push(ChosenBackend {
                     id: backend.id.clone(),
@@ -132,6 +129,9 @@ pub(crate) fn choose_backends(
             Ok(plugin) => {
                 if plugin.first_use {
                     observer.notice(Notice::FirstUse(&plugin));
+                }
+                if let Some(shadow) = Shadow::of_backend(&plugin) {
+                    observer.notice(Notice::Shadow(&shadow));
                 }
                 match runtimes.find(&plugin.plugin) {
                     Ok(runtime) => {
@@ -340,6 +340,7 @@ mod tests {
             },
             identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
             first_use: false,
+            hides: None,
         };
         let missing = Standing::Missing { reason: "is not installed".into() };
         let said = |code: ErrorCode, message: &str| DescribeError {

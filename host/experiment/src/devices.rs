@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::here::Here;
 use crate::runtimes;
 use crate::settings::Settings;
+use crate::shadow::Shadow;
 
 /// What a backend sees, or why that cannot be told.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Seen {
     pub version: Option<String>,
     /// The devices, or why there are none.
     pub devices: Result<Vec<DeviceInfo>, String>,
+    /// The built-in plugin that it is used instead of, if any.
+    pub shadow: Option<Shadow>,
 }
 
 /// Asks every installed backend, all at the same time.
@@ -39,7 +42,8 @@ pub fn devices(settings: &Settings) -> Result<Vec<Seen>> {
     let mut seen = see(&ids, &registry, &runtimes, &executor);
     seen.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
-        Some(Seen { backend, version: None, devices: Err(problem.to_string()) })
+        let devices = Err(format!("{problem} ({})", problem.help()));
+        Some(Seen { backend, version: None, devices, shadow: None })
     }));
     Ok(seen)
 }
@@ -57,7 +61,7 @@ pub(crate) fn see(
             Err(error) => {
                 let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
                 let devices = Err(format!("{error}{help}"));
-                return Seen { backend: id.into(), version: None, devices };
+                return Seen { backend: id.into(), version: None, devices, shadow: None };
             }
         };
         let library = plugin.plugin.library.clone();
@@ -79,7 +83,8 @@ pub(crate) fn see(
             Err(error) => Err(error.to_string()),
             Ok(_) => Ok(devices),
         });
-        Seen { backend: id.into(), version: Some(plugin.identity.version), devices }
+        let shadow = Shadow::of_backend(&plugin);
+        Seen { backend: id.into(), version: Some(plugin.identity.version), devices, shadow }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();

@@ -30,6 +30,9 @@ pub(crate) fn show(seen: &[Seen], printer: &Printer) {
         let table = table::without_empty_columns(table);
         printer.show(printer.headed(&table::human(&table, printer.width())));
     }
+    for shadow in seen.iter().filter_map(|seen| seen.shadow.as_ref()) {
+        printer.warning(shadow, Some(&shadow.hint()));
+    }
 }
 
 fn document(seen: &Seen) -> Value {
@@ -37,6 +40,9 @@ fn document(seen: &Seen) -> Value {
     match &seen.devices {
         Ok(devices) => object["devices"] = json!(devices),
         Err(reason) => object["failure"] = json!(reason),
+    }
+    if let Some(shadow) = &seen.shadow {
+        object["hides"] = json!(shadow.hidden.display().to_string());
     }
     object
 }
@@ -54,7 +60,7 @@ fn rows(seen: &[Seen], memory: impl Fn(u64) -> Cell) -> Table {
         "failure",
     ];
     let mut rows = Vec::new();
-    for Seen { backend, version, devices } in seen {
+    for Seen { backend, version, devices, .. } in seen {
         let backend = Cell::Text(backend.clone());
         let version = version.clone().map_or(Cell::Null, Cell::Text);
         let empty = |reason: String| {
