@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
+use crate::shadow::Shadow;
 use crate::{platform, runtimes};
 
 /// Ids of the installed backends that run models on hardware, each once. Those that only test the tool say
@@ -121,11 +122,7 @@ pub(crate) fn choose_backends(
     for backend in &experiment.backends {
         let plugin = registry.backend(&backend.plugin, Some(&backend.version));
         match plugin {
-            Err(
-                error @ (RegistryError::Unknown { .. }
-                | RegistryError::NoVersion { .. }
-                | RegistryError::Broken { .. }),
-            ) => {
+            Err(error) if error.is_absence() => {
                 observer.notice(Notice::BackendMissing(&error));
                 chosen.push(ChosenBackend {
                     id: backend.id.clone(),
@@ -138,6 +135,9 @@ pub(crate) fn choose_backends(
             Ok(plugin) => {
                 if plugin.first_use {
                     observer.notice(Notice::FirstUse(&plugin));
+                }
+                if let Some(shadow) = Shadow::of_backend(&plugin) {
+                    observer.notice(Notice::Shadow(&shadow));
                 }
                 match runtimes.find(&plugin.plugin) {
                     Ok(runtime) => {
@@ -346,6 +346,7 @@ mod tests {
             },
             identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
             first_use: false,
+            hides: None,
         };
         let missing = RuntimeStatus::Missing { reason: "is not installed".into() };
         let reported = |code: ErrorCode, message: &str| DescribeError {
