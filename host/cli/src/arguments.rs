@@ -121,7 +121,7 @@ pub enum Format {
     Jsonl,
     /// Comma-separated values with a header.
     Csv,
-    /// A Markdown table.
+    /// Returns a Markdown table.
     Markdown,
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use host_record::{Axis, CaseKey};
 
-/// The axes on which all cases agree: they are said once, above a table or a list.
+/// The axes on which all cases agree: they are stated once, above a table or a list.
 pub(crate) struct Common {
     axes: Vec<Axis>,
     first: Option<CaseKey>,
@@ -28,12 +28,12 @@ impl Common {
         Self { axes, first: Some(first) }
     }
 
-    /// The axes on which cases differ.
+    /// Returns the axes on which cases differ.
     pub(crate) fn others(&self) -> impl Iterator<Item = Axis> {
         Axis::shown().filter(|axis| !self.axes.contains(axis))
     }
 
-    /// What all cases have in common, without what goes without saying.
+    /// Returns the coordinates that all cases share, without obvious ones.
     pub(crate) fn heading(&self) -> Vec<String> {
         let Some(key) = &self.first else { return Vec::new() };
         self.axes
@@ -43,7 +43,7 @@ impl Common {
             .collect()
     }
 
-    /// A case's coordinates on the other axes.
+    /// Returns a case's coordinates on the other axes.
     pub(crate) fn rest(&self, key: &CaseKey) -> String {
         let rest: Vec<_> = self.others().filter_map(|axis| axis.labelled(key)).collect();
         rest.join(" · ")

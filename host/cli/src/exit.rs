@@ -53,7 +53,7 @@ impl Exit {
             Self::NothingToRun => 5,
             Self::CasesFailed => 6,
             Self::Results => 7,
-            // What a shell reports for a process that SIGINT ended.
+            // A shell reports this code for a process that SIGINT ended.
             Self::Interrupted => 130,
         }
     }

@@ -1,5 +1,5 @@
 /*!
-What a run's table cannot say: failures, gaps and warnings, each kind once.
+Failures, gaps and warnings of a run, each kind once, below its table.
 
 A person gets the end of a run on one screen, so each kind has its count and its worst case, in as
 many lines as there is room for. `host results show --warnings` has the rest.
@@ -11,7 +11,7 @@ use crate::visible::{self, wrapped};
 /// Lines of a note's text that are shown at most.
 const TEXT: usize = 2;
 
-/// How bad a note is, which is the word that it begins with.
+/// The severity of a note, and the word that it begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
     /// A case failed.
@@ -49,13 +49,13 @@ impl Word {
 #[derive(Debug, Clone)]
 pub(crate) struct Note {
     pub(crate) word: Word,
-    /// The kind, how often, and where the worst of it is.
+    /// The kind, the number of cases, and the worst case.
     pub(crate) head: String,
     /// The same without the place, for a single line.
     pub(crate) brief: String,
-    /// The worst of it, with figures.
+    /// Figures of the worst case.
     pub(crate) text: String,
-    /// Whether others of the kind say something else, or their cases are not all named.
+    /// Whether other notes of the kind have other figures, or not all of their cases are named.
     pub(crate) stands_for_others: bool,
 }
 
@@ -63,12 +63,12 @@ pub(crate) struct Note {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Fitted {
     pub(crate) lines: Vec<String>,
-    /// Whether something is left out or cut.
+    /// Whether text was left out or cut.
     pub(crate) shortened: bool,
 }
 
 impl Note {
-    /// A line of its own for what it is about, and its text below.
+    /// Returns the heading on one line and the text below it.
     fn whole(&self, width: usize, palette: Palette) -> Fitted {
         let (head, head_is_cut) = self.line(&self.head, width, palette);
         let text = in_lines(&self.text, width, "  ", TEXT);
@@ -77,7 +77,7 @@ impl Note {
         Fitted { lines, shortened: head_is_cut || text.shortened || self.stands_for_others }
     }
 
-    /// All on one line, as far as it goes.
+    /// Returns heading and text on one line, cut to the width.
     fn brief(&self, width: usize, palette: Palette) -> String {
         self.line(&format!("{}: {}", self.brief, self.text), width, palette).0
     }
@@ -96,7 +96,7 @@ pub(crate) fn fit(notes: &[Note], room: usize, width: usize, palette: Palette) -
     let shown = (0..=notes.len())
         .rev()
         .find(|shown| shown + rest(*shown).len() <= room)
-        // There is no room at all; it is said nevertheless what there is.
+        // Even without room, the notes are counted.
         .unwrap_or(0);
     let rest = rest(shown);
     let mut spare = room.saturating_sub(shown + rest.len());
@@ -117,7 +117,7 @@ pub(crate) fn fit(notes: &[Note], room: usize, width: usize, palette: Palette) -
     fitted
 }
 
-/// Names the notes that have no line of their own.
+/// Returns the lines that count the notes without a line of their own.
 fn others(notes: &[Note], width: usize) -> Vec<String> {
     if notes.is_empty() {
         return Vec::new();
@@ -156,13 +156,13 @@ pub(crate) fn in_lines(text: &str, width: usize, indent: &str, most: usize) -> F
     Fitted { lines, shortened }
 }
 
-/// The text's lines after each other, with nothing in them that a terminal obeys.
+/// Joins the lines of a text, with control characters made visible.
 fn on_one_line(text: &str) -> String {
     let text = visible::lines(text);
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The beginning of a line, and whether there is more.
+/// Cuts a line to a width. Returns the rest, and whether something was cut.
 fn cut(line: &str, width: usize) -> (String, bool) {
     let mut characters = line.char_indices();
     match characters.nth(width) {
@@ -174,7 +174,7 @@ fn cut(line: &str, width: usize) -> (String, bool) {
     }
 }
 
-/// Names of cases, as many as fit into `width`, and whether some are left out.
+/// Returns as many names of cases as fit into `width`, and whether some are left out.
 pub(crate) fn names(names: &[String], width: usize) -> (String, bool) {
     let more = |shown: usize| match names.len() - shown {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What a person is told while the application works: notices as lines, progress as bars.
+//! Notices as lines and progress as bars, for a person at a terminal.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Console<'printer> {
     installation: Watch<'printer>,
     /// The latest help about a missing backend.
     helped: Option<String>,
-    /// How many cases each metric plugin has failed on.
+    /// Number of cases that each metric plugin failed on.
     metric_errors: BTreeMap<String, u64>,
 }
 
@@ -47,7 +47,7 @@ impl Observer for Console<'_> {
                 ),
             ),
             Notice::BackendMissing(error) => {
-                // Of several backends, the help is mostly the same.
+                // The help is mostly the same for several backends.
                 let help = error.help().filter(|help| self.helped.as_ref() != Some(help));
                 printer.warning(error, help.as_deref());
                 self.helped = help.or(self.helped.take());
@@ -154,12 +154,12 @@ impl Observer for Console<'_> {
     }
 }
 
-/// Cases of a metric plugin whose errors are told while it works. All are in the summary.
+/// Errors of a metric plugin that are printed at once. All are in the summary.
 const METRIC_ERRORS: u64 = 3;
 
 const STAYS: &str = "what was computed before stays";
 
-/// The reasons of a plan's gaps, each once.
+/// Returns the reasons of a plan's gaps, each once.
 fn gap_reasons(plan: &Plan) -> Vec<String> {
     if plan.count().gaps == 0 {
         return Vec::new();
@@ -178,7 +178,7 @@ fn gap_reasons(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Says on standard error how much there is to do.
+/// Prints on standard error how much there is to do.
 pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
     let count = plan.count();
     let mut text = units::count(count.cases, "case", "cases");

@@ -1,12 +1,12 @@
 /*!
 The one door for printing.
 
-Data goes to standard output, and everything else to standard error. A reader that has gone away
-(`host results list | head -1`) is no error: what is left to say is dropped. Data that is lost in
-any other way, as on a full disk, is kept in mind and fails the command at its end. No other module
+Data goes to standard output, and everything else to standard error. A reader that has closed its
+end (`host results list | head -1`) is not an error: the rest is dropped. Data that is lost in any
+other way, as on a full disk, is remembered and fails the command at its end. No other module
 prints.
 
-Plugins and files have their say in much that is printed. Where a person reads it, characters that a
+Much of the output contains text of plugins and files. For people, characters that a
 terminal obeys are made visible (see [`visible`]); only line breaks and the tool's own styles pass.
 Machine formats keep every character, escaped in JSON.
 */

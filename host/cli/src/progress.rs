@@ -2,8 +2,8 @@
 Progress on standard error, silent while anything is being timed.
 
 The bar has no ticker thread: it draws when an event comes, and no event is drawn between the
-beginning of the warm-up and the end of the measurement. What the reader sees during that time was
-drawn before it began.
+beginning of the warm-up and the end of the measurement. The bar that is visible during that time
+was drawn before it began.
 */
 
 use std::collections::BTreeSet;
@@ -17,12 +17,12 @@ use crate::printer::{Printer, STATUS};
 use crate::visible;
 use host_experiment::units;
 
-/// Characters of a failure's reason that are shown at once; more of it stands in the summary.
+/// Characters of a failure's reason that are shown immediately; the summary has more of it.
 const REASON: usize = 300;
 /// Reasons of failures that are shown at once above a bar, which counts them; all are in the summary.
 const FAILURES: usize = 5;
 
-/// Shows how a run goes on.
+/// Shows the progress of a run.
 pub(crate) struct Bar<'printer> {
     printer: &'printer Printer,
     bar: ProgressBar,
@@ -52,7 +52,7 @@ impl<'printer> Bar<'printer> {
         Self { printer, bar, common, total, done, failures: 0, reasons: BTreeSet::new() }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }

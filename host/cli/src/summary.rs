@@ -27,10 +27,10 @@ use crate::table::{self, Column};
 use crate::visible::{self, wrapped};
 use host_experiment::units;
 
-/// A run, as it is shown.
+/// A run for display.
 pub(crate) struct Summary(RunResults);
 
-/// Lines that the end of a run may take, with the paths that follow it.
+/// Most lines at the end of a run, including the paths that follow it.
 const SCREEN: usize = 40;
 /// Lines for the paths and a blank line, which are printed by others.
 const PATHS: usize = 6;
@@ -46,12 +46,12 @@ impl Summary {
         Ok(Self(RunResults::read(folder)?))
     }
 
-    /// How many cases finished, failed, and were gaps.
+    /// Returns how many cases finished, failed, and were gaps.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         self.0.counts()
     }
 
-    /// The machine form, as one document.
+    /// Returns the machine form, as one document.
     pub(crate) fn document(&self, folder: &Path) -> Value {
         let (finished, failed, gaps) = self.counts();
         json!({
@@ -75,7 +75,7 @@ impl Summary {
         })
     }
 
-    /// The machine form, as one row for each case with a column for each metric.
+    /// Returns the machine form, as one row for each case with a column for each metric.
     pub(crate) fn rows(&self) -> Table {
         let mut metrics: Vec<&str> = Vec::new();
         for value in self.0.cases.iter().flat_map(|case| &case.metrics) {
@@ -188,7 +188,7 @@ impl Summary {
         Common::of(self.0.cases.iter().map(|case| &case.record.key))
     }
 
-    /// The experiment, and what all cases have in common.
+    /// Returns the experiment's name and the coordinates that all cases share.
     fn heading(&self, common: &Common, width: usize, palette: Palette) -> String {
         let mut heading = vec![self.0.header.experiment.clone()];
         heading.extend(common.heading());
@@ -196,7 +196,7 @@ impl Summary {
         palette.heading(lines.join("\n"))
     }
 
-    /// The advice without its reasons, and whether some is left out or cut.
+    /// Returns the advice without its reasons, and whether some is left out or cut.
     fn titles(&self, width: usize, palette: Palette) -> (String, bool) {
         let mut text = String::new();
         let mut is_cut = false;
@@ -217,7 +217,7 @@ impl Summary {
         (text, is_cut)
     }
 
-    /// How many cases ended in which way.
+    /// Returns the numbers of cases by their outcome.
     fn counted(&self, palette: Palette) -> String {
         let (finished, failed, gaps) = self.counts();
         let mut counts = vec![format!("{finished} measured")];
@@ -233,7 +233,7 @@ impl Summary {
         counts.join(", ")
     }
 
-    /// The advice with its reasons.
+    /// Returns the advice with its reasons.
     pub(crate) fn advice(&self, width: usize, palette: Palette) -> String {
         let mut text = String::new();
         for advice in &self.0.recommendations {
@@ -249,7 +249,7 @@ impl Summary {
         text
     }
 
-    /// Every warning, failure and gap of every case, whole.
+    /// Returns every warning, failure and gap of every case, uncut.
     pub(crate) fn evidence(&self, width: usize, palette: Palette) -> String {
         let common = self.common();
         let mut text = String::new();
@@ -295,7 +295,7 @@ impl Summary {
         text
     }
 
-    /// The table of what was measured.
+    /// Returns the table of measured cases.
     fn measured(&self, cases: &[&Case], common: &Common, width: usize) -> Measured {
         let mut metrics: Vec<(String, String)> = Vec::new();
         let mut columns: Vec<Column> = Vec::new();
@@ -372,7 +372,7 @@ impl Summary {
                 add(Word::NoValue, format!("metric `{plugin}`: {error}"), name.clone());
             }
         }
-        // What failed comes before what could not be.
+        // Failures come before gaps.
         reasons.sort_by_key(|(word, ..)| *word == Word::Gap);
         let mut notes: Vec<_> = reasons
             .into_iter()
@@ -435,13 +435,13 @@ impl Summary {
 /// The table of what was measured.
 struct Measured {
     text: String,
-    /// What it has no room for.
+    /// Names of the columns that did not fit.
     note: Option<String>,
     /// Heading and name of its metrics, some of whose values may be gaps.
     metrics: Vec<(String, String)>,
 }
 
-/// A case in the machine form.
+/// Returns a case in the machine form.
 fn document(case: &Case) -> Value {
     let metric = |value: &MetricValue| {
         let mut object = json!({
@@ -493,7 +493,7 @@ fn document(case: &Case) -> Value {
     })
 }
 
-/// What the outputs of each case were compared with, and how far they are from it: a table for each
+/// Returns the reference of each case's outputs, and their difference: a table for each
 /// reference.
 fn compared(cases: &[&Case], common: &Common, width: usize, palette: Palette) -> String {
     let mut by_reference: Vec<(&str, Vec<Compared<'_>>)> = Vec::new();
@@ -537,7 +537,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     if names.len() > 1 {
         columns.push(column("output", false, &|(_, _, output)| output.name.clone()));
     }
-    // Named after what is in them, and shorter where there is no room for it.
+    // The headings have short forms for narrow terminals.
     let mut figure = |heading: &str, short: &str, cell: &dyn Fn(&Compared<'_>) -> String| {
         let long = column(heading, true, cell);
         columns.push(Column { short: Some((short.into(), long.cells.clone())), ..long });
@@ -558,14 +558,14 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
     columns
 }
 
-/// The column of a metric; `None` where no case has it.
+/// Returns the column of a metric; `None` if no case has it.
 fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Option<Column> {
     if !has_column(shown, cases.iter().filter_map(|case| case.metric(name))) {
         return None;
     }
     let cell = |case: &&Case| match case.metric(name) {
         Some(found) => match (&found.value, found.attributes.get("class")) {
-            // The number is what the word was made of.
+            // The number stands for the word.
             (Ok(_), Some(class)) => visible::line(class).into_owned(),
             (Ok(value), None) => units::metric(name, *value, &found.unit),
             (Err(_), _) => "gap".into(),
@@ -573,15 +573,15 @@ fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Op
         None => String::new(),
     };
     let cells: Vec<_> = cases.iter().map(cell).collect();
-    // If there is no room for it, that it is for each sample goes unsaid.
+    // A narrow terminal leaves out "per sample".
     let short = heading.strip_suffix(" per sample").map(|short| (short.to_owned(), cells.clone()));
     let heading = heading.replace(" per sample", "/sample");
     let gives_way = shown.gives_way;
     Some(Column { right: true, gives_way, short, ..Column::new(&heading, cells) })
 }
 
-/// Whether a metric with these values has a column: where there is one, and of what many machines cannot
-/// have, one that is no gap.
+/// Returns whether a metric with these values has a column: if there is a value, and for metrics that
+/// many machines lack, one that is not a gap.
 fn has_column<'a>(shown: Shown, mut values: impl Iterator<Item = &'a MetricValue>) -> bool {
     values.any(|found| !shown.only_if_measured || found.value.is_ok())
 }

@@ -102,7 +102,7 @@ fn side_by_side(
     right: &[bool],
     width: usize,
 ) -> String {
-    // What a column needs to be read: its longest word, or a line of a few words.
+    // The least readable width of a column: its longest word, or a line of a few words.
     let needs = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).chain(columns.get(column));
         let words = cells.clone().flat_map(|cell| cell.split_whitespace());

@@ -16,7 +16,7 @@ fn transcripts() {
         .case("tests/cmd/*.trycmd");
 }
 
-/// `host` in an empty folder, with nothing of the user's.
+/// `host` in an empty folder, without files of the user.
 struct Place(tempfile::TempDir);
 
 impl Place {

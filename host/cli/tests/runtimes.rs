@@ -60,7 +60,7 @@ impl Place {
         self.path("index").join(format!("{name}-1.0-cp39-cp39-manylinux_2_17_s390x.whl"))
     }
 
-    /// With a plugin `other` beside, whose runtime has the same name and version. Its packages are the
+    /// Adds a plugin `other`, whose runtime has the same name and version. Its packages are the
     /// same, for this platform or for another.
     fn with_other(self, platform: Option<&str>) -> Self {
         fs::create_dir_all(self.path("plugins/other")).expect("a folder");
@@ -252,7 +252,7 @@ fn a_plugin_without_packages_for_this_platform_is_said_to_be_for_another() {
     let shown = output_text(place.host(&["runtimes", "list"]));
     assert!(shown.contains(&format!("not for {}", here())), "{shown}");
     assert!(shown.contains("--runtime other=PATH"), "{shown}");
-    // What is installed under its name is the other plugin's.
+    // The runtime under its name is the other plugin's.
     for command in ["verify", "remove"] {
         let shown = place.failure(&["runtimes", command, "other"], 4);
         assert!(!shown.contains("Verified") && !shown.contains("Removed"), "{shown}");

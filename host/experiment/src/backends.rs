@@ -17,8 +17,8 @@ use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
 use crate::{platform, runtimes};
 
-/// Ids of the installed backends that run models on hardware, each once. Those that only test the tool say
-/// in their `plugin.toml` that their hardware is `none`.
+/// Returns the ids of the installed backends that run models on hardware, each once. Those that only test
+/// the tool have the hardware `none` in their `plugin.toml`.
 pub(crate) fn real_backends(registry: &Registry) -> Vec<String> {
     let real = registry
         .natives()
@@ -33,12 +33,14 @@ pub(crate) fn real_backends(registry: &Registry) -> Vec<String> {
 pub(crate) struct ChosenBackend {
     /// The id in the manifest.
     pub(crate) id: String,
-    /// The plugin, or why there is none.
+    /// The plugin, or the reason why there is none.
     pub(crate) plugin: Result<BackendPlugin, RegistryError>,
     /// State of the plugin's runtime; `None` if it needs none.
     pub(crate) runtime: Option<RuntimeStatus>,
     /// Whether its options need that runtime.
     needs_runtime: bool,
+    /// Names of environment variables that the manifest gives its workers.
+    environment: Vec<String>,
 }
 
 impl ChosenBackend {
@@ -108,8 +110,8 @@ pub(crate) fn install_missing(
     Ok(())
 }
 
-/// Chooses the plugin of each backend. One that is missing makes gaps of its cases; one that is
-/// not trusted stops everything, since it may be someone's attempt.
+/// Chooses the plugin of each backend. The cases of a missing one are gaps; an untrusted one stops
+/// everything, because it may be an attack.
 pub(crate) fn choose_backends(
     experiment: &Experiment,
     registry: &Registry,
@@ -132,6 +134,7 @@ pub(crate) fn choose_backends(
                     plugin: Err(error),
                     runtime: None,
                     needs_runtime: false,
+                    environment: backend.environment.clone(),
                 });
             }
             Err(error) => refused.push(Error::from(error)),
@@ -149,6 +152,7 @@ pub(crate) fn choose_backends(
                             plugin: Ok(plugin),
                             runtime,
                             needs_runtime,
+                            environment: backend.environment.clone(),
                         });
                     }
                     Err(error) => refused.push(Error::from(error)),
@@ -171,24 +175,32 @@ pub(crate) struct Described {
     pub(crate) failures: BTreeMap<String, DescribeError>,
 }
 
+/// Returns the plugins of backends by their libraries, each once. It gets the variables of all backends that use
+/// it, so that it lists the devices that their workers see.
+fn plugins_to_describe(chosen: &[ChosenBackend]) -> BTreeMap<&Path, (&BackendPlugin, LocalPlugin)> {
+    let mut plugins: BTreeMap<&Path, (&BackendPlugin, LocalPlugin)> = BTreeMap::new();
+    for backend in chosen {
+        if let (Ok(plugin), Some(local)) = (&backend.plugin, backend.local()) {
+            let (_, local) = plugins.entry(&plugin.plugin.library).or_insert((plugin, local));
+            local.variables.extend_from_slice(&backend.environment);
+        }
+    }
+    plugins
+}
+
 /// Asks each chosen plugin for its devices, all at the same time, each in a worker of its own.
 pub(crate) fn describe_backends(
     chosen: &[ChosenBackend],
     executor: &LocalExecutor,
     interrupt: &Interrupt,
 ) -> Described {
-    let mut plugins: Vec<(&BackendPlugin, LocalPlugin)> = chosen
-        .iter()
-        .filter_map(|backend| Some((backend.plugin.as_ref().ok()?, backend.local()?)))
-        .collect();
-    plugins.sort_unstable_by(|(_, a), (_, b)| a.library.cmp(&b.library));
-    plugins.dedup_by(|(_, a), (_, b)| a.library == b.library);
+    let plugins = plugins_to_describe(chosen);
     let answers: BTreeMap<&Path, _> = std::thread::scope(|scope| {
         let threads: Vec<_> = plugins
             .into_iter()
-            .map(|(plugin, local)| {
+            .map(|(library, (plugin, local))| {
                 let ask = move || describe(plugin, &local, executor, interrupt);
-                (&*plugin.plugin.library, scope.spawn(ask))
+                (library, scope.spawn(ask))
             })
             .collect();
         threads.into_iter().filter_map(|(path, thread)| Some((path, thread.join().ok()?))).collect()
@@ -329,14 +341,14 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_plugin_that_finds_no_runtime_has_not_failed() {
+    /// Returns the plugin `demo`, which needs a runtime and reads the variable `OWN`.
+    fn demo() -> BackendPlugin {
         let text = "schema = 1\nid = \"demo\"\nversion = \"0.1.0\"\nkind = \"backend\"\n\
-                    summary = \"A test.\"\nlicense = \"MIT\"\nlibrary = \"backend_demo\"\n\
+                    summary = \"A test.\"\nlicense = \"MIT\"\nenvironment = [\"OWN\"]\nlibrary = \"backend_demo\"\n\
                     api = \">=1.0\"\nhardware = [\"npu\"]\nengine = \"none\"\n[runtime]\n\
                     name = \"demo\"\nversion = \"1.0\"\nsummary = \"A demo.\"\n";
         let sha256 = String::new();
-        let plugin = BackendPlugin {
+        BackendPlugin {
             plugin: host_registry::NativePlugin {
                 metadata: host_registry::Metadata::parse(text, Path::new("plugin.toml"))
                     .expect("a good file"),
@@ -346,7 +358,29 @@ mod tests {
             },
             identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
             first_use: false,
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_asked_once_with_the_variables_of_all_its_backends() {
+        let backend = |id: &str, variable: &str| ChosenBackend {
+            id: id.to_owned(),
+            plugin: Ok(demo()),
+            runtime: None,
+            needs_runtime: false,
+            environment: vec![variable.to_owned()],
         };
+        let chosen = [backend("one", "FIRST"), backend("two", "SECOND")];
+        let plugins = plugins_to_describe(&chosen);
+        let variables: Vec<_> = plugins.values().map(|(_, local)| &local.variables).collect();
+        assert_eq!(variables, [&["OWN", "FIRST", "SECOND"]]);
+        let of_a_case = chosen[0].local().expect("it has a plugin").variables;
+        assert_eq!(of_a_case, ["OWN"], "its own come with the case");
+    }
+
+    #[test]
+    fn a_plugin_that_finds_no_runtime_has_not_failed() {
+        let plugin = demo();
         let missing = RuntimeStatus::Missing { reason: "is not installed".into() };
         let reported = |code: ErrorCode, message: &str| DescribeError {
             failure: Failure::Backend {

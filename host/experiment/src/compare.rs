@@ -426,7 +426,8 @@ mod tests {
         assert_eq!(change((9.0, 13.0), (10.0, 12.0)), overlap);
     }
 
-    /// Two processes that differ, of one program: what is within them is apart, and says nothing.
+    /// Two processes that differ, of one program: their intervals within do not overlap, and that
+    /// means nothing.
     #[test]
     fn a_single_process_tells_nothing_of_the_next() {
         let process = |level: u64| (0..500).map(|index| level + index * 7 % 10).collect::<Vec<_>>();
@@ -508,7 +509,7 @@ mod tests {
         let single = compared(run(1000, &[500.0]), run(3000, &[900.0]));
         assert_eq!(single.change, Change::CannotTell(Doubt::OneProcess));
         assert_eq!((single.larger, single.part()), (None, Some(0.8)));
-        // What was not settled on is shown, and decides nothing.
+        // An invalid result is shown, but decides nothing.
         let unsettled = Measured { is_valid: false, ..low() };
         assert_eq!(compared(unsettled, high()).change, Change::CannotTell(Doubt::Invalid));
     }

@@ -44,7 +44,7 @@ impl CheckStatus {
     }
 }
 
-/// One thing that was looked at.
+/// A check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Check {

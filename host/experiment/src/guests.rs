@@ -296,7 +296,7 @@ fn try_options(
         label: "refused".into(),
         hint: Some(format!("`host plugins info {id}` says what it takes")),
     });
-    // What it would state is not known then.
+    // Its values are unknown then.
     Ok(Vec::new())
 }
 

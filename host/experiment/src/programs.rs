@@ -8,7 +8,8 @@ use host_store::Program;
 
 use crate::settings::Settings;
 
-/// Programs whose files are being read, which takes a tenth of a second, beside other work.
+/// Programs whose files are being hashed, which takes a tenth of a second, in parallel with other
+/// work.
 pub(crate) struct Hashing(JoinHandle<Vec<Program>>);
 
 impl Hashing {

@@ -55,7 +55,7 @@ pub fn recompute(
     settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Result<Recomputed> {
-    // What reads only takes no lock.
+    // Reading takes no lock.
     let mut writer = match options.dry_run {
         true => None,
         false => Some(RunFolder::open_to_amend(path)?),

@@ -46,7 +46,7 @@ pub struct RuntimeEntry {
 /// A line about a runtime.
 #[derive(Debug)]
 pub enum RuntimeNotice {
-    /// One that can be done without, or that is for other machines.
+    /// One that is optional, or that is for other machines.
     Remark {
         /// The reason why nothing has to be done, in one word.
         verb: &'static str,

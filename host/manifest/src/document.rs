@@ -179,7 +179,7 @@ table! {
         "placement" placement: PlacementRule, default "\"any\"";
         /// Names of environment variables that its workers get beyond the usual ones, such as `HF_HOME`. Workers
         /// do not see the rest of the environment.
-        "environment" environment: Axis<VariableName>, optional;
+        "environment" environment: List<VariableName>, default "[]";
         /// Options for the backend, passed through as text.
         "options" options: Named<OptionText>, default "{}";
     }

@@ -105,7 +105,7 @@ fn read_document(text: &str, reader: &mut Reader) -> (Option<Experiment>, Mentio
         SchemaVersion::read(node, reader);
         return nothing();
     }
-    // What the file lacks as a whole is missing at its beginning.
+    // A key that the whole file lacks is reported at its beginning.
     let root = At::new(0..0, DeValue::Table(root.into_inner()));
     match Manifest::read(&root, reader) {
         Some(manifest) => resolve::resolve(&manifest, reader),

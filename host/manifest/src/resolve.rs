@@ -57,7 +57,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     let backends = Names::collect(
         "backend",
         reader,
-        // What `all` stands for is not known here.
+        // The backends behind `all` are not known here.
         is_complete(&manifest.backend) && !tables(&manifest.backend).any(all),
         tables(&manifest.backend).map(|backend| backend.id.as_ref().map(id_text)),
     );
@@ -355,7 +355,7 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         devices: axis(device)?,
         threads: threads.as_ref().map(|threads| threads.get_ref().get()),
         placement: value(placement)?,
-        environment: axis(environment).unwrap_or_default().into_iter().map(|name| name.0).collect(),
+        environment: list(environment).map(|name| name.0.clone()).collect(),
         options: named(options.as_ref()?.get_ref(), |text| text.0.clone()),
     })
 }
@@ -1027,7 +1027,7 @@ fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option
         }
     };
     let metric = metric.as_ref()?;
-    // What comes before the first dot is the metric plugin's id.
+    // The text before the first dot is the metric plugin's id.
     let plugin = metric.get_ref().0.split('.').next().unwrap_or_default();
     metrics.check_one(plugin, metric.span(), reader);
     let (bound, unit) = bound?;

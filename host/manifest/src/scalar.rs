@@ -99,14 +99,8 @@ impl Shape for Id {
 }
 
 /// Name of an environment variable.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 pub(crate) struct VariableName(pub(crate) String);
-
-impl fmt::Display for VariableName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(&self.0)
-    }
-}
 
 impl VariableName {
     const PATTERN: &'static str = "^[A-Za-z_][A-Za-z0-9_]*$";

@@ -481,7 +481,7 @@ mod tests {
                 prop_assert!(query.scheduled_ns <= query.begun_ns);
                 prop_assert!(query.begun_ns <= query.ended_ns);
                 prop_assert!(query.begun_ns >= free_since);
-                // What is added to the schedule is the pauses so far and nothing else.
+                // Only the pauses so far are added to the schedule.
                 let shift = query.scheduled_ns - offset;
                 prop_assert!(shift >= pauses && pause as u64 * (shift / pause.max(1) as u64) == shift);
                 let added = shift - pauses;

@@ -123,7 +123,7 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
         part["confidence"] = json!(confidence);
     }
     if let (true, Some(find)) = (scenario.is_open_loop(), measure.find) {
-        // What is searched depends on the limit; elsewhere the limit only judges.
+        // A search depends on the limit; otherwise the limit only judges.
         part["find"] = json!({ "latency-limit": measure.latency_limit, "what": find });
     }
     // Looking may disturb, so it is another measurement.

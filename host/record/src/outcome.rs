@@ -59,7 +59,7 @@ pub enum Failure {
         limit_bytes: Option<u64>,
         /// Highest use that was observed, in bytes.
         peak_bytes: Option<u64>,
-        /// Who noticed, and how.
+        /// The part that noticed it, and how.
         detail: String,
     },
     /// Plugin and host have incompatible versions.

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(placement.not_wanted().collect::<Vec<_>>(), [&share("Cpu", 2, 15)]);
         let both = Placement::of(vec!["Gpu".into(), "Cpu".into()], &ran);
         assert_eq!((both.not_wanted().count(), both.elsewhere.len()), (0, 0));
-        // What is not said is not guessed.
+        // A missing statement is not guessed.
         assert_eq!(Placement::of(Vec::new(), &ran).not_wanted().count(), 0);
         let many: Vec<_> = (0..50).map(|_| operator("x", "Cpu", 1)).collect();
         assert_eq!(Placement::of(vec!["Gpu".into()], &many).elsewhere.len(), 20);

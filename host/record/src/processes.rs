@@ -172,7 +172,7 @@ mod tests {
         let search = report.search.expect("a search");
         assert_eq!(search.rates.into_iter().map(Rate::get).collect::<Vec<_>>(), rates);
         assert_eq!(search.accepted.map(Rate::get), Some(450.0));
-        // What was measured at a given rate was not searched.
+        // A case at a given rate has no searched rate.
         assert_eq!(finished(0, 5).searched_rates(), []);
     }
 

@@ -1210,13 +1210,21 @@ mod tests {
             assert_eq!(doubt.to_string(), words);
             let warning = Warning { process: 1, doubt };
             assert_eq!(warning.to_string(), format!("in process 2: {words}"));
-            let json = serde_json::to_value(&warning).expect("JSON");
-            assert_eq!(json["kind"], warning.kind().name(), "{json}");
-            let read: Warning = serde_json::from_value(json).expect("what was written");
-            assert_eq!(read, warning);
+            assert_round_trip(&warning, warning.kind().name());
             kinds.insert(warning.kind());
         }
         assert_eq!(kinds, WarningKind::ALL.iter().copied().collect());
+    }
+
+    /// Asserts that a value has this kind in JSON, and is read as it was written.
+    fn assert_round_trip<T>(value: &T, kind: &str)
+    where
+        T: Serialize + serde::de::DeserializeOwned + fmt::Debug + PartialEq,
+    {
+        let json = serde_json::to_value(value).expect("JSON");
+        assert_eq!(json["kind"], kind, "{json}");
+        let read: T = serde_json::from_value(json).expect("a value that was written");
+        assert_eq!(read, *value);
     }
 
     #[test]
@@ -1297,10 +1305,7 @@ mod tests {
             assert_eq!(breach.to_string(), words);
             assert!(!breach.severity().is_nan(), "{breach:?}");
             let reason = InvalidReason::from(breach);
-            let json = serde_json::to_value(&reason).expect("JSON");
-            assert_eq!(json["kind"], reason.kind().name(), "{json}");
-            let read: InvalidReason = serde_json::from_value(json).expect("what was written");
-            assert_eq!(read, reason);
+            assert_round_trip(&reason, reason.kind().name());
             kinds.insert(reason.kind());
         }
         assert_eq!(kinds, InvalidKind::ALL.iter().copied().collect());

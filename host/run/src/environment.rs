@@ -108,7 +108,7 @@ pub(crate) fn variables_of_worker(
 ) -> BTreeMap<OsString, OsString> {
     let mut all: BTreeMap<_, _> =
         env::vars_os().filter(|(name, _)| is_given(name, further)).collect();
-    // Whoever started the host is not to choose the runtime of every plugin at once.
+    // The host's environment must not choose the runtime of every plugin at once.
     all.remove(OsStr::new(RUNTIME));
     if let Some(libraries) = all.get_mut(OsStr::new(platform::LIBRARY_PATH)) {
         *libraries = listed(folders(libraries), libraries);

@@ -160,7 +160,7 @@ impl LocalExecutor {
         };
         let (conclusion, standard_error) =
             supervise(self.program(&plugin), &request, limits, interrupt, receive)?;
-        // What was measured before a failure is kept with the failed case.
+        // Samples from before a failure are kept with the failed case.
         buffer.release(events)?;
         let outcome = match conclusion {
             Conclusion::Interrupted => return Ok(None),

@@ -107,7 +107,7 @@ pub(crate) fn supervise<E>(
             Some(Event::Closed) => {
                 break watch.closed(&worker, "the pipe was closed before the end of the case");
             }
-            // What it wrote before its end may still be on its way. A pipe that it left to somebody
+            // Its last output may still be on its way. A pipe that it left to somebody
             // else is never closed, so that is waited for only so long.
             None if worker.is_decoding() => {}
             None if worker.has_ended()

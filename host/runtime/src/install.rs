@@ -190,7 +190,7 @@ fn fetch<'a>(
             count: missing.len(),
         });
         let work = downloads.join(".pip");
-        // What an interrupted pip has left.
+        // Files of an interrupted pip.
         drop(fs::remove_dir_all(&work));
         fs::create_dir_all(&work).map_err(RuntimeError::io("create", &work))?;
         pip.download(package, downloads, &work, observer.shows_pip())?;

@@ -61,7 +61,7 @@ impl Pip {
         command
             .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"])
             .arg(to)
-            // What the wheel needs of Python is nothing to a program that only takes libraries out.
+            // The wheel's Python dependencies do not matter: only its libraries are used.
             .args(["--ignore-requires-python", "--disable-pip-version-check"])
             .args(tags(&package.file))
             .arg("--log")

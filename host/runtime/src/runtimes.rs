@@ -158,7 +158,7 @@ impl Runtimes {
             }
             return ready(Ready { name: need.name.clone(), version: None, path, origin }).map(Some);
         }
-        // What another plugin has installed under the same name is of other packages.
+        // Packages that another plugin installed under the same name are not this one's.
         if let Some(reason) = unavailable(plugin)? {
             return Ok(Some(RuntimeStatus::Unavailable { reason }));
         }

@@ -104,7 +104,7 @@ impl<'a> Wheel<'a> {
             let mut file = File::create_new(&path).map_err(write)?;
             let written = match copy(&mut entry, &mut file, advanced) {
                 Ok(written) => written,
-                // What the archive says of itself does not hold, such as a checksum.
+                // The archive contradicts itself, as with a wrong checksum.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(bad(format!("{target}: {error}")));
                 }

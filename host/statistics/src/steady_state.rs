@@ -483,7 +483,7 @@ impl Bins {
                 }
             }
             largest -= penalty;
-            // What is worse than this even without its price never catches up.
+            // A candidate that is worse even without its penalty never catches up.
             candidates.retain(|&start| value(start) >= largest);
             candidates.push(end);
             best.push((largest, from));

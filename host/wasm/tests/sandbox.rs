@@ -831,7 +831,7 @@ fn options_are_tried_before_there_is_anything_to_work_on() {
     assert_eq!(stated["latency.p99"].unit, "ns");
     assert_eq!(stated["latency.p99"].direction, Direction::Lower);
     assert!(stated.values().all(|value| value.value.is_err()), "nothing is invented");
-    // What it states depends on its options.
+    // Its values depend on its options.
     let accuracy = load(&sandbox, "metric_accuracy");
     let stated = by_name(sandbox.rehearse(&accuracy, &json!({ "top": [2, 5] })).expect("they fit"));
     assert_eq!(stated.keys().collect::<Vec<_>>(), ["accuracy.top2", "accuracy.top5"]);

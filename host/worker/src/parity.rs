@@ -363,7 +363,7 @@ mod tests {
             compare(&check(Precision::Fp32), Precision::Fp32, &same, &same)
                 .expect("as the reference");
         }
-        // What is not finite in the reference is not finite here.
+        // The same values that are not finite, on both sides, agree.
         let odd = batches(&[f32::NAN, f32::INFINITY, 1.0, 2.0], &SECOND);
         compare(&check(Precision::Fp32), Precision::Fp32, &odd, &odd).expect("as the reference");
     }

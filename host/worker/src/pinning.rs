@@ -22,7 +22,7 @@ pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Fail
         let detail = "this operating system does not let a program choose its processors";
         return Err(Failure::NotPinned { detail: detail.into() });
     }
-    // All that such a system takes. What it made of it is recorded with the policy.
+    // Such a system accepts only a quality of service. Its effect is recorded with the policy.
     process::prefer_fast_processors();
     // Each client has the backend's threads at work at the same time.
     let clients = case.key.clients.unwrap_or(1);

@@ -76,7 +76,7 @@ impl Child {
     /// In the parent: runs the child, and outlives it.
     pub(crate) fn outlive(&self, program: &Path, limit: Duration) -> Result<Verdict, String> {
         for file in [self.verdict_file(), self.note_file()] {
-            // What an earlier child has left.
+            // Output of an earlier child.
             let _ = fs::remove_file(file);
         }
         let errors = self.error_file();

@@ -167,12 +167,12 @@ fn values_whose_samples_are_lost_stay() {
     assert!(ended.stderr.contains("what was computed before stays"), "{}", ended.stderr);
     assert_eq!(place.lines("results.jsonl"), before);
 
-    // What was never said is a gap.
+    // A value that was never computed is a gap.
     let found = recompute(&place, &["--metric", "stability"], 0);
     assert_eq!(count(&found, "new"), 2);
     let first = &found["results"][0]["now"]["values"][0]["value"]["Err"];
     assert_eq!(first["metric-message"], "the case has no column `latency`", "{first}");
-    // What does not read them is computed.
+    // A metric that does not read samples is computed.
     let startup = recompute(&place, &["--metric", "startup"], 0);
     assert!(startup["results"][0]["now"]["values"][0]["value"]["Ok"].is_number(), "{startup}");
 }

@@ -82,7 +82,7 @@ fn samples_that_are_gone_are_named_by_every_command() {
         let synced = place.run(&["results", "sync"]).expect(0);
         warns_of(&synced, &files[0]);
     }
-    // What was finished stays so: its results were computed while the samples were there.
+    // Finished cases stay finished: their results were computed while the samples were there.
     let resumed = place.run(&["run", "--resume", "latest"]).expect(0);
     assert!(resumed.stderr.contains("nothing left to do"), "{}", resumed.stderr);
     warns_of(&resumed, &files[0]);

@@ -111,7 +111,7 @@ fn an_optional_runtime_is_installed_only_where_options_need_it() {
     let installed = place.path().join("data/tare/runtimes/demo-1.0");
     let without = run("it.toml").expect(0);
     assert!(!installed.exists(), "{}", without.stderr);
-    // What the backend says then is a failure: it has a runtime, and the host knows.
+    // The backend's error is a failure then: it has a runtime, and the host knows.
     let with = run("needs.toml").expect(6);
     assert!(with.stderr.contains("demo 1.0 for `fault`"), "{}", with.stderr);
     assert!(installed.join("installed.json").is_file());

@@ -18,7 +18,7 @@ use crate::table::{self, Column};
 use crate::visible;
 use host_experiment::units;
 
-/// Compares two runs, and shows what became of each case that both have measured.
+/// Compares two runs, and shows the change of each case that both have measured.
 pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) -> Result<Exit> {
     let Comparison { first, second, cases, alone } = host_experiment::compare(first, second)?;
     let document = || {

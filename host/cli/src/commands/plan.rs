@@ -1,4 +1,4 @@
-//! `host plan`: what a run would do.
+//! `host plan`: the cases and gaps of a run.
 
 use host_experiment::{Interrupt, Planned, Settings};
 use host_plan::{Plan, PlannedCase};
@@ -40,7 +40,7 @@ pub(crate) fn plan(
             let body = text.split_once('\n').map_or("", |(_, body)| body);
             printer.data(if first { &text } else { body });
         }),
-        // What numbers are is told by the first page.
+        // The first page decides which columns are numbers.
         Format::Markdown => pages(&plan, |page, first| {
             let text = table::markdown(&rows(page.iter()));
             let body = text.splitn(3, '\n').nth(2).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn plan(
     Ok(Exit::Success)
 }
 
-/// One JSON document, of which no more than a page of items is held at a time.
+/// Writes one JSON document, and holds at most a page of items at a time.
 fn json(experiment: &str, plan: &Plan, printer: &Printer) {
     let count = plan.count();
     let estimate = plan.estimate();
@@ -123,7 +123,7 @@ fn rows<'a>(items: impl Iterator<Item = &'a PlannedCase>) -> Table {
     Table { columns: columns.into_iter().map(Into::into).collect(), rows: items.map(row).collect() }
 }
 
-/// Replaces the reasons of gaps by numbers, and gives the reasons in this order, each once.
+/// Replaces the reasons of gaps by numbers. Returns the reasons in the order of the numbers, each once.
 fn numbered(mut table: Table) -> (Table, Vec<String>) {
     let mut reasons: Vec<String> = Vec::new();
     for cell in table.rows.iter_mut().filter_map(|row| row.last_mut()) {

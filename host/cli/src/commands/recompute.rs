@@ -156,7 +156,7 @@ fn show(all: &[Computed], printer: &Printer) {
     }
 }
 
-/// Says for each plugin what became of its results.
+/// Prints the results of each plugin.
 fn say(all: &[Computed], dry_run: bool, printer: &Printer) {
     if all.is_empty() {
         printer.status("Empty", "no case of the run has finished, so nothing is computed");

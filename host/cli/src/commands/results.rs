@@ -22,7 +22,7 @@ use crate::table::{self, Column};
 use crate::visible;
 use host_experiment::units;
 
-/// How long to wait for another process that has the database open.
+/// Time to wait for another process that has the database open.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn results(
@@ -98,7 +98,7 @@ fn warn_of_half_made(paths: &[PathBuf], printer: &Printer) {
     }
 }
 
-/// The list for people. The id says the experiment and the time.
+/// Returns the list for people. The id contains the experiment and the time.
 fn columns(entries: &[Result<RunEntry, DamagedRun>]) -> Vec<Column> {
     let either = |value: &dyn Fn(&RunEntry) -> String, damaged: &dyn Fn(&DamagedRun) -> String| {
         let cell = |entry: &Result<RunEntry, DamagedRun>| match entry {
@@ -209,7 +209,8 @@ fn show_answer(answer: &Answer, printer: &Printer) {
     }
 }
 
-/// The rows as JSON objects. Where a list or a structure is text elsewhere, it is itself here.
+/// Returns the rows as JSON objects. A list or a structure, which is text elsewhere, stays one
+/// here.
 fn objects(answer: &Answer) -> Vec<Value> {
     let mut objects = table::objects(&answer.table);
     for column in answer.nested.iter().filter_map(|index| answer.table.columns.get(*index)) {

@@ -1,4 +1,4 @@
-//! What a person sees of made-up runs.
+//! The terminal's output for made-up runs.
 
 use std::collections::BTreeSet;
 

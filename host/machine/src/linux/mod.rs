@@ -179,7 +179,7 @@ impl System for Files {
         if capabilities >> MAY_BE_LESS_NICE & 1 == 1 {
             return Some(-20);
         }
-        // What follows the program's name, which may have spaces and brackets: proc_pid_stat(5).
+        // Fields after the program's name, which may have spaces and brackets: proc_pid_stat(5).
         let stat = self.text("proc/self/stat")?;
         let (_, fields) = stat.rsplit_once(')')?;
         let own: i32 = fields.split_whitespace().nth(16)?.parse().ok()?;

@@ -623,7 +623,7 @@ fn outputs_come_for_each_example_once() {
     let starts: Vec<_> = memory.outputs.iter().map(|block| block.first_example).collect();
     assert_eq!(starts, [0, 2, 4]);
     assert!(memory.outputs.iter().all(|block| block.name == "output" && block.width == 1));
-    // What the plugin prints ends up beside the frames, not between them.
+    // The plugin's output ends up beside the frames, not between them.
     assert!(memory.records[0].standard_error.contains("garbage"));
 
     let wrong = npy(&folder, "z.npy", "<f4", "(5, 2)", &[0; 40]);
@@ -1154,7 +1154,7 @@ fn the_highest_rate_is_searched_and_measured() {
     let search = report.search.clone().expect("a search");
     for probe in &search.probes {
         let achieved = probe.achieved_per_second.expect("several queries ended");
-        // What is kept up ends as fast as it comes, and nothing ends faster than a query takes.
+        // Queries that are kept up end as fast as they come, and none ends faster than a query takes.
         assert!(achieved < 700.0, "{probe:?}");
         assert!(probe.latency_ns.is_none() || achieved > 0.5 * probe.rate.get(), "{probe:?}");
         let late = probe.lateness.expect("an open loop has a generator");

@@ -151,7 +151,7 @@ pub(crate) fn import(
     let results = folder.results()?;
     {
         let mut rows = appender("benchmark_plugins", PLUGIN)?;
-        // What was computed later came from plugins that the run did not know.
+        // Later values came from plugins that the run did not know.
         let mut plugins = folder.header().plugins.clone();
         for record in &results {
             let identity = record.plugin.clone();

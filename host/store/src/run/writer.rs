@@ -343,7 +343,7 @@ impl Recorder for RunWriter {
             self.abandon()?;
         }
 
-        // What is long lies beside the journal, so that a journal stays quick to read.
+        // Long data lies beside the journal, so that the journal stays quick to read.
         let mut record = record.clone();
         if let Outcome::Finished(report) = &mut record.outcome {
             let labels = std::mem::take(&mut report.labels);

@@ -399,7 +399,7 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
     let entry = folder.list().expect("a list").remove(0).expect("an entry");
     assert_eq!(entry.state, RunState::Interrupted);
     assert_eq!(entry.torn, []);
-    // What a crash between the files and the journal, or in the middle of either, leaves behind.
+    // Leftovers of a crash between the files and the journal, or in the middle of either.
     for name in ["samples/0000000000000001.parquet", "samples/0000000000000002.parquet.partial"] {
         fs::write(path.join(name), "half").expect("a leftover");
     }

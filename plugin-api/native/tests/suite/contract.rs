@@ -379,7 +379,7 @@ fn an_older_host_is_served_and_nothing_is_read_or_written_beyond_its_structs() {
         kind: 0,
         unused: 0,
     };
-    // What is not a tensor would look like one to an older host.
+    // An output that is not a tensor would look like one to an older host.
     let mut older = Older::new(described);
     // SAFETY: the arguments are valid, as far as their size goes.
     unsafe {

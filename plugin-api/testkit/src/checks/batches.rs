@@ -95,7 +95,7 @@ pub(super) fn long_work(suite: &Suite, fixture: &Fixture) -> Result<(Ready, Fixt
         }
         suite.note(format_args!("a batch of {}", large.inputs[0].shape[0]));
         let started = Instant::now();
-        // What is refused, another check has seen.
+        // Another check covers refusals.
         let Ok(session) = ready.model.prepare(&large.precision, &shapes(&large)) else { break };
         let Ok(mut call) = session.call(inputs(&ready.model, &large)?) else { break };
         if call.run().is_err() {

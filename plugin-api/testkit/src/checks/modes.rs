@@ -49,7 +49,7 @@ pub(super) fn phases_make_a_run(suite: &Suite, fixture: &Fixture) -> Result<Verd
                 describe_error(call.run_phase(run, phase, &mut || marks += 1))?;
             }
         }
-        // What a step of training gives depends on the steps before it.
+        // The result of a training step depends on the steps before it.
         if mode != "training" {
             compare(&outputs(&mut call, fixture)?, fixture)
                 .map_err(|detail| format!("in the mode {mode}: {detail}"))?;

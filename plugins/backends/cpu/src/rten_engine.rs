@@ -85,7 +85,7 @@ impl RtenModel {
         let loaded = &self.loaded;
         let inputs = loaded.model.input_ids().iter().map(|id| {
             let info = loaded.tensor_info(*id);
-            // What the model takes, as opposed to what the engine makes of it.
+            // The types that the model declares, before the engine converts them.
             TensorInfo { dtype: loaded.file.dtype_of_input(&info.name).or(info.dtype), ..info }
         });
         let outputs = loaded.model.output_ids().iter().map(|id| loaded.tensor_info(*id));

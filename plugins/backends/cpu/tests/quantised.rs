@@ -49,7 +49,7 @@ fn the_fixtures_outputs_are_those_of_integers() {
     let (given, right) = (&fixture.inputs[0].values, &fixture.outputs[0].values);
     let found: Vec<f64> = given.chunks_exact(4).flat_map(by_hand).collect();
     assert_eq!(*right, found);
-    // What does not quantise differs in every output by more than rounding may.
+    // An engine that does not quantise differs in every output by more than rounding.
     for (row, right) in given.chunks_exact(4).zip(right.chunks_exact(3)) {
         for (output, right) in right.iter().enumerate() {
             let products = row.iter().zip(WEIGHTS);

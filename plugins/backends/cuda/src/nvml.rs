@@ -78,7 +78,7 @@ impl Gpu {
         let (nvml, gpu) = (nvml()?, self.device()?);
         let mut attributes = vec![("onnxruntime".to_owned(), runtime.to_owned())];
         let mut say = |key: &str, value: Result<String, NvmlError>| {
-            // What a GPU does not tell is left out.
+            // Values that a GPU does not report are left out.
             attributes.extend(value.ok().map(|value| (key.to_owned(), value)));
         };
         let capability = gpu.cuda_compute_capability();

@@ -293,7 +293,7 @@ impl Loaded {
                     .into(),
             ),
             ("int8", true) => {
-                // What stays in floating point. The other devices have no 32 bits to offer for it.
+                // The precision of what stays in floating point. Only processors compute in 32 bits.
                 let processor = self.candidates.iter().any(|one| one.name.starts_with("CPU"));
                 Ok(if processor { "f32" } else { "f16" })
             }
@@ -349,7 +349,7 @@ impl Loaded {
             ("ENABLE_STARTUP_FALLBACK".to_owned(), "NO".to_owned()),
             ("ENABLE_RUNTIME_FALLBACK".to_owned(), "NO".to_owned()),
         ];
-        // What only AUTO itself knows.
+        // Only AUTO itself knows this.
         let own = self.settings.iter().filter(|setting| {
             !self.candidates.iter().any(|candidate| candidate.has(&setting.property))
                 || setting.property == "PERFORMANCE_HINT"

@@ -26,7 +26,7 @@ impl OpenvinoTensor {
 
     fn zeros(dtype: DataType, shape: &[i64]) -> Result<native::Tensor> {
         native::Tensor::new(dtype, shape).map_err(|failure| {
-            // What OpenVINO has no element type for, and what it has no memory for.
+            // Types that OpenVINO does not have, and tensors without memory.
             let message = format!("no tensor of {dtype} {shape:?}: {failure}");
             Error::new(crate::model::code_or(&failure, ErrorCode::OutOfMemory), message)
         })
@@ -267,7 +267,7 @@ impl Session for OpenvinoSession {
         self.synchronise()?;
         self.make_outputs(outputs)?;
         if !self.all_fixed() {
-            // What an earlier run left there is not written again.
+            // Data of an earlier run is not written again.
             for (output, fixed) in outputs.iter_mut().zip(&self.outputs) {
                 if fixed.is_none() {
                     *output = None;
@@ -320,7 +320,7 @@ impl Profile for OpenvinoSession {
             check(&self.inputs[at], &self.shapes[at], input)?;
             request.set_input(at, &input.tensor).map_err(refused)?;
         }
-        // What a first run does once is nobody's time.
+        // One-time work of a first run is not timed.
         request.infer().map_err(|failure| run_error(&failure))?;
         request.infer().map_err(|failure| run_error(&failure))?;
         let provider = self.ready.device();

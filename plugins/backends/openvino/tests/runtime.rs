@@ -299,7 +299,7 @@ fn options_that_mean_nothing_are_refused() {
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
         assert!(error.message.contains(message), "{error}");
     }
-    // What only OpenVINO can judge, it judges when it compiles.
+    // OpenVINO judges these options when it compiles.
     let model =
         load(&backend, DIGITS, &[("property.SCHEDULING_CORE_TYPE", "BEST")]).expect("a model");
     let error = model.prepare("fp32", &[vec![1, 1, 8, 8]]).expect_err("no such value");

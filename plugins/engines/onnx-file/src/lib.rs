@@ -420,7 +420,7 @@ impl Scan {
                 self.found.all.insert(number);
             }
             (Message::Initializer | Message::Tensor, 14) => self.tensor.external = number == 1,
-            // What is negative, which is a very large number here, is a size that is not known.
+            // A negative size, which is a very large number here, is unknown.
             (Message::Dimension, 1) if i64::try_from(number).is_ok() => {
                 self.dimension = Dimension::Fixed(number);
             }

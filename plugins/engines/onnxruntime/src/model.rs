@@ -182,7 +182,7 @@ impl Source {
     ) -> Result<CreatedSession> {
         let set = self.provider.options(&purpose.precision);
         let provider_options = self.common.provider_options(set)?;
-        // What was logged before says nothing about this.
+        // Earlier log lines are not about this call.
         drop(log::taken());
         let made = self.build(purpose, &provider_options, profile);
         let session = made.map_err(|error| {

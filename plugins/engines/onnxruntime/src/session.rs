@@ -140,7 +140,7 @@ impl OrtSession {
         } else {
             self.run_plain(options)?;
         }
-        // What was made in this run, in the order of the outputs.
+        // The outputs of this run, in the model's order.
         for (index, tensor) in outputs.iter_mut().enumerate() {
             let output = &mut self.outputs[index];
             let pointer = std::mem::replace(&mut self.made_values[index], ptr::null_mut());
@@ -258,7 +258,7 @@ impl OrtSession {
         let mut session = Self::new(Arc::new(made), self.purpose.clone(), &shapes)?;
         let mut outputs: Vec<Option<Box<T>>> = Vec::new();
         outputs.resize_with(session.outputs.len(), || None);
-        // What is only done the first time is not what a run is made of.
+        // Work that is done only the first time is not part of a run.
         let runs = (0..2).try_for_each(|_| session.run_carried(inputs, &mut outputs, true));
         let file = profile::end(&session.made.session);
         runs?;

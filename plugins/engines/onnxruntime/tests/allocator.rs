@@ -76,7 +76,7 @@ fn an_allocator_says_what_runs_need() {
     assert!(large.peak_bytes >= Some(512 * FIRST_LAYER), "{large:?}");
     assert_eq!(figures(&one), large);
 
-    // What was needed at most stays, and what is given back is not in use any more.
+    // The peak stays, and returned memory is no longer in use.
     let [Some(output)] = &many_outputs else { panic!("no output") };
     let bytes = output.shape().iter().product::<i64>() as u64 * 4;
     drop(many_outputs);

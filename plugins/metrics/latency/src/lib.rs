@@ -496,7 +496,7 @@ mod tests {
             found["latency.p50"].attributes["interval"],
             "none: needs 6 independent queries, but the effective size is 1"
         );
-        // What the count cannot carry stays a refusal.
+        // Too few queries are still refused.
         assert_eq!(value(&found, "latency.p99.9"), Err("needs 3688 queries, has 2000".into()));
     }
 

@@ -115,7 +115,7 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             Ok(row.optional_integer(column)?.and_then(|value| u64::try_from(value).ok()))
         };
         let id = row.text("case_id")?.to_owned();
-        // What scales is compared, and backends with each other; all else is the same.
+        // Cases are compared along the scaling axis and across backends; all else is the same.
         let compared =
             [host_record::Axis::Batch, host_record::Axis::Clients, host_record::Axis::Backend];
         let others = host_record::Axis::ALL

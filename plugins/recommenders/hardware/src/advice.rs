@@ -14,13 +14,12 @@ use crate::options::{Limit, Objective, Options, is_of_device, limits, metric_nam
 /// Configurations that a title names before it only counts them.
 const MAXIMUM_NAMED: usize = 4;
 
-/// How accuracies are compared. The views have no outputs, of which a test by pairs of answers could be
-/// made.
+/// Comparison of accuracies. The views have no outputs, so a paired test of answers is not possible.
 const UNPAIRED: &str = "Accuracies are compared by their intervals, as if of different examples, \
                         though all answered the same ones: a difference that shows in this way is \
                         real, and smaller ones may be.";
 
-/// The advice about a run.
+/// Returns the advice about a run.
 pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>, Error> {
     let configurations = configurations(run);
     let defaults = Options::default();
@@ -57,7 +56,7 @@ pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>
     Ok(advice)
 }
 
-/// What is given and not chosen: the coordinates on axes of the task, such as model and mode.
+/// Coordinates on axes of the task, such as model and mode: they are given, not chosen.
 #[derive(Debug, Clone, PartialEq)]
 struct Workload<'a>(&'a Case);
 
@@ -93,7 +92,7 @@ fn is_alike(one: &Case, other: &Case, role: AxisRole) -> bool {
     axes.all(|axis| axis.of(&one.key) == axis.of(&other.key))
 }
 
-/// One workload, and what can be said about its configurations.
+/// One workload, and the results of its configurations.
 struct Group<'a, 'o> {
     name: String,
     candidates: Vec<Candidate<'a>>,
@@ -196,8 +195,8 @@ impl<'a, 'o> Group<'a, 'o> {
         advice.extend(self.not_judged());
     }
 
-    /// Those that break a limit by a lower percentile than the one that it is about and that is not
-    /// known.
+    /// Returns advice about configurations that break a limit by a lower percentile than the
+    /// limit's, whose own value is unknown.
     fn ruled_out(&self) -> Option<Recommendation> {
         let mut rests_on = Cases::default();
         let (mut lines, mut labels) = (Vec::new(), Vec::new());
@@ -230,7 +229,7 @@ impl<'a, 'o> Group<'a, 'o> {
         Some(recommendation("ruled-out", title, &lines, rests_on, &[("model", &self.name)]))
     }
 
-    /// Objectives that are still open: those that no limit settles, or all if there is none.
+    /// Returns the open objectives: those that no limit settles, or all if there is none.
     fn open(&self) -> Vec<usize> {
         let settled = |objective: &Objective| {
             self.limits.iter().any(|limit| limit.metric == objective.metric)
@@ -245,12 +244,12 @@ impl<'a, 'o> Group<'a, 'o> {
         join(&self.limits.iter().map(Limit::text).collect::<Vec<_>>())
     }
 
-    /// The limits in words, with the word that joins them to what goes before.
+    /// Returns the limits in words, with the word that joins them to the preceding text.
     fn within(&self) -> String {
         if self.limits.is_empty() { String::new() } else { format!(" with {}", self.limits()) }
     }
 
-    /// The best in each open objective. One that is best in several is named once.
+    /// Returns the best in each open objective. One that is best in several is named once.
     fn choices(
         &self,
         comparable: &[&Candidate<'a>],
@@ -401,7 +400,7 @@ impl<'a, 'o> Group<'a, 'o> {
         }
     }
 
-    /// How many could be compared if not all, and how many of them were disturbed, in a few words.
+    /// Returns a short text with the number of compared configurations, if not all, and of disturbed ones.
     fn compared_in_short(&self, compared: usize, disturbed: usize) -> Option<String> {
         let total = self.total();
         if compared < total {
@@ -422,7 +421,7 @@ impl<'a, 'o> Group<'a, 'o> {
         }
     }
 
-    /// How many configurations the run was to have: those with results, and those of which no case finished.
+    /// Number of configurations in the plan: those with results, and those without a finished case.
     fn total(&self) -> usize {
         let mut without: Vec<&Case> = Vec::new();
         for (_, case) in &self.unfinished {
@@ -436,7 +435,7 @@ impl<'a, 'o> Group<'a, 'o> {
         self.candidates.len() + without.len()
     }
 
-    /// Which limits a configuration may miss after all.
+    /// Returns the limits that a configuration may miss.
     fn doubts(&self, candidate: &Candidate<'_>) -> Vec<String> {
         let doubtful =
             |verdict: &Verdict| matches!(verdict, Verdict::KeptPerhaps | Verdict::BrokenPerhaps);
@@ -462,7 +461,7 @@ impl<'a, 'o> Group<'a, 'o> {
             .collect()
     }
 
-    /// What still tells apart those that tie.
+    /// Returns the differences between tied configurations.
     fn tie_break(&self, objectives: &[usize], winners: &[&Candidate<'_>]) -> String {
         let same: Vec<_> =
             objectives.iter().map(|it| metric_name(&self.objectives[*it].metric)).collect();
@@ -487,7 +486,7 @@ impl<'a, 'o> Group<'a, 'o> {
         text
     }
 
-    /// What a configuration gives away in accuracy, if that is more than noise.
+    /// Returns a configuration's loss of accuracy, if it is more than noise.
     fn accuracy_cost(&self, candidate: &Candidate<'a>, cases: &mut Cases) -> Vec<String> {
         let mut sentences = Vec::new();
         for (position, objective) in self.considered.iter().enumerate() {
@@ -533,7 +532,7 @@ impl<'a, 'o> Group<'a, 'o> {
         sentences
     }
 
-    /// Something that would be better, if only it were certain that it keeps to the limits.
+    /// Returns configurations that would be better if they certainly met the limits.
     fn perhaps_better(
         &self,
         objective: usize,
@@ -615,7 +614,7 @@ impl<'a, 'o> Group<'a, 'o> {
             1 => "1 other configuration is".to_owned(),
             _ => format!("{dominated} other configurations are"),
         };
-        // What the devices have no memory or counter for was not considered.
+        // A quantity of devices that none of them measured was not considered.
         let is_told = |position: usize, objective: &Objective| {
             let has = |it: &&Candidate<'_>| it.considered[position].is_ok();
             !is_of_device(&objective.metric) || comparable.iter().any(has)
@@ -660,7 +659,8 @@ impl<'a, 'o> Group<'a, 'o> {
         recommendation("front", title, &lines, rests_on, &[("model", &self.name)])
     }
 
-    /// What could not be judged, and why. Cases with the same reason share a sentence.
+    /// Returns the configurations that could not be judged, and why. Cases with the same reason
+    /// share a sentence.
     fn not_judged(&self) -> Option<Recommendation> {
         let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut rests_on = Cases::default();
@@ -737,7 +737,7 @@ fn best(candidates: &[&Candidate<'_>], position: usize, objective: &Objective) -
     ties.map(|(index, _)| *index).collect()
 }
 
-/// The name of a configuration among those of its workload; where nothing differs, all of it.
+/// Returns the name of a configuration among those of its workload; all of it if nothing differs.
 fn name(case: &Case, labels: &Labels) -> String {
     let label = labels.label(case);
     if label != case.key.model {
@@ -747,7 +747,7 @@ fn name(case: &Case, labels: &Labels) -> String {
     axes.filter_map(|axis| axis.labelled(&case.key)).collect::<Vec<_>>().join(" · ")
 }
 
-/// What its cases warn of, in one sentence.
+/// Returns the warnings of its cases, in one sentence.
 fn doubtful(candidate: &Candidate<'_>) -> Option<String> {
     let mut seen = BTreeSet::new();
     let cases = candidate.readings().into_iter().map(|reading| reading.case);
@@ -826,7 +826,7 @@ fn join_with(words: &[String], word: &str) -> String {
     }
 }
 
-/// The same text with a capital at its start, where it is a word of ours; names of models and
+/// Returns the text with an initial capital if it begins with a word of ours; names of models and
 /// backends are left as their owners write them.
 fn capital(text: &str) -> String {
     match text.strip_prefix("batch ") {

@@ -1,4 +1,4 @@
-//! What the figures say, and how surely.
+//! Judgement of figures, and its certainty.
 
 use report_common::{
     Axis, AxisRole, Case, Configuration, Scenario, WarningKind, humanise_interval, humanise_metric,
@@ -6,8 +6,8 @@ use report_common::{
 
 use crate::options::{Limit, Objective, Side, is_of_device, metric_name, said_better_by};
 
-/// Without intervals there is no telling noise from difference. Values closer than this are then
-/// called the same.
+/// Without intervals, noise and difference cannot be distinguished. Values closer than this are
+/// then treated as equal.
 const CLEAR_WITHOUT_INTERVALS: f64 = 0.05;
 
 /// A metric of a configuration.
@@ -23,7 +23,7 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// The value, or why there is none. `rated_in` is the scenario whose throughput counts.
+    /// Returns the value, or why there is none. `rated_in` is the scenario whose throughput counts.
     pub(crate) fn new(
         configuration: &Configuration<'a>,
         metric: &str,
@@ -60,7 +60,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Whether it is an estimate that has an interval where there is enough to estimate from.
+    /// Returns whether it is an estimate that has an interval if there is enough data.
     pub(crate) fn is_percentile(&self) -> bool {
         self.metric.starts_with("latency.p")
     }
@@ -81,9 +81,9 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The scenario whose throughput counts for all configurations, since throughputs of different
-/// scenarios answer different questions. Where a latency is limited somebody waits: single-stream.
-/// Otherwise offline, unless more configurations were measured in single-stream.
+/// Returns the scenario whose throughput counts for all configurations, because throughputs of
+/// different scenarios answer different questions. If a latency is limited, somebody waits:
+/// single-stream. Otherwise offline, unless more configurations were measured in single-stream.
 pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -> Scenario {
     if limits.iter().any(|limit| limit.metric.starts_with("latency.")) {
         return Scenario::SingleStream;
@@ -97,8 +97,8 @@ pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -
     if measured(offline) >= measured(single) { offline } else { single }
 }
 
-/// Whether two values differ by more than noise: their intervals are apart; or where either has
-/// none, they differ by 5 % of the larger.
+/// Returns whether two values differ by more than noise: their intervals do not overlap; or if
+/// either has none, they differ by 5 % of the larger.
 pub(crate) fn differ(one: &Reading<'_>, other: &Reading<'_>) -> bool {
     match (one.interval, other.interval) {
         (Some((low, high)), Some((other_low, other_high))) => high < other_low || other_high < low,
@@ -109,10 +109,10 @@ pub(crate) fn differ(one: &Reading<'_>, other: &Reading<'_>) -> bool {
     }
 }
 
-/// Whether a limit is kept.
+/// Verdict on a limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
-    /// By the value, and by its whole interval where it has one.
+    /// Met by the value, and by its whole interval if it has one.
     Kept,
     /// By the value, yet its interval crosses the limit or is not known.
     KeptPerhaps,
@@ -148,7 +148,7 @@ impl Verdict {
         }
     }
 
-    /// How sure it is that the limit is kept, the surest first.
+    /// Returns how certain it is that the limit is met, the most certain first.
     fn rank(&self) -> u8 {
         match self {
             Self::Kept => 0,
@@ -160,8 +160,8 @@ impl Verdict {
     }
 }
 
-/// The highest percentile of a latency that surely breaks a limit on a higher one, which is not known.
-/// No percentile is below a lower one, so the limit is broken whatever the higher one is.
+/// Returns the highest percentile of a latency that surely breaks a limit on a higher one, whose value
+/// is unknown. No percentile is below a lower one, so the limit is broken whatever the higher one is.
 fn broken_below<'a>(
     limit: &Limit,
     configuration: &Configuration<'a>,
@@ -192,7 +192,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) objectives: Vec<Result<Reading<'a>, String>>,
     /// A reading for each metric that is considered.
     pub(crate) considered: Vec<Result<Reading<'a>, String>>,
-    /// Why it is not to be compared, whatever its figures.
+    /// Reason why it must not be compared, whatever its figures.
     ruled_out: Option<String>,
 }
 
@@ -235,13 +235,13 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The least sure verdict over all limits.
+    /// Returns the least certain verdict over all limits.
     pub(crate) fn verdict(&self) -> Verdict {
         let verdicts = self.limits.iter().map(|(verdict, _)| verdict);
         verdicts.max_by_key(|verdict| verdict.rank()).cloned().unwrap_or(Verdict::Kept)
     }
 
-    /// The first limit that is broken by a lower percentile than the one that it is about, and that
+    /// Returns the first limit that is broken by a lower percentile than its own, and that
     /// percentile.
     pub(crate) fn broken_below<'l>(
         &self,
@@ -254,7 +254,7 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// How far the limits are from being kept: the largest factor by which one is missed.
+    /// Returns the largest factor by which a limit is missed.
     pub(crate) fn excess(&self, limits: &[Limit]) -> f64 {
         let factors = limits.iter().zip(&self.limits).map(|(limit, (_, reading))| match reading {
             // There are no multiples of nothing: the distance itself.
@@ -268,13 +268,13 @@ impl<'a> Candidate<'a> {
             .fold(0.0, f64::max)
     }
 
-    /// Why it cannot be compared, if it cannot.
+    /// Returns why it cannot be compared, if it cannot.
     pub(crate) fn unknown(&self) -> Option<&str> {
         let gap = self.objectives.iter().find_map(|reading| reading.as_ref().err());
         self.ruled_out.as_ref().or(gap).map(String::as_str)
     }
 
-    /// Whether other work or a drift may have made the figures that are compared.
+    /// Returns whether other work or a drift may have affected the compared figures.
     pub(crate) fn is_disturbed(&self) -> bool {
         let limits = self.limits.iter().map(|(_, reading)| reading);
         let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
@@ -283,7 +283,7 @@ impl<'a> Candidate<'a> {
             .any(|warning| matches!(warning.kind(), WarningKind::Drift | WarningKind::MachineBusy))
     }
 
-    /// Every reading, each metric once.
+    /// Returns every reading, each metric once.
     pub(crate) fn readings(&self) -> Vec<&Reading<'a>> {
         let limits = self.limits.iter().filter_map(|(_, reading)| reading.as_ref().ok());
         let others =
@@ -297,25 +297,25 @@ impl<'a> Candidate<'a> {
         readings
     }
 
-    /// In how many coordinates two are the same.
+    /// Returns the number of equal coordinates of two.
     pub(crate) fn alike(&self, other: &Self) -> usize {
         let (this, that) = (&self.configuration.first().key, &other.configuration.first().key);
         let choices = Axis::ALL.iter().filter(|axis| axis.role() == AxisRole::Choice);
         choices.filter(|axis| axis.of(this) == axis.of(that)).count()
     }
 
-    /// All figures in one line.
+    /// Returns all figures in one line.
     pub(crate) fn figures(&self) -> String {
         self.readings().iter().map(|reading| reading.text()).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Whether `one` makes `other` pointless.
+/// Returns whether `one` makes `other` pointless.
 ///
-/// It does where it is at least as good in every objective, by the values themselves, and clearly
-/// better in one; unless `other` is clearly better in something that is considered, or has a value
-/// there where `one` has none and could have one. The first part alone is a strict order, and the exceptions only
-/// take pairs out of it, so there is always a configuration that nothing dominates.
+/// It does if it is at least as good in every objective, by the values themselves, and clearly better in one;
+/// unless `other` is clearly better in something that is considered, or has a value there while `one` has none
+/// and could have one. The first part alone is a strict order, and the exceptions only remove pairs from it, so
+/// there is always a configuration that nothing dominates.
 pub(crate) fn dominates(
     one: &Candidate<'_>,
     other: &Candidate<'_>,
@@ -341,7 +341,7 @@ pub(crate) fn dominates(
     better_in_one && !gives_away
 }
 
-/// Those that nothing among them dominates, in their order.
+/// Returns those that no other dominates, in order.
 pub(crate) fn front<'c, 'a>(
     candidates: &[&'c Candidate<'a>],
     objectives: &[Objective],

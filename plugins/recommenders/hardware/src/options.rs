@@ -1,4 +1,4 @@
-//! What the recommender is asked.
+//! Options of the recommender.
 
 use plugin_guest::Error;
 use report_common::host_record::summary;
@@ -9,11 +9,11 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Options {
-    /// What a configuration must keep to.
+    /// Limits for a configuration.
     pub limits: Vec<LimitOption>,
-    /// Metrics to be best in; each has a direction of its own.
+    /// Objectives: metrics to be best in; each has a direction of its own.
     pub objectives: Vec<String>,
-    /// Metrics in which nothing may be clearly given away unsaid.
+    /// Metrics in which no clear loss may go unmentioned.
     pub considered: Vec<String>,
 }
 
@@ -26,17 +26,17 @@ const DEVICE_ENERGY: &str = "energy.device-per-sample";
 /// The energy of the processors' packages.
 const PACKAGE_ENERGY: &str = "energy.package-per-sample";
 
-/// Whether a metric is one that depends on what a device is and counts. A device that has no memory
-/// of its own, or no counter, is then no worse than one that has: the metric is compared between
+/// Returns whether a metric depends on the kind of device and its counters. A device without memory
+/// of its own, or without a counter, is not worse than one with it: the metric is compared between
 /// those that have it.
 pub(crate) fn is_of_device(metric: &str) -> bool {
     let mut summary = summary().into_iter();
     summary.any(|known| known.metric == metric && known.shown.only_if_measured)
 }
 
-/// The metric that says better what this one says. Of the device's memory its driver knows more than an
-/// allocator does; and where a device counts its energy, that of the processors beside it is not what
-/// the configuration takes.
+/// Returns the metric that is more exact than this one. A driver knows more about the device's memory
+/// than an allocator does; and if a device counts its energy, that of the processors is not the
+/// configuration's.
 pub(crate) fn said_better_by(metric: &str) -> Option<&'static str> {
     match metric {
         ALLOCATOR_MEMORY => Some(DEVICE_MEMORY),
@@ -63,7 +63,7 @@ impl Default for Options {
     }
 }
 
-/// A limit as it is written.
+/// A limit as written.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LimitOption {
@@ -135,7 +135,7 @@ pub(crate) struct Objective {
 }
 
 impl Objective {
-    /// Whether `one` is better than `other`.
+    /// Returns whether `one` is better than `other`.
     pub(crate) fn better(&self, one: f64, other: f64) -> bool {
         if self.direction == Direction::Higher { one > other } else { one < other }
     }
@@ -147,7 +147,7 @@ impl Objective {
     }
 }
 
-/// What people call the metrics that come with the host; others go by their own name.
+/// Returns the common name of the host's metrics; others keep their own name.
 pub(crate) fn metric_name(metric: &str) -> String {
     match metric.split_once('.') {
         Some(("latency", statistic)) => format!("{statistic} latency"),
@@ -158,7 +158,7 @@ pub(crate) fn metric_name(metric: &str) -> String {
     }
 }
 
-/// The limits of the options, in the units of the run's metrics.
+/// Returns the limits of the options, in the units of the run's metrics.
 pub(crate) fn limits(options: &Options, run: &Run) -> Result<Vec<Limit>, Error> {
     let mut limits = Vec::new();
     for option in &options.limits {
@@ -184,8 +184,8 @@ pub(crate) fn limits(options: &Options, run: &Run) -> Result<Vec<Limit>, Error> 
     Ok(limits)
 }
 
-/// The objectives of the options, with the directions of the run's metrics. What is asked for by
-/// default and was not measured is left out; what was asked for by name must exist.
+/// Returns the objectives of the options, with the directions of the run's metrics. A default that
+/// was not measured is left out; one that was named must exist.
 pub(crate) fn objectives(
     names: &[String],
     by_default: bool,
@@ -209,7 +209,7 @@ pub(crate) fn objectives(
     Ok(objectives)
 }
 
-/// Unit and direction of a metric of this run.
+/// Returns unit and direction of a metric of this run.
 fn known(run: &Run, option: &str, metric: &str) -> Result<(String, Direction), Error> {
     let result = run.cases.iter().filter_map(|case| case.result(metric));
     let mut described = result.filter(|result| !result.unit.is_empty());

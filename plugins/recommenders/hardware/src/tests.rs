@@ -39,7 +39,7 @@ fn advice(tables: &Tables, options: Options) -> Vec<Recommendation> {
     Hardware::recommend(tables, options).expect("advice")
 }
 
-/// What a reader sees, without the spaces that keep numbers and units together.
+/// Returns the text for a reader, without the spaces that keep numbers and units together.
 fn text(advice: &[Recommendation]) -> String {
     let lines = advice.iter().map(|advice| {
         format!("# {}\n{}\n[{}]", advice.title, advice.explanation, advice.cases.join(" "))
@@ -378,7 +378,7 @@ fn runs() -> impl Strategy<Value = Vec<(Option<u8>, u8, Option<u8>)>> {
 
 const BATCHES: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 
-/// The tables of such a run: latency, throughput and, where given, the width of the latency's
+/// Returns the tables of such a run: latency, throughput and, if given, the width of the latency's
 /// interval, all in arbitrary steps.
 fn arbitrary(figures: &[(Option<u8>, u8, Option<u8>)]) -> Tables {
     let shape = Shape {

@@ -753,7 +753,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
 pub fn append_to_texts(tables: &mut Tables, end: &str) {
     fn append(value: &mut serde_json::Value, end: &str) {
         match value {
-            // What is not one word is nobody's identifier.
+            // Text of several words is not an identifier.
             serde_json::Value::String(text) if text.contains(' ') => text.push_str(end),
             serde_json::Value::Array(values) => {
                 values.iter_mut().for_each(|value| append(value, end));

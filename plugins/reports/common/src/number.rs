@@ -106,7 +106,7 @@ impl<'a> Scale<'a> {
         };
         let base = value.abs() * size;
         let steps = family.steps();
-        // What would round up to the next step is written in the next step.
+        // A value that rounds up to the next unit is written in the next unit.
         let step = steps.iter().rev().find(|(step, _)| base * 1.0005 >= *step);
         let (step, symbol) = step.unwrap_or(&steps[0]);
         Self { divisor: step / size, symbol }

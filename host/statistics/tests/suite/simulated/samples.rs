@@ -358,7 +358,7 @@ fn an_interval_over_processes_of_what_cannot_be_negative_stays_above_zero() {
     // Student's t with 2 degrees of freedom at 90 % is 2.92, times 10 / √3: 16.86.
     assert_eq!(over(&[0.0, 10.0, 20.0]), Err(Undefined::BelowZero));
     assert!(over(&[10.0, 20.0, 30.0]).expect("it stays above").low > 3.0);
-    // What is negative in a process may be in the interval.
+    // A negative value of a process may be in the interval.
     assert!(over(&[-1.0, 10.0, 20.0]).expect("an interval").low < -1.0);
 }
 
