@@ -237,7 +237,7 @@ pub enum PluginsCommand {
         /// The plugin's id.
         id: String,
     },
-    /// Allow a native plugin whose library has changed, or that came with a manifest.
+    /// Allow a native plugin that has changed, or that came with a manifest.
     #[command(after_long_help = TRUST_HELP)]
     Trust {
         /// The plugin's id.
@@ -267,10 +267,13 @@ exit code is 0 if all checks pass, and 4 if one fails or nothing could be checke
 
 const TRUST_HELP: &str = "\
 A native plugin can do everything that you can do. If you put it into your plugin folder, or name it
-with --plugins or TARE_PLUGINS, it is used, and the SHA-256 of its library is recorded in
-plugins.lock. A library that has changed since is refused until you trust it. A plugin that only a
-manifest names is refused; to trust it, name its folder with --plugins. Plugins beside the
-executable are trusted like the executable. WASM plugins run in a sandbox and need no trust.";
+with --plugins or TARE_PLUGINS, it is used, and one SHA-256 of its plugin.toml, runtime.lock and
+library is recorded for its folder, in $XDG_CONFIG_HOME/tare/plugins.lock, usually
+~/.config/tare/plugins.lock. A plugin that has changed since is refused until you trust it. A plugin
+that only a manifest names is refused; to trust it, name its folder with --plugins. If several
+plugins have the id, the one that would be used is trusted; --plugins selects another. Plugins
+beside the executable are trusted like the executable. WASM plugins run in a sandbox and need no
+trust.";
 
 /// Commands on runtimes.
 #[derive(Debug, Subcommand)]

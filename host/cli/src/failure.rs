@@ -327,6 +327,7 @@ fn exit(error: &StoreError) -> Exit {
         | StoreError::NoSuchRun { .. }
         | StoreError::AmbiguousRun { .. }
         | StoreError::NotARun { .. }
+        | StoreError::Link { .. }
         | StoreError::RunLocked { .. }
         | StoreError::Busy { .. }
         | StoreError::NoDatabase { .. }

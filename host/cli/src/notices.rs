@@ -46,6 +46,7 @@ impl Observer for Console<'_> {
                     plugin.plugin.folder.display()
                 ),
             ),
+            Notice::Shadow(shadow) => printer.warning(shadow, Some(&shadow.hint())),
             Notice::BackendMissing(error) => {
                 // The help is mostly the same for several backends.
                 let help = error.help().filter(|help| self.helped.as_ref() != Some(help));

@@ -185,6 +185,20 @@ fn a_runtime_is_installed_by_the_users_pip_and_removed() {
 }
 
 #[test]
+fn a_pip_in_the_current_folder_is_not_run() {
+    let place = Place::new();
+    let here = place.path("here");
+    fs::create_dir(&here).expect("a folder");
+    let strange = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n";
+    for name in ["pip.py", "argparse.py"] {
+        fs::write(here.join(name), strange).expect("a module");
+    }
+    let install = place.host(&["runtimes", "install", "demo"]).current_dir(&here);
+    install.env("PYTHONPATH", &here).assert().success();
+    assert!(!here.join("ran").exists(), "a stranger's module ran");
+}
+
+#[test]
 fn what_has_arrived_is_not_fetched_again() {
     let place = Place::new();
     let aside = place.path("two.whl");

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
+use crate::shadow::Shadow;
 use crate::{platform, runtimes};
 
 /// Returns the ids of the installed backends that run models on hardware, each once. Those that only test
@@ -123,11 +124,7 @@ pub(crate) fn choose_backends(
     for backend in &experiment.backends {
         let plugin = registry.backend(&backend.plugin, Some(&backend.version));
         match plugin {
-            Err(
-                error @ (RegistryError::Unknown { .. }
-                | RegistryError::NoVersion { .. }
-                | RegistryError::Broken { .. }),
-            ) => {
+            Err(error) if error.is_absence() => {
                 observer.notice(Notice::BackendMissing(&error));
                 chosen.push(ChosenBackend {
                     id: backend.id.clone(),
@@ -141,6 +138,9 @@ pub(crate) fn choose_backends(
             Ok(plugin) => {
                 if plugin.first_use {
                     observer.notice(Notice::FirstUse(&plugin));
+                }
+                if let Some(shadow) = Shadow::of_backend(&plugin) {
+                    observer.notice(Notice::Shadow(&shadow));
                 }
                 match runtimes.find(&plugin.plugin) {
                     Ok(runtime) => {
@@ -358,6 +358,7 @@ mod tests {
             },
             identity: PluginIdentity { id: "demo".into(), version: "0.1.0".into(), sha256 },
             first_use: false,
+            hides: None,
         }
     }
 

@@ -20,6 +20,7 @@ use crate::local_paths::LocalPaths;
 use crate::platform::testkit_file_name;
 use crate::runtimes::missing;
 use crate::settings::Settings;
+use crate::shadow::Shadow;
 
 /// The default fixture in a plugin's folder.
 const OWN_FIXTURE: &str = "fixture.toml";
@@ -73,6 +74,7 @@ pub struct Suite {
     pub own_fixture: PathBuf,
     program: PathBuf,
     runtime: Option<PathBuf>,
+    shadow: Option<Shadow>,
 }
 
 impl Suite {
@@ -82,14 +84,20 @@ impl Suite {
     ///
     /// If there is no such plugin, it lacks its runtime, or it has no device to make the checks on.
     pub fn new(target: &str, fixture: Option<&Path>, settings: &Settings) -> Result<Self> {
-        let (plugin, registry) = plugin(target, settings)?;
+        let (plugin, registry, shadow) = plugin(target, settings)?;
         let own_fixture = plugin.folder.join(OWN_FIXTURE);
         let fixture = fixture.or_else(|| own_fixture.is_file().then_some(&*own_fixture));
         let fixture = fixture.map(Path::to_owned);
         let runtime = runtime(&plugin, &registry, settings)?;
         let program = program(settings)?;
         see_that_it_has_a_device(&plugin, runtime.as_deref(), fixture.as_deref(), settings)?;
-        Ok(Self { plugin, fixture, own_fixture, program, runtime })
+        Ok(Self { plugin, fixture, own_fixture, program, runtime, shadow })
+    }
+
+    /// Returns the built-in plugin that the tested one is used instead of, if any.
+    #[must_use]
+    pub fn shadow(&self) -> Option<&Shadow> {
+        self.shadow.as_ref()
     }
 
     /// Makes the checks whose name has `only` in it, and tells each as soon as it is done.
@@ -136,12 +144,14 @@ fn is_folder(target: &str) -> bool {
     target.contains(path::is_separator) || matches!(target, "." | "..")
 }
 
-/// Returns the plugin that the target names, and the registry that has it.
-fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)> {
+/// Returns the plugin that the target names, the registry that has it, and the built-in plugin that it is used
+/// instead of.
+fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry, Option<Shadow>)> {
     if !is_folder(target) {
         let registry = settings.registry(&[]);
-        let plugin = registry.backend(target, None)?.plugin;
-        return Ok((plugin, registry));
+        let plugin = registry.backend(target, None)?;
+        let shadow = Shadow::of_backend(&plugin);
+        return Ok((plugin.plugin, registry, shadow));
     }
     let folder = Path::new(target);
     if !folder.join("plugin.toml").is_file() {
@@ -152,7 +162,7 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry)>
     // A user who names the folder wants its code to run, so the lock file is not checked.
     let registry = Registry::scan(&Search::new(&Places::default(), &[folder], &[]));
     if let Some(plugin) = registry.natives().first().cloned() {
-        return Ok((plugin, registry));
+        return Ok((plugin, registry, None));
     }
     Err(match registry.problems().first() {
         Some(problem) => Error::BrokenPlugin(Box::new(problem.clone())),

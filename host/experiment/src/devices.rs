@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::local_paths::LocalPaths;
 use crate::runtimes;
 use crate::settings::Settings;
+use crate::shadow::Shadow;
 
 /// Devices that a backend finds, or the reason why it cannot list them.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct BackendDevices {
     pub version: Option<String>,
     /// The devices, or the reason why there are none.
     pub devices: Result<Vec<DeviceInfo>, String>,
+    /// The built-in plugin that it is used instead of, if any.
+    pub shadow: Option<Shadow>,
 }
 
 /// Lists the devices of all installed backends, concurrently.
@@ -39,7 +42,8 @@ pub fn devices(settings: &Settings) -> Result<Vec<BackendDevices>> {
     let mut found = list_devices(&ids, &registry, &runtimes, &executor);
     found.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
-        Some(BackendDevices { backend, version: None, devices: Err(problem.to_string()) })
+        let devices = Err(format!("{problem} ({})", problem.help()));
+        Some(BackendDevices { backend, version: None, devices, shadow: None })
     }));
     Ok(found)
 }
@@ -57,7 +61,7 @@ pub(crate) fn list_devices(
             Err(error) => {
                 let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
                 let devices = Err(format!("{error}{help}"));
-                return BackendDevices { backend: id.into(), version: None, devices };
+                return BackendDevices { backend: id.into(), version: None, devices, shadow: None };
             }
         };
         let library = plugin.plugin.library.clone();
@@ -80,7 +84,13 @@ pub(crate) fn list_devices(
             Err(error) => Err(error.to_string()),
             Ok(_) => Ok(devices),
         });
-        BackendDevices { backend: id.into(), version: Some(plugin.identity.version), devices }
+        let shadow = Shadow::of_backend(&plugin);
+        BackendDevices {
+            backend: id.into(),
+            version: Some(plugin.identity.version),
+            devices,
+            shadow,
+        }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = ids.iter().map(|id| scope.spawn(move || ask(id))).collect();

@@ -5,11 +5,11 @@ Each [`Check`] states what was seen before it says what that means. What the mac
 is [`CheckStatus::Unknown`], with the reason; silence is never taken for good news.
 */
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use host_machine::{Machine, Power, ThermalPressure};
 use host_record::Limit;
-use host_registry::{NativePlugin, Registry};
+use host_registry::{NativePlugin, Registry, Trust};
 use host_runtime::RuntimeStatus;
 use serde::Serialize;
 
@@ -423,8 +423,53 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     checks.extend(registry.problems().iter().map(|problem| {
         Check::ok(INSTALLATION, "plugin", problem.to_string()).advise(problem.help())
     }));
+    checks.extend(registry.natives().iter().filter_map(|plugin| trust(plugin, &registry)));
+    checks.extend(shadows(&registry));
     checks.extend(runtimes_of(settings, &registry));
     checks
+}
+
+/// Reports a plugin that commands would refuse, because it has changed or cannot be read.
+fn trust(plugin: &NativePlugin, registry: &Registry) -> Option<Check> {
+    let id = &plugin.metadata.id;
+    let check = |evidence: String| Check::ok(INSTALLATION, "plugin", evidence);
+    match registry.trust_of(plugin) {
+        Ok((Trust::Changed { .. }, _)) => Some(
+            check(format!(
+                "`{id}` in {} has changed since it was first used",
+                plugin.folder.display()
+            ))
+            .advise(format!("if you rebuilt or updated it: host plugins trust {id}")),
+        ),
+        Ok((Trust::Installed | Trust::Recorded | Trust::New | Trust::Untrusted, _)) => None,
+        Err(error) => {
+            Some(check(error.to_string()).advise(error.help().unwrap_or_else(|| {
+                format!("make the files in {} readable", plugin.folder.display())
+            })))
+        }
+    }
+}
+
+/// Reports plugins that are used instead of built-in ones.
+fn shadows(registry: &Registry) -> Vec<Check> {
+    let natives = registry.natives().iter();
+    let natives = natives.filter(|plugin| registry.shadowed_by(plugin).is_none());
+    let natives = natives.filter_map(|plugin| {
+        Some((&plugin.metadata.id, &plugin.folder, &registry.hidden_by(plugin)?.folder))
+    });
+    let guests = registry.guests().iter().filter_map(|guest| {
+        Some((&guest.name, &guest.path, &registry.guest_hidden_by(guest, &guest.name)?.path))
+    });
+    let check = |(id, path, hidden): (&String, &PathBuf, &PathBuf)| {
+        let (path, hidden) = (path.display(), hidden.display());
+        Check::ok(
+            INSTALLATION,
+            "plugin",
+            format!("`{id}` in {path} is used instead of the built-in one in {hidden}"),
+        )
+        .advise(format!("to use the built-in one, remove or rename {path}"))
+    };
+    natives.chain(guests).map(check).collect()
 }
 
 /// Checks the runtime of each plugin that needs one.

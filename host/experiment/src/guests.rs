@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::observer::{Notice, Observer};
 use crate::platform;
 use crate::problem::GuestProblem;
+use crate::shadow::Shadow;
 
 /// A guest with its options.
 pub struct Guest {
@@ -25,6 +26,8 @@ pub struct Guest {
     pub identity: PluginIdentity,
     /// Its options.
     pub options: Value,
+    /// The built-in plugin that it is used instead of, if any.
+    pub shadow: Option<Shadow>,
 }
 
 /// A guest that is wanted.
@@ -139,6 +142,7 @@ impl Guests {
         let sandbox = sandbox()?;
         let mut problems = Vec::new();
         let mut stated = BTreeMap::new();
+        let mut shadows = Vec::new();
         let kinds = [
             (Kind::Metric, &wishes.metrics),
             (Kind::Report, &wishes.reports),
@@ -146,7 +150,7 @@ impl Guests {
         ];
         let (mut metrics, mut reports, mut recommenders) = (Vec::new(), Vec::new(), Vec::new());
         for (kind, wish, found) in find_all(&sandbox, registry, kinds) {
-            let Found { plugin, values, problems: refused } = match found {
+            let Found { plugin, values, problems: refused, shadow } = match found {
                 Ok(found) => found,
                 Err(problem) => {
                     problems.push(*problem);
@@ -169,7 +173,14 @@ impl Guests {
                 Kind::Report => &mut reports,
                 Kind::Recommender => &mut recommenders,
             };
-            guests.push(Guest { identity: identity(&plugin), plugin, options });
+            // One plugin can be wanted several times, with other options each time.
+            if let Some(shadow) = &shadow
+                && !shadows.contains(shadow)
+            {
+                observer.notice(Notice::Shadow(shadow));
+                shadows.push(shadow.clone());
+            }
+            guests.push(Guest { identity: identity(&plugin), plugin, options, shadow });
         }
         let limits = wishes.recommenders.iter().flat_map(|wish| &wish.spans.limits);
         for limit in limits {
@@ -181,7 +192,12 @@ impl Guests {
     /// Returns the guests, as the run folder records them.
     pub(crate) fn run_plugins(&self) -> impl Iterator<Item = RunPlugin> + '_ {
         let role = |role| {
-            move |guest: &Guest| RunPlugin { role, identity: guest.identity.clone(), runtime: None }
+            move |guest: &Guest| RunPlugin {
+                role,
+                identity: guest.identity.clone(),
+                runtime: None,
+                hides: guest.shadow.as_ref().map(|shadow| shadow.hidden.display().to_string()),
+            }
         };
         self.metrics
             .iter()
@@ -198,6 +214,8 @@ struct Found {
     values: Result<Vec<MetricValue>, GuestError>,
     /// Problems with its options.
     problems: Vec<GuestProblem>,
+    /// The built-in plugin that it is used instead of, if any.
+    shadow: Option<Shadow>,
 }
 
 /// A wish of a kind, and the guest for it.
@@ -213,13 +231,21 @@ fn find_all<'wish>(
     let span = tracing::Span::current();
     let find_one = &|kind, wish: &GuestWish| -> Result<Found, Box<GuestProblem>> {
         let _span = span.enter();
-        let plugin = find(sandbox, registry, kind, wish)?;
+        let (file, plugin) = find(sandbox, registry, kind, wish)?;
         let mut problems = Vec::new();
         let values = match &wish.options {
             Some(options) => try_options(sandbox, &plugin, wish, options, &mut problems),
             None => Ok(Vec::new()),
         };
-        Ok(Found { plugin, values, problems })
+        let hidden = registry.guest_hidden_by(file, &wish.id);
+        let shadow = hidden.map(|hidden| Shadow {
+            kind: kind.name(),
+            id: wish.id.clone(),
+            version: plugin.description().version.clone(),
+            path: file.path.clone(),
+            hidden: hidden.path.clone(),
+        });
+        Ok(Found { plugin, values, problems, shadow })
     };
     thread::scope(|scope| {
         let wishes = kinds
@@ -371,47 +397,57 @@ fn is_known(unit: &str) -> bool {
     is_time(unit) || is_size(unit) || matches!(unit, "1" | "%" | "J" | "W") || unit.contains('/')
 }
 
-/// Returns the first guest of this kind, id and version. Files named after the id come first; others are
-/// opened only if there are none.
-fn find(
+/// Returns the guest of this kind and id whose version fits. Folders are searched in order, as for backends; of several
+/// versions in one folder, the highest that fits is taken. Files that are named by the id come first, and only
+/// if none of them fits are others looked into.
+fn find<'a>(
     sandbox: &Sandbox,
-    registry: &Registry,
+    registry: &'a Registry,
     kind: Kind,
     wish: &GuestWish,
-) -> Result<Plugin, Box<GuestProblem>> {
+) -> Result<(&'a GuestFile, Plugin), Box<GuestProblem>> {
     let GuestWish { id, version: requirement, spans, .. } = wish;
     let (called, others): (Vec<&GuestFile>, Vec<_>) =
-        registry.guests().iter().partition(|guest| guest.name == *id);
+        registry.guests().iter().partition(|guest| is_called(&guest.name, id));
     let mut broken = Vec::new();
     let mut versions = Vec::new();
     let mut other_kind = None;
-    for (file, is_called) in
-        called.iter().map(|file| (file, true)).chain(others.iter().map(|file| (file, false)))
-    {
-        if !is_called && (!broken.is_empty() || !versions.is_empty() || other_kind.is_some()) {
-            break;
-        }
-        let plugin = match sandbox.load(&file.path) {
-            Ok(plugin) => plugin,
-            Err(error) => {
-                if is_called {
-                    broken.push((file.path.clone(), error));
+    for (files, are_called) in [(called, true), (others, false)] {
+        for folder in files.chunk_by(|a, b| a.folder == b.folder) {
+            let mut highest: Option<(Version, &GuestFile, Plugin)> = None;
+            for &file in folder {
+                let plugin = match sandbox.load(&file.path) {
+                    Ok(plugin) => plugin,
+                    Err(error) => {
+                        if are_called {
+                            broken.push((file.path.clone(), error));
+                        }
+                        continue;
+                    }
+                };
+                let description = plugin.description();
+                if description.id != *id {
+                    continue;
                 }
-                continue;
+                if plugin.kind() != kind {
+                    other_kind = Some((file.path.clone(), plugin.kind()));
+                    continue;
+                }
+                match Version::parse(&description.version) {
+                    Ok(version) if requirement.matches(&version) => {
+                        if highest.as_ref().is_none_or(|(highest, ..)| version > *highest) {
+                            highest = Some((version, file, plugin));
+                        }
+                    }
+                    Ok(version) => versions.push(version.to_string()),
+                    Err(_) => {
+                        versions.push(format!("`{}`, which is no version", description.version))
+                    }
+                }
             }
-        };
-        let description = plugin.description();
-        if description.id != *id {
-            continue;
-        }
-        if plugin.kind() != kind {
-            other_kind = Some((file.path.clone(), plugin.kind()));
-            continue;
-        }
-        match Version::parse(&description.version) {
-            Ok(version) if requirement.matches(&version) => return Ok(plugin),
-            Ok(version) => versions.push(version.to_string()),
-            Err(_) => versions.push(format!("`{}`, which is no version", description.version)),
+            if let Some((_, file, plugin)) = highest {
+                return Ok((file, plugin));
+            }
         }
     }
     let word = kind.name();
@@ -454,6 +490,15 @@ fn find(
         let unknown = registry.unknown(word, id, ids.iter().map(String::as_str));
         missing(unknown.to_string(), "not installed", unknown.help())
     })
+}
+
+/// Returns whether a file is named by a plugin's id, with or without a version: `latency` or `latency-0.2.0`.
+fn is_called(name: &str, id: &str) -> bool {
+    let Some(rest) = name.strip_prefix(id) else { return false };
+    rest.is_empty()
+        || rest
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
 }
 
 /// Returns the manifest's table for a kind of plugin.

@@ -45,6 +45,7 @@ mod run;
 mod runtime_list;
 mod runtimes;
 mod settings;
+mod shadow;
 pub mod units;
 
 pub use compare::{
@@ -74,3 +75,4 @@ pub use runtime_list::{
 };
 pub use runtimes::{install, install_command};
 pub use settings::Settings;
+pub use shadow::Shadow;

@@ -8,12 +8,15 @@ use host_store::{LostFile, LostReference, StoreError, TornLine};
 use host_wasm::GuestError;
 
 use crate::computed::KeptReason;
+use crate::shadow::Shadow;
 
 /// Something that a person should know, and that does not stop the work.
 #[derive(Debug)]
 pub enum Notice<'a> {
     /// A native plugin is used for the first time; its hash is now in the lock file.
     FirstUse(&'a BackendPlugin),
+    /// A plugin is used instead of a built-in one.
+    Shadow(&'a Shadow),
     /// A backend of the manifest is missing or broken; its cases are gaps.
     BackendMissing(&'a RegistryError),
     /// A metric fails without columns, so that its limits cannot be checked before the run.

@@ -211,9 +211,10 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
         ("library", json!(plugin.library)),
     ];
     match registry.trust_of(plugin) {
-        Ok((trust, sha256)) => {
-            facts.push(("sha256", json!(sha256)));
+        Ok((trust, seal)) => {
+            facts.push(("sha256", json!(seal.library_sha256)));
             facts.push(("trust", json!(trust_word(&trust))));
+            facts.push(("trust-sha256", json!(seal.sha256)));
             if let Trust::Changed { recorded, recorded_at } = trust {
                 facts.push(("recorded-sha256", json!(recorded)));
                 facts.push(("recorded-at", json!(recorded_at)));

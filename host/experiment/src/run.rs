@@ -282,7 +282,8 @@ fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>
     for backend in backends {
         if let Ok(plugin) = &backend.plugin {
             let (identity, runtime) = (plugin.identity.clone(), backend.runtime_identity()?);
-            add(RunPlugin { role: PluginRole::Backend, identity, runtime });
+            let hides = plugin.hides.as_ref().map(|hidden| hidden.display().to_string());
+            add(RunPlugin { role: PluginRole::Backend, identity, runtime, hides });
         }
     }
     guests.run_plugins().for_each(add);
@@ -460,7 +461,7 @@ pub fn recommend(
         return Ok((records, failure));
     }
     let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
-    for Guest { plugin, identity, options } in &guests.recommenders {
+    for Guest { plugin, identity, options, .. } in &guests.recommenders {
         match guests.sandbox.recommend(plugin, Rc::clone(&views), options) {
             Ok(advice) => {
                 records.push(RecommendationRecord::new(identity.clone(), options.clone(), advice));
@@ -498,7 +499,7 @@ pub fn report(
         None => folder.reports_folder()?,
     };
     let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
-    for Guest { plugin, identity, options } in &guests.reports {
+    for Guest { plugin, identity, options, .. } in &guests.reports {
         match guests.sandbox.render(plugin, Rc::clone(&views), &to, options) {
             Ok(files) => written.push(WrittenReport { plugin: identity.id.clone(), files }),
             Err(error) => {

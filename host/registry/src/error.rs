@@ -68,6 +68,28 @@ pub enum Problem {
         /// Available version.
         offered: Version,
     },
+    /// A file of the plugin is a link out of its folder.
+    #[error("{} of plugin `{id}` {version} is a link to {}, outside the plugin's folder", .file.display(), .target.display())]
+    Link {
+        /// The plugin.
+        id: String,
+        /// Its version.
+        version: Version,
+        /// The link.
+        file: PathBuf,
+        /// Target of the link.
+        target: PathBuf,
+    },
+    /// A plugin in a folder of the manifest names a runtime on this machine.
+    #[error("plugin `{id}` {version} in {} comes with a manifest and sets `runtime.path`", .folder.display())]
+    RuntimePath {
+        /// The plugin.
+        id: String,
+        /// Its version.
+        version: Version,
+        /// Its folder.
+        folder: PathBuf,
+    },
 }
 
 impl Problem {
@@ -75,7 +97,10 @@ impl Problem {
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         match self {
-            Self::MissingLibrary { id, .. } | Self::Abi { id, .. } => Some(id),
+            Self::MissingLibrary { id, .. }
+            | Self::Abi { id, .. }
+            | Self::Link { id, .. }
+            | Self::RuntimePath { id, .. } => Some(id),
             // A folder is usually called by its plugin's id.
             Self::Metadata(error) => error.file.parent()?.file_name()?.to_str(),
             Self::Folder { .. } | Self::RelativeFolder { .. } => None,
@@ -102,6 +127,14 @@ impl Problem {
                 library.display()
             ),
             Self::Abi { required, offered, .. } => abi_help(required, offered),
+            Self::Link { file, .. } => {
+                format!("copy the file itself to {}", file.display())
+            }
+            Self::RuntimePath { .. } => {
+                "a manifest may not choose the libraries that are loaded: remove the key, and name the \
+                 runtime with --runtime, or copy the plugin into your plugin folder"
+                    .into()
+            }
         }
     }
 }
@@ -163,32 +196,30 @@ pub enum RegistryError {
         available: Vec<Version>,
     },
     /// Only a folder of the manifest has it, and the user has not trusted it.
-    #[error("plugin `{id}` {version} comes with the manifest, from {}, and is native code that you have not trusted", .library.display())]
+    #[error("plugin `{id}` {version} comes with the manifest, from {}, and is native code that you have not trusted", .folder.display())]
     Untrusted {
         /// The plugin.
         id: String,
         /// Its version.
         version: Version,
-        /// Its library.
-        library: PathBuf,
-        /// The plugin folder that contains it.
+        /// Its folder.
         folder: PathBuf,
     },
-    /// The library is not the one that was used before.
-    #[error("the library of plugin `{id}` has changed since it was first used: {}", .library.display())]
+    /// Its library, `plugin.toml` or `runtime.lock` is not the one that was used before.
+    #[error("plugin `{id}` has changed since it was first used: {}", .folder.display())]
     Changed {
         /// The plugin.
         id: String,
-        /// Its library.
-        library: PathBuf,
-        /// SHA-256 when it was trusted.
+        /// Its folder.
+        folder: PathBuf,
+        /// SHA-256 of its files when it was trusted.
         recorded: String,
         /// Time of that.
         recorded_at: String,
         /// SHA-256 now.
         found: String,
     },
-    /// The library cannot be read.
+    /// A file of the plugin cannot be read.
     #[error("{} cannot be read", .path.display())]
     Read {
         /// The file.
@@ -202,6 +233,21 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
+    /// Returns whether the plugin is only missing or broken, so that an experiment may go on without it. A
+    /// plugin that is not trusted, or that uses files outside its folder, may be an attack.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Unknown { .. } | Self::NoVersion { .. } => true,
+            Self::Broken { problems, .. } => !problems.iter().any(|problem| {
+                matches!(problem, Problem::Link { .. } | Problem::RuntimePath { .. })
+            }),
+            Self::Untrusted { .. } | Self::Changed { .. } | Self::Read { .. } | Self::Lock(_) => {
+                false
+            }
+        }
+    }
+
     /// Returns a hint to fix the error.
     #[must_use]
     pub fn help(&self) -> Option<String> {

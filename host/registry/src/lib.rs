@@ -26,10 +26,12 @@ change that.
 
 # Trust
 
-[`LockFile`] keeps the SHA-256 of each native library that the user has used, by its path. The first
-use of a library that the user installed is recorded; a library that has changed since is refused
-until `host plugins trust ID`. A manifest's folder does not count as first use: the manifest's author
-is not the user. The hash covers the library itself, not the libraries that it links to.
+[`LockFile`] keeps one SHA-256 for each native plugin that the user has used, by its folder. It covers
+`plugin.toml`, `runtime.lock` and the library, which together decide what code runs; none of them may be
+a link out of the folder. The first use of a plugin that the user installed is recorded; a plugin that
+has changed since is refused until `host plugins trust ID`. A manifest's folder does not count as first
+use: the manifest's author is not the user. For the same reason a plugin there may not name a runtime on
+this machine. The hash does not cover the libraries that the plugin links to.
 
 Guests are not locked: the sandbox protects from them, and every result records the hash of the guest
 that computed it.
@@ -49,7 +51,7 @@ pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
 pub use metadata::{Kind, Metadata};
 pub use origin::Origin;
-pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Trust};
+pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Seal, Trust, Trusted};
 pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
 pub use search::{Folder, Places, Search};
 

@@ -1,4 +1,4 @@
-//! The lock file: the native libraries that the user has used, and their hashes.
+//! The lock file: the native plugins that the user has used, and their hashes.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 const SCHEMA: u32 = 1;
 const HEADER: &str = "\
-# The native plugins that you have used, and the SHA-256 of each library. Written by `host`.
-# A library that no longer has its hash is refused until `host plugins trust ID`.
+# The native plugins that you have used, and one SHA-256 for the files of each. Written by `host`.
+# In the plugin's folder: sha256sum plugin.toml [runtime.lock] LIBRARY | sha256sum
+# A plugin that no longer has its hash is refused until `host plugins trust ID`.
 ";
 
-/// A library whose hash is known.
+/// A plugin whose hash is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Locked {
@@ -21,9 +22,9 @@ pub struct Locked {
     pub id: String,
     /// Its version when it was recorded.
     pub version: Version,
-    /// Its library, with links resolved.
-    pub library: PathBuf,
-    /// SHA-256 in hexadecimal.
+    /// Its folder, with links resolved.
+    pub folder: PathBuf,
+    /// SHA-256 of its files, in hexadecimal, as in [`crate::Seal::sha256`].
     pub sha256: String,
     /// Time of the record, RFC 3339 in UTC.
     pub recorded_at: String,
@@ -105,16 +106,22 @@ impl LockFile {
         Self { path: path.into() }
     }
 
-    /// Returns the record of a library, if there is one.
+    /// Returns the file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the record of the plugin in a folder, if there is one.
     ///
     /// # Errors
     ///
     /// If the file exists and cannot be read or parsed.
-    pub fn find(&self, library: &Path) -> Result<Option<Locked>, LockError> {
-        Ok(self.read()?.into_iter().find(|entry| entry.library == library))
+    pub fn find(&self, folder: &Path) -> Result<Option<Locked>, LockError> {
+        Ok(self.read()?.into_iter().find(|entry| entry.folder == folder))
     }
 
-    /// Records a library and replaces an earlier record. The new file replaces the old one
+    /// Records a plugin and replaces an earlier record for its folder. The new file replaces the old one
     /// atomically, and hosts that write at the same time take turns.
     ///
     /// # Errors
@@ -122,19 +129,19 @@ impl LockFile {
     /// If the file cannot be read, parsed or written.
     pub fn record(&self, entry: Locked) -> Result<(), LockError> {
         self.update(|plugins| {
-            plugins.retain(|known| known.library != entry.library);
+            plugins.retain(|known| known.folder != entry.folder);
             plugins.push(entry);
         })
     }
 
-    /// Records a library unless one is recorded for its path, and answers with what is recorded.
+    /// Records a plugin unless one is recorded for its folder, and returns what is recorded.
     ///
     /// # Errors
     ///
     /// As [`LockFile::record`].
     pub fn record_first(&self, entry: Locked) -> Result<Locked, LockError> {
         let mut recorded = entry.clone();
-        self.update(|plugins| match plugins.iter().find(|known| known.library == entry.library) {
+        self.update(|plugins| match plugins.iter().find(|known| known.folder == entry.folder) {
             Some(known) => recorded = known.clone(),
             None => plugins.push(entry),
         })?;
@@ -151,7 +158,7 @@ impl LockFile {
         guard.lock().map_err(written)?;
         let mut plugins = self.read()?;
         change(&mut plugins);
-        plugins.sort_by(|a, b| (&a.id, &a.library).cmp(&(&b.id, &b.library)));
+        plugins.sort_by(|a, b| (&a.id, &a.folder).cmp(&(&b.id, &b.folder)));
         let text = toml::to_string(&Contents { schema: SCHEMA, plugins })
             .map_err(|error| written(io::Error::other(error)))?;
         let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(written)?;
@@ -195,7 +202,7 @@ mod tests {
         Locked {
             id: id.into(),
             version: Version::new(0, 1, 0),
-            library: format!("/plugins/{id}/lib{id}.so").into(),
+            folder: format!("/plugins/{id}").into(),
             sha256: sha256.into(),
             recorded_at: "2026-01-02T03:04:05Z".into(),
         }
@@ -206,26 +213,27 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("new/plugins.lock");
         let lock = LockFile::at(&path);
-        assert_eq!(lock.find(Path::new("/plugins/b/libb.so")).expect("no file is no entry"), None);
+        assert_eq!(lock.find(Path::new("/plugins/b")).expect("no file is no entry"), None);
         lock.record(entry("b", "bb")).expect("recording");
         lock.record(entry("a", "aa")).expect("recording");
         lock.record(entry("b", "b2")).expect("recording again");
         insta::assert_snapshot!(fs::read_to_string(&path).expect("the file"), @r#"
-        # The native plugins that you have used, and the SHA-256 of each library. Written by `host`.
-        # A library that no longer has its hash is refused until `host plugins trust ID`.
+        # The native plugins that you have used, and one SHA-256 for the files of each. Written by `host`.
+        # In the plugin's folder: sha256sum plugin.toml [runtime.lock] LIBRARY | sha256sum
+        # A plugin that no longer has its hash is refused until `host plugins trust ID`.
         schema = 1
 
         [[plugin]]
         id = "a"
         version = "0.1.0"
-        library = "/plugins/a/liba.so"
+        folder = "/plugins/a"
         sha256 = "aa"
         recorded-at = "2026-01-02T03:04:05Z"
 
         [[plugin]]
         id = "b"
         version = "0.1.0"
-        library = "/plugins/b/libb.so"
+        folder = "/plugins/b"
         sha256 = "b2"
         recorded-at = "2026-01-02T03:04:05Z"
         "#);

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use host_hash::sha256_of_file;
+use host_hash::{sha256, sha256_of_file};
 use host_record::PluginIdentity;
 use semver::VersionReq;
 use serde::Serialize;
@@ -23,9 +23,9 @@ use crate::search::{Folder, Search};
 pub struct NativePlugin {
     /// Contents of `plugin.toml`.
     pub metadata: Metadata,
-    /// The plugin's folder.
+    /// The plugin's folder, with links resolved.
     pub folder: PathBuf,
-    /// Its library, with links resolved.
+    /// Its library, with links resolved. It lies in the folder.
     pub library: PathBuf,
     /// Origin of its folder.
     pub origin: Origin,
@@ -40,7 +40,9 @@ pub struct GuestFile {
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// Origin of its folder.
+    /// The plugin folder that it was found in.
+    pub folder: PathBuf,
+    /// Origin of that folder.
     pub origin: Origin,
 }
 
@@ -65,6 +67,27 @@ pub enum Trust {
     },
 }
 
+/// Hashes of a native plugin, in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seal {
+    /// SHA-256 of the lines that `sha256sum` prints in its folder for `plugin.toml`, `runtime.lock` if there
+    /// is one, and the library: the files that decide what its code does. Trust depends on this hash.
+    pub sha256: String,
+    /// SHA-256 of its library alone, which results keep.
+    pub library_sha256: String,
+}
+
+/// A native plugin that the user has trusted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trusted {
+    /// The plugin.
+    pub plugin: NativePlugin,
+    /// Its hashes. `None` if it lies beside the executable and needs no record.
+    pub seal: Option<Seal>,
+    /// Other plugins with the same id, whose trust is unchanged.
+    pub others: Vec<NativePlugin>,
+}
+
 /// A native plugin that may be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendPlugin {
@@ -74,6 +97,8 @@ pub struct BackendPlugin {
     pub identity: PluginIdentity,
     /// Whether its hash has just been recorded for the first time.
     pub first_use: bool,
+    /// Folder of the plugin beside the executable that this one hides, if there is one.
+    pub hides: Option<PathBuf>,
 }
 
 /// The plugins in a search's folders.
@@ -113,8 +138,9 @@ impl Registry {
 
     fn scan_folder(&mut self, Folder { path, origin }: &Folder) {
         // A plugin's own folder may be named as well as the folder above it.
-        if path.join("plugin.toml").is_file() {
-            self.scan_entry(path, *origin);
+        let folder = Folder { path: path.clone(), origin: *origin };
+        if path.join(DESCRIPTION).is_file() {
+            self.scan_entry(path, &folder);
             return;
         }
         let entries = match sorted_entries(path) {
@@ -137,7 +163,7 @@ impl Registry {
         };
         let first = self.natives.len();
         for entry in entries {
-            self.scan_entry(&entry, *origin);
+            self.scan_entry(&entry, &folder);
         }
         // Within one folder the newest version comes first.
         self.natives[first..].sort_by(|a, b| {
@@ -146,14 +172,14 @@ impl Registry {
         });
     }
 
-    fn scan_entry(&mut self, entry: &Path, origin: Origin) {
+    fn scan_entry(&mut self, entry: &Path, folder: &Folder) {
         if !entry.is_dir() {
-            self.scan_guest(entry, origin);
+            self.scan_guest(entry, folder);
             return;
         }
-        let description = entry.join("plugin.toml");
+        let description = entry.join(DESCRIPTION);
         if description.is_file() {
-            match read_native(entry, &description, origin) {
+            match read_native(entry, &description, folder.origin) {
                 Ok(plugin) => self.natives.push(plugin),
                 Err(problem) => {
                     tracing::debug!(%problem, "a plugin that cannot be used");
@@ -162,18 +188,19 @@ impl Registry {
             }
         }
         for file in sorted_entries(entry).unwrap_or_default() {
-            self.scan_guest(&file, origin);
+            self.scan_guest(&file, folder);
         }
     }
 
-    fn scan_guest(&mut self, file: &Path, origin: Origin) {
+    fn scan_guest(&mut self, file: &Path, folder: &Folder) {
         let stem = file.file_stem().and_then(|stem| stem.to_str());
         let is_guest = file.extension().is_some_and(|extension| extension == "wasm");
         if let Some(stem) = stem.filter(|_| is_guest && file.is_file()) {
             self.guests.push(GuestFile {
                 name: stem.replace('_', "-"),
                 path: file.to_owned(),
-                origin,
+                folder: folder.path.clone(),
+                origin: folder.origin,
             });
         }
     }
@@ -203,8 +230,30 @@ impl Registry {
         (first.folder != plugin.folder).then_some(first)
     }
 
-    /// Returns the backend `id`: the first in order of preference whose version fits. Its library
-    /// is hashed and compared with the lock file.
+    /// Returns the plugin beside the executable that `plugin` hides: one with the same id, in a folder
+    /// that is searched later.
+    #[must_use]
+    pub fn hidden_by(&self, plugin: &NativePlugin) -> Option<&NativePlugin> {
+        if plugin.origin >= Origin::Installed {
+            return None;
+        }
+        self.natives.iter().find(|other| {
+            other.origin == Origin::Installed && other.metadata.id == plugin.metadata.id
+        })
+    }
+
+    /// Returns the guest beside the executable that `guest`, whose id is `id`, hides. Guests beside the
+    /// executable are named by their ids, so none has to be compiled.
+    #[must_use]
+    pub fn guest_hidden_by(&self, guest: &GuestFile, id: &str) -> Option<&GuestFile> {
+        if guest.origin >= Origin::Installed {
+            return None;
+        }
+        self.guests.iter().find(|other| other.origin == Origin::Installed && other.name == id)
+    }
+
+    /// Returns the backend `id`: the first in order of preference whose version fits. Its files are
+    /// hashed and compared with the lock file.
     ///
     /// # Errors
     ///
@@ -215,6 +264,15 @@ impl Registry {
         requirement: Option<&VersionReq>,
     ) -> Result<BackendPlugin, RegistryError> {
         let _span = tracing::debug_span!("choose backend", id).entered();
+        self.admit(self.choose(id, requirement)?)
+    }
+
+    /// Returns the first plugin in order of preference that is called `id` and whose version fits.
+    fn choose(
+        &self,
+        id: &str,
+        requirement: Option<&VersionReq>,
+    ) -> Result<&NativePlugin, RegistryError> {
         let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
         if named.is_empty() {
             return Err(self.missing("backend", id));
@@ -222,14 +280,13 @@ impl Registry {
         let fits = |plugin: &&&NativePlugin| {
             requirement.is_none_or(|requirement| requirement.matches(&plugin.metadata.version))
         };
-        let Some(plugin) = named.iter().find(fits) else {
+        named.iter().find(fits).copied().ok_or_else(|| {
             let mut available: Vec<_> =
                 named.iter().map(|plugin| plugin.metadata.version.clone()).collect();
             available.sort();
             let requirement = requirement.cloned().unwrap_or_default();
-            return Err(RegistryError::NoVersion { id: id.into(), requirement, available });
-        };
-        self.admit(plugin)
+            RegistryError::NoVersion { id: id.into(), requirement, available }
+        })
     }
 
     /// Returns the native plugin that [`Registry::backend`] would choose, trusted or not. Nothing
@@ -277,22 +334,22 @@ impl Registry {
         }
     }
 
-    /// Returns whether a plugin may be used, and its hash.
+    /// Returns whether a plugin may be used, and its hashes.
     ///
     /// # Errors
     ///
-    /// If its library or the lock file cannot be read.
-    pub fn trust_of(&self, plugin: &NativePlugin) -> Result<(Trust, String), RegistryError> {
-        let found = hash(&plugin.library)?;
+    /// If one of its files or the lock file cannot be read.
+    pub fn trust_of(&self, plugin: &NativePlugin) -> Result<(Trust, Seal), RegistryError> {
+        let found = seal(plugin)?;
         if plugin.origin == Origin::Installed {
             return Ok((Trust::Installed, found));
         }
         let locked = match &self.lock {
-            Some(lock) => lock.find(&plugin.library)?,
+            Some(lock) => lock.find(&plugin.folder)?,
             None => None,
         };
         let trust = match locked {
-            Some(locked) if locked.sha256 == found => Trust::Recorded,
+            Some(locked) if locked.sha256 == found.sha256 => Trust::Recorded,
             Some(Locked { sha256, recorded_at, .. }) => {
                 Trust::Changed { recorded: sha256, recorded_at }
             }
@@ -303,68 +360,74 @@ impl Registry {
     }
 
     fn admit(&self, plugin: &NativePlugin) -> Result<BackendPlugin, RegistryError> {
-        let (trust, sha256) = self.trust_of(plugin)?;
-        let changed = |recorded, recorded_at, found| RegistryError::Changed {
+        let (trust, seal) = self.trust_of(plugin)?;
+        let changed = |recorded, recorded_at| RegistryError::Changed {
             id: plugin.metadata.id.clone(),
-            library: plugin.library.clone(),
+            folder: plugin.folder.clone(),
             recorded,
             recorded_at,
-            found,
+            found: seal.sha256.clone(),
         };
         let mut first_use = false;
         match trust {
             Trust::Installed | Trust::Recorded => {}
             Trust::New => {
-                let entry = entry(plugin, &sha256);
-                let recorded = self.lock()?.record_first(entry)?;
-                // Another host may have recorded another library here a moment ago.
-                if recorded.sha256 != sha256 {
-                    return Err(changed(recorded.sha256, recorded.recorded_at, sha256));
+                let recorded = self.lock()?.record_first(entry(plugin, &seal))?;
+                // Another host may have recorded another plugin here a moment ago.
+                if recorded.sha256 != seal.sha256 {
+                    return Err(changed(recorded.sha256, recorded.recorded_at));
                 }
                 first_use = true;
-                tracing::info!(id = plugin.metadata.id, sha256, "first use; hash recorded");
+                tracing::info!(id = plugin.metadata.id, seal.sha256, "first use; hash recorded");
             }
             Trust::Untrusted => {
                 return Err(RegistryError::Untrusted {
                     id: plugin.metadata.id.clone(),
                     version: plugin.metadata.version.clone(),
-                    library: plugin.library.clone(),
                     folder: plugin.folder.clone(),
                 });
             }
-            Trust::Changed { recorded, recorded_at } => {
-                return Err(changed(recorded, recorded_at, sha256));
-            }
+            Trust::Changed { recorded, recorded_at } => return Err(changed(recorded, recorded_at)),
         }
         Ok(BackendPlugin {
             identity: PluginIdentity {
                 id: plugin.metadata.id.clone(),
                 version: plugin.metadata.version.to_string(),
-                sha256,
+                sha256: seal.library_sha256,
             },
             plugin: plugin.clone(),
             first_use,
+            hides: self.hidden_by(plugin).map(|hidden| hidden.folder.clone()),
         })
     }
 
-    /// Records the current hashes of every native plugin `id`. Returns the recorded plugins; one
-    /// beside the executable needs no record.
+    /// Records the current hash of the plugin that [`Registry::backend`] would choose. Others with the same
+    /// id are not changed.
     ///
     /// # Errors
     ///
     /// If there is no such plugin, or the lock file cannot be written.
-    pub fn trust(&self, id: &str) -> Result<Vec<BackendPlugin>, RegistryError> {
-        let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
-        if named.is_empty() {
-            return Err(self.missing("backend", id));
-        }
-        let mut trusted = Vec::new();
-        for plugin in named.into_iter().filter(|plugin| plugin.origin != Origin::Installed) {
-            let entry = entry(plugin, &hash(&plugin.library)?);
-            self.lock()?.record(entry)?;
-            trusted.push(self.admit(plugin)?);
-        }
-        Ok(trusted)
+    pub fn trust(&self, id: &str) -> Result<Trusted, RegistryError> {
+        let plugin = self.choose(id, None)?;
+        let seal = match plugin.origin {
+            Origin::Installed => None,
+            _ => {
+                let seal = seal(plugin)?;
+                self.lock()?.record(entry(plugin, &seal))?;
+                Some(seal)
+            }
+        };
+        let others = self
+            .natives
+            .iter()
+            .filter(|other| other.metadata.id == id && other.folder != plugin.folder);
+        Ok(Trusted { plugin: plugin.clone(), seal, others: others.cloned().collect() })
+    }
+
+    /// Returns the lock file; `None` if the user has no configuration folder.
+    #[must_use]
+    pub fn lock_file(&self) -> Option<&Path> {
+        self.lock.as_ref().map(LockFile::path)
     }
 
     fn lock(&self) -> Result<&LockFile, LockError> {
@@ -372,14 +435,30 @@ impl Registry {
     }
 }
 
-fn entry(plugin: &NativePlugin, sha256: &str) -> Locked {
+fn entry(plugin: &NativePlugin, seal: &Seal) -> Locked {
     Locked {
         id: plugin.metadata.id.clone(),
         version: plugin.metadata.version.clone(),
-        library: plugin.library.clone(),
-        sha256: sha256.into(),
+        folder: plugin.folder.clone(),
+        sha256: seal.sha256.clone(),
         recorded_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     }
+}
+
+const DESCRIPTION: &str = "plugin.toml";
+const RUNTIME_LOCK: &str = "runtime.lock";
+
+/// Hashes the files that decide what a plugin's code does.
+fn seal(plugin: &NativePlugin) -> Result<Seal, RegistryError> {
+    let library_sha256 = hash(&plugin.library)?;
+    let mut lines = format!("{}  {DESCRIPTION}\n", hash(&plugin.folder.join(DESCRIPTION))?);
+    let runtime_lock = plugin.folder.join(RUNTIME_LOCK);
+    if runtime_lock.exists() {
+        lines.push_str(&format!("{}  {RUNTIME_LOCK}\n", hash(&runtime_lock)?));
+    }
+    let library = platform::library_file_name(&plugin.metadata.library);
+    lines.push_str(&format!("{library_sha256}  {library}\n"));
+    Ok(Seal { sha256: sha256(lines.as_bytes()), library_sha256 })
 }
 
 fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugin, Box<Problem>> {
@@ -395,8 +474,30 @@ fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugi
             Problem::Abi { id, version, folder: folder.to_owned(), required, offered }.into()
         );
     }
-    let library = library.canonicalize().unwrap_or(library);
-    Ok(NativePlugin { metadata, folder: folder.to_owned(), library, origin })
+    let unreadable = |file: &Path, error: io::Error| Problem::Folder {
+        folder: file.to_owned(),
+        origin,
+        reason: error.to_string(),
+    };
+    let folder = folder.canonicalize().map_err(|error| unreadable(folder, error))?;
+    // What lies elsewhere may be trusted there, under another description, or change there.
+    let library_name = platform::library_file_name(&metadata.library);
+    for name in [DESCRIPTION, RUNTIME_LOCK, &library_name] {
+        let file = folder.join(name);
+        match file.canonicalize() {
+            Ok(target) if target.starts_with(&folder) => {}
+            Ok(target) => return Err(Problem::Link { id, version, file, target }.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !file.is_symlink() => {}
+            Err(error) => return Err(unreadable(&file, error).into()),
+        }
+    }
+    if origin == Origin::Manifest
+        && metadata.runtime.as_ref().is_some_and(|runtime| runtime.path.is_some())
+    {
+        return Err(Problem::RuntimePath { id, version, folder }.into());
+    }
+    let library = library.canonicalize().map_err(|error| unreadable(&library, error))?;
+    Ok(NativePlugin { metadata, folder, library, origin })
 }
 
 fn sorted_entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -505,7 +606,7 @@ mod tests {
         let error = registry.backend("cpu", None).expect_err("a changed library");
         assert!(matches!(error, RegistryError::Changed { .. }), "{error}");
         assert!(machine.message_for_user(&error).contains(": host plugins trust cpu ("), "{error}");
-        assert_eq!(registry.trust("cpu").expect("trusting").len(), 1);
+        assert!(registry.trust("cpu").expect("trusting").seal.is_some());
         registry.backend("cpu", None).expect("a trusted library");
     }
 
@@ -517,7 +618,7 @@ mod tests {
         registry.backend("cpu", None).expect("an installed plugin");
         machine.install("installed", "cpu", "0.1.0", "rebuilt");
         registry.backend("cpu", None).expect("a rebuilt one");
-        assert!(registry.trust("cpu").expect("nothing to record").is_empty());
+        assert_eq!(registry.trust("cpu").expect("nothing to record").seal, None);
         assert!(!machine.path("config/plugins.lock").exists());
     }
 
@@ -528,7 +629,7 @@ mod tests {
         let registry = machine.registry();
         let error = registry.backend("npu", None).expect_err("native code from a manifest");
         insta::assert_snapshot!(machine.message_for_user(&error), @r"
-        plugin `npu` 0.1.0 comes with the manifest, from /manifest/npu-0.1.0/libbackend_npu.so, and is native code that you have not trusted
+        plugin `npu` 0.1.0 comes with the manifest, from /manifest/npu-0.1.0, and is native code that you have not trusted
         help: if you know where it is from: host plugins trust npu --plugins /manifest/npu-0.1.0
         ");
         // Trusting it is the user's own act, and holds for this library only.
@@ -537,6 +638,114 @@ mod tests {
         machine.install("manifest", "npu", "0.1.0", "other code");
         let error = registry.backend("npu", None).expect_err("a changed library");
         assert!(matches!(error, RegistryError::Changed { .. }), "{error}");
+    }
+
+    #[test]
+    fn trust_is_in_all_that_decides_what_the_code_does() {
+        for (name, other) in [("plugin.toml", "# other\n"), ("runtime.lock", "schema = 1\n")] {
+            let machine = Machine::new();
+            machine.install("user", "cpu", "0.1.0", "code");
+            machine.registry().backend("cpu", None).expect("first use");
+            let file = machine.path("user/cpu-0.1.0").join(name);
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            fs::write(&file, text + other).expect("another file");
+            let error = machine.registry().backend("cpu", None).expect_err("a changed plugin");
+            assert!(matches!(error, RegistryError::Changed { .. }), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_recorded_hash_is_what_two_commands_print() {
+        let machine = Machine::new();
+        machine.install("user", "cpu", "0.1.0", "code");
+        let registry = machine.registry();
+        let (_, seal) = registry.trust_of(&registry.natives()[0]).expect("readable");
+        let printed = std::process::Command::new("sh")
+            .args(["-c", "sha256sum plugin.toml libbackend_cpu.so | sha256sum"])
+            .current_dir(machine.path("user/cpu-0.1.0"))
+            .output()
+            .expect("a shell");
+        assert_eq!(String::from_utf8_lossy(&printed.stdout), format!("{}  -\n", seal.sha256));
+    }
+
+    #[test]
+    fn trust_is_not_borrowed_by_a_link() {
+        let machine = Machine::new();
+        machine.install("user", "cpu", "0.1.0", "code");
+        machine.registry().backend("cpu", None).expect("first use");
+        machine.describe("manifest", "npu", "0.1.0", "^1");
+        std::os::unix::fs::symlink(
+            machine.path("user/cpu-0.1.0/libbackend_cpu.so"),
+            machine.path("manifest/npu-0.1.0/libbackend_npu.so"),
+        )
+        .expect("a link");
+        let error = machine.registry().backend("npu", None).expect_err("a borrowed library");
+        insta::assert_snapshot!(machine.message_for_user(&error), @r"
+        plugin `npu` cannot be used: /manifest/npu-0.1.0/libbackend_npu.so of plugin `npu` 0.1.0 is a link to /user/cpu-0.1.0/libbackend_cpu.so, outside the plugin's folder
+        help: copy the file itself to /manifest/npu-0.1.0/libbackend_npu.so
+        ");
+    }
+
+    #[test]
+    fn a_manifests_plugin_cannot_name_a_runtime_on_this_machine() {
+        let machine = Machine::new();
+        machine.install("manifest", "npu", "0.1.0", "code");
+        let file = machine.path("manifest/npu-0.1.0/plugin.toml");
+        let text = fs::read_to_string(&file).expect("the description");
+        let runtime = "[runtime]\nname = \"r\"\nversion = \"1\"\nsummary = \"R.\"\npath = \"rt\"\n";
+        fs::write(&file, text + runtime).expect("a description");
+        let registry = machine.registry();
+        registry.trust("npu").expect_err("not even by trusting it");
+        let error = registry.backend("npu", None).expect_err("a runtime from a manifest");
+        insta::assert_snapshot!(machine.message_for_user(&error), @r"
+        plugin `npu` cannot be used: plugin `npu` 0.1.0 in /manifest/npu-0.1.0 comes with a manifest and sets `runtime.path`
+        help: a manifest may not choose the libraries that are loaded: remove the key, and name the runtime with --runtime, or copy the plugin into your plugin folder
+        ");
+    }
+
+    #[test]
+    fn a_new_version_in_a_new_folder_asks_again() {
+        let machine = Machine::new();
+        machine.install("manifest", "npu", "0.1.0", "code");
+        machine.registry().trust("npu").expect("trusting");
+        machine.install("manifest", "npu", "0.2.0", "code");
+        let error = machine.registry().backend("npu", None).expect_err("another plugin");
+        assert!(matches!(error, RegistryError::Untrusted { .. }), "{error}");
+    }
+
+    #[test]
+    fn one_of_two_plugins_is_trusted_and_named() {
+        let machine = Machine::new();
+        machine.install("manifest", "npu", "0.1.0", "a");
+        machine.install("manifest", "npu", "0.2.0", "b");
+        let registry = machine.registry();
+        let trusted = registry.trust("npu").expect("trusting");
+        assert_eq!(trusted.plugin.metadata.version, Version::new(0, 2, 0));
+        let [other] = &*trusted.others else { panic!("one other: {:?}", trusted.others) };
+        assert_eq!(other.folder, machine.path("manifest/npu-0.1.0"));
+        registry.backend("npu", None).expect("the trusted one");
+        let error = registry.backend("npu", Some(&requirement("^0.1"))).expect_err("the other one");
+        assert!(matches!(error, RegistryError::Untrusted { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_plugin_that_hides_a_built_in_one_is_known() {
+        let machine = Machine::new();
+        for place in ["installed", "user", "manifest"] {
+            machine.install(place, "cpu", "0.1.0", "code");
+            fs::write(machine.path(place).join("latency.wasm"), "").expect("a guest");
+        }
+        machine.install("user", "npu", "0.1.0", "code");
+        let registry = machine.registry();
+        let chosen = registry.backend("cpu", None).expect("the user's");
+        assert_eq!(chosen.hides, Some(machine.path("installed/cpu-0.1.0")));
+        assert_eq!(registry.backend("npu", None).expect("the only one").hides, None);
+        let hides: Vec<_> = registry
+            .guests()
+            .iter()
+            .map(|guest| Some(registry.guest_hidden_by(guest, "latency")?.path.clone()))
+            .collect();
+        assert_eq!(hides, [Some(machine.path("installed/latency.wasm")), None, None]);
     }
 
     #[test]

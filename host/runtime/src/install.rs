@@ -180,7 +180,7 @@ fn fetch<'a>(
         }
     }
     require_space(downloads, missing.iter().map(|package| package.bytes).sum())?;
-    let pip = if missing.is_empty() { None } else { Some(Pip::find()?) };
+    let pip = if missing.is_empty() { None } else { Some(Pip::find(downloads)?) };
     for (index, package) in missing.iter().enumerate() {
         let Some(pip) = &pip else { break };
         observer.step(Step::Fetching {

@@ -4,6 +4,9 @@ Fetching a wheel with the user's pip.
 pip knows what this tool must not guess: the index or mirror, the proxy, certificates, credentials
 and the cache. It is asked for one exact file: its name, version and hash, and the tags of Python and
 system in the file's name, whichever Python pip itself runs on.
+
+Python looks for modules in the current folder first, so a `pip.py` that came with a download would run
+instead of pip. Python is therefore started isolated (`-I`), in a folder of this tool.
 */
 
 use std::fs;
@@ -15,16 +18,23 @@ use host_registry::LockedPackage;
 use crate::error::{PipFault, RuntimeError};
 use crate::platform;
 
+/// Arguments for Python to run its own pip, regardless of the current folder and of `PYTHONPATH`.
+const ISOLATED_PIP: [&str; 3] = ["-I", "-m", "pip"];
+
 /// The pip of the first Python found.
 pub(crate) struct Pip {
     python: &'static str,
 }
 
 impl Pip {
-    /// Looks for it.
-    pub(crate) fn find() -> Result<Self, RuntimeError> {
+    /// Looks for it. Python is started in `folder`, which belongs to this tool.
+    pub(crate) fn find(folder: &Path) -> Result<Self, RuntimeError> {
         for python in platform::PYTHONS {
-            let answer = Command::new(python).args(["-m", "pip", "--version"]).output();
+            let answer = Command::new(python)
+                .args(ISOLATED_PIP)
+                .arg("--version")
+                .current_dir(folder)
+                .output();
             match answer {
                 Ok(answer) if answer.status.success() => return Ok(Self { python }),
                 Ok(answer) => {
@@ -59,7 +69,9 @@ impl Pip {
 
         let mut command = Command::new(self.python);
         command
-            .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest"])
+            .current_dir(work)
+            .args(ISOLATED_PIP)
+            .args(["download", "--no-deps", "--only-binary=:all:", "--dest"])
             .arg(to)
             // The wheel's Python dependencies do not matter: only its libraries are used.
             .args(["--ignore-requires-python", "--disable-pip-version-check"])

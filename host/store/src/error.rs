@@ -66,6 +66,12 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// A results folder contains a link, or something else that is neither a file nor a folder.
+    #[error("`{}` is a link or a special file, which a results folder may not contain", .path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// There is no such run.
     #[error("there is no run `{name}` in `{}`", .results.display())]
     NoSuchRun {
@@ -179,6 +185,11 @@ impl StoreError {
             Self::NoSuchRun { newest, .. } => format!("the newest runs: {}", newest.join(", ")),
             Self::LostFiles { .. } => LostFile::HINT.into(),
             Self::NotUnicode { .. } => "`--results` names another folder".into(),
+            Self::Link { .. } => {
+                "if you know where it is from, replace the link by its target; a results folder itself may be \
+                 reached by a link"
+                    .into()
+            }
             Self::AmbiguousRun { .. } => "give a longer part of the id".into(),
             Self::RunLocked { .. } => "wait until that host has finished, then try again".into(),
             Self::Busy { .. } => "nothing is lost: when that process has closed the database, \
@@ -207,6 +218,7 @@ impl StoreError {
             | Self::NewerRecord { path, .. }
             | Self::Parquet { path, .. }
             | Self::NotUnicode { path }
+            | Self::Link { path }
             | Self::NotARun { path }
             | Self::RunLocked { path }
             | Self::Busy { path, .. }

@@ -8,7 +8,7 @@ use host_record::{Cell, Table};
 
 use crate::error::StoreError;
 use crate::run::{
-    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, TornLine, is_locked,
+    Counts, Layout, LostFile, RunFinished, RunFolder, RunHeader, TornLine, is_locked, refuse_link,
 };
 
 /// Name of the database file in a results folder.
@@ -127,6 +127,7 @@ impl ResultsFolder {
 
     fn folders(&self) -> Result<Vec<PathBuf>, StoreError> {
         let runs = self.root.join("runs");
+        refuse_link(&runs)?;
         let entries = match fs::read_dir(&runs) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -15,3 +15,4 @@ mod recompute;
 mod results;
 mod runtimes;
 mod telemetry;
+mod trust;

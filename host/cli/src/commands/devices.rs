@@ -30,6 +30,9 @@ pub(crate) fn show(seen: &[BackendDevices], printer: &Printer) {
         let table = table::without_empty_columns(table);
         printer.show(printer.headed(&table::human(&table, printer.width())));
     }
+    for shadow in seen.iter().filter_map(|seen| seen.shadow.as_ref()) {
+        printer.warning(shadow, Some(&shadow.hint()));
+    }
 }
 
 fn document(seen: &BackendDevices) -> Value {
@@ -37,6 +40,9 @@ fn document(seen: &BackendDevices) -> Value {
     match &seen.devices {
         Ok(devices) => object["devices"] = json!(devices),
         Err(reason) => object["failure"] = json!(reason),
+    }
+    if let Some(shadow) = &seen.shadow {
+        object["hides"] = json!(shadow.hidden.display().to_string());
     }
     object
 }
@@ -54,7 +60,7 @@ fn rows(seen: &[BackendDevices], memory: impl Fn(u64) -> Cell) -> Table {
         "failure",
     ];
     let mut rows = Vec::new();
-    for BackendDevices { backend, version, devices } in seen {
+    for BackendDevices { backend, version, devices, .. } in seen {
         let backend = Cell::Text(backend.clone());
         let version = version.clone().map_or(Cell::Null, Cell::Text);
         let empty = |reason: String| {

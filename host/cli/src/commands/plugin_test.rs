@@ -23,6 +23,9 @@ pub(crate) fn test(
     let suite = Suite::new(target, fixture, settings)?;
     let (id, version) = (&suite.plugin.metadata.id, &suite.plugin.metadata.version);
     printer.status("Testing", format_args!("{id} {version}: {}", suite.plugin.library.display()));
+    if let Some(shadow) = suite.shadow() {
+        printer.warning(shadow, Some(&shadow.hint()));
+    }
     match &suite.fixture {
         Some(fixture) => printer.status("Fixture", fixture.display()),
         None => {

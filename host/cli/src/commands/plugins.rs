@@ -5,7 +5,7 @@ use host_experiment::{
     plugins as installed,
 };
 use host_record::{Cell, Table};
-use host_registry::Registry;
+use host_registry::{NativePlugin, Origin, Registry, Trusted};
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, PluginsCommand};
@@ -187,20 +187,38 @@ fn trust(id: &str, registry: &Registry, printer: &Printer) -> Result<Exit> {
         );
         return Ok(Exit::Success);
     }
-    let trusted = registry.trust(id)?;
-    if trusted.is_empty() {
-        printer
-            .status("Trusted", format_args!("{id} lies beside the executable and needs no record"));
-    }
-    for plugin in trusted {
-        printer.status(
+    let Trusted { plugin, seal, others } = registry.trust(id)?;
+    let named = |plugin: &NativePlugin| {
+        format!(
+            "{id} {} in {} ({})",
+            plugin.metadata.version,
+            plugin.folder.display(),
+            plugin.origin
+        )
+    };
+    match (seal, registry.lock_file()) {
+        (Some(seal), Some(lock)) => {
+            printer.status(
+                "Trusted",
+                format_args!("{}: its files have the SHA-256 {}", named(&plugin), seal.sha256),
+            );
+            printer.detail(format_args!("recorded in {}", lock.display()));
+        }
+        _ => printer.status(
             "Trusted",
+            format_args!("{}: it lies beside the executable and needs no record", named(&plugin)),
+        ),
+    }
+    for other in others.iter().filter(|other| other.origin != Origin::Installed) {
+        printer.warning(
             format_args!(
-                "{id} {}: {} is now {}",
-                plugin.identity.version,
-                plugin.plugin.library.display(),
-                plugin.identity.sha256
+                "another plugin has this id and is trusted no more than before: {}",
+                named(other)
             ),
+            Some(&format!(
+                "if you know where it is from: host plugins trust {id} --plugins {}",
+                other.folder.display()
+            )),
         );
     }
     Ok(Exit::Success)

@@ -15,7 +15,9 @@ use duckdb::{AccessMode, Config, Connection};
 use host_record::{Cell, Table};
 use serde_json::Value as Json;
 
+use super::write_ahead_log;
 use crate::error::{StoreError, duckdb_message};
+use crate::run::refuse_link;
 
 /// Settings that every connection has.
 fn configuration(access: AccessMode) -> duckdb::Result<Config> {
@@ -51,6 +53,9 @@ pub(super) fn connect(
         let detail = format!("DuckDB takes no path with a question mark: `{}`", path.display());
         return Err(StoreError::Database { action: "open the database", detail });
     }
+    // A results folder from a stranger must not lead DuckDB to another file.
+    refuse_link(path)?;
+    refuse_link(&write_ahead_log(path))?;
     let deadline = Instant::now() + patience;
     let read_only = matches!(access, AccessMode::ReadOnly);
     loop {

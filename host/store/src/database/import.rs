@@ -155,12 +155,16 @@ pub(crate) fn import(
         let mut plugins = folder.header().plugins.clone();
         for record in &results {
             let identity = record.plugin.clone();
-            let later = RunPlugin { role: PluginRole::Metric, identity, runtime: None };
-            if !plugins.contains(&later) {
+            let later =
+                RunPlugin { role: PluginRole::Metric, identity, runtime: None, hides: None };
+            let known = |plugin: &RunPlugin| {
+                (plugin.role, &plugin.identity) == (later.role, &later.identity)
+            };
+            if !plugins.iter().any(known) {
                 plugins.push(later);
             }
         }
-        for RunPlugin { role, identity, runtime } in &plugins {
+        for RunPlugin { role, identity, runtime, .. } in &plugins {
             let PluginIdentity { id, version, sha256 } = identity;
             rows.append_row(params![run_id, role.name(), id, version, sha256]).map_err(failed())?;
             if let Some(RuntimeIdentity { name, version, sha256, .. }) = runtime {

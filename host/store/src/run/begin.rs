@@ -9,7 +9,7 @@ use host_hash::sha256;
 use super::durable::{write_json, write_whole};
 use super::folder::RunFolder;
 use super::header::{NewRun, RunHeader, now, rfc3339, run_id};
-use super::layout::Layout;
+use super::layout::{Layout, refuse_link};
 use super::writer::RunWriter;
 use crate::error::StoreError;
 
@@ -26,6 +26,7 @@ impl RunFolder {
             return Err(StoreError::NotUnicode { path: place });
         }
         let runs = results.join("runs");
+        refuse_link(&runs)?;
         fs::create_dir_all(&runs).map_err(StoreError::io("create", &runs))?;
         let started = now();
         let (run_id, root) = claim(&runs, started, &run.experiment)?;

@@ -77,6 +77,10 @@ impl Line for Entry {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
     }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [&*self.case_id].into_iter()
+    }
 }
 
 /// Result of inspecting a run folder.

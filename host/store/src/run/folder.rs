@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::conditions;
 use super::durable::make_folder;
 use super::header::{PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader};
-use super::layout::Layout;
+use super::layout::{Layout, is_absent};
 use super::lines::{Lines, TornLine, check_version, declared_version};
 use super::lost::CaseFile;
 use super::outputs;
@@ -37,6 +37,7 @@ impl RunFolder {
     /// If there is none, it cannot be read, or a newer host wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
+        layout.refuse_links()?;
         let Some(header) =
             read_json::<RunHeader>(&layout.header(), |header| header.record_version)?
         else {
@@ -446,9 +447,7 @@ fn read_json<T: DeserializeOwned>(
 ) -> Result<Option<T>, StoreError> {
     let text = match fs::read(path) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
+        Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(StoreError::io("read", path)(error)),
     };
     match serde_json::from_slice::<T>(&text) {

@@ -80,6 +80,10 @@ pub struct RunPlugin {
     /// The backend's runtime; `None` if it uses none, or finds one itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeIdentity>,
+    /// Folder or file of the plugin beside the executable that this one was used instead of; `None` if it
+    /// hid none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hides: Option<String>,
 }
 
 /// `run.json`: what was known when the run began. Written once.

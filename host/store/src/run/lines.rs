@@ -36,11 +36,29 @@ pub struct TornLine {
 pub(crate) trait Line {
     /// Returns the version of the writer, or none if the line has no version of its own.
     fn record_version(&self) -> Option<u32>;
+
+    /// Returns the ids in the line that name files: of its case, and of the case's reference.
+    fn names(&self) -> impl Iterator<Item = &str>;
+}
+
+/// Rule for ids of cases, for messages.
+pub(crate) const CASE_ID_RULE: &str =
+    "an id is up to 64 letters, digits, `-` and `_`, since it names files";
+
+/// Returns whether a case may have this id. It names files, so a path must not pass.
+pub(crate) fn is_case_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !id.is_empty() && id.len() <= 64 && id.bytes().all(plain)
 }
 
 impl Line for CaseRecord {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let check = self.spec.as_ref().and_then(|spec| spec.check.as_ref());
+        [&*self.case_id].into_iter().chain(check.map(|check| &*check.id))
     }
 }
 
@@ -48,17 +66,29 @@ impl Line for ResultRecord {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
     }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [&*self.case_id].into_iter()
+    }
 }
 
 impl Line for RecommendationRecord {
     fn record_version(&self) -> Option<u32> {
         Some(self.record_version)
     }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
 }
 
 impl Line for PlanLine {
     fn record_version(&self) -> Option<u32> {
         None
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [&*self.case_id].into_iter()
     }
 }
 
@@ -220,6 +250,11 @@ pub(crate) fn parse<T: DeserializeOwned + Line>(
     match serde_json::from_slice::<T>(text) {
         Ok(record) => {
             check_version(path, record.record_version())?;
+            if let Some(name) = record.names().find(|name| !is_case_id(name)) {
+                let detail =
+                    format!("{name:?} is not the id of a case or reference: {CASE_ID_RULE}");
+                return Err(StoreError::Malformed { path: path.to_owned(), line, detail });
+            }
             Ok(record)
         }
         Err(error) => {

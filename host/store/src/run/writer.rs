@@ -19,7 +19,7 @@ use super::header::{
 };
 use super::journal::{Files, JournalLine};
 use super::layout::{CASE_FOLDERS, Layout};
-use super::lines::{self, Appender, Lines, TornLine};
+use super::lines::{self, Appender, CASE_ID_RULE, Lines, TornLine, is_case_id};
 use super::lock::lock;
 use super::lost::{Loss, LostFile};
 use super::outputs::{OutputWriter, write_labels};
@@ -290,9 +290,8 @@ impl RunWriter {
 
     fn check_new(&self, case_id: &str, process: u32) -> Result<(), StoreError> {
         let wrong = |detail| Err(StoreError::OutOfOrder { case_id: case_id.into(), detail });
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if case_id.is_empty() || case_id.len() > 64 || !case_id.bytes().all(plain) {
-            return wrong("an id is up to 64 letters, digits, `-` and `_`, since it names files");
+        if !is_case_id(case_id) {
+            return wrong(CASE_ID_RULE);
         }
         if self.is_recorded(case_id, process) {
             return wrong("it is already in the journal");

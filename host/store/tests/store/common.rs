@@ -42,6 +42,7 @@ pub(crate) fn new_run() -> NewRun {
             role: PluginRole::Backend,
             identity: plugin("cpu"),
             runtime: None,
+            hides: None,
         }],
         programs: vec![Program {
             name: "host-worker".into(),

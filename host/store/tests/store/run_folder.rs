@@ -1,19 +1,21 @@
 //! Run folders: what is written is read, and a crash costs the case in flight at most.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::*;
 use host_record::{
-    CaseColumns, CaseRecord, ColumnData, Energy, Failure, Gap, Marks, NotMeasured, Outcome,
-    OutputBlock, OutputValues, Phase, QUANTITIES, Quantity, Recorder, SampleBlock, SamplePhase,
-    SampleTimes, ScheduledTimes, column,
+    CaseColumns, CaseRecord, Check, ColumnData, Energy, Failure, Gap, Marks, NotMeasured, Outcome,
+    OutputBlock, OutputValues, Phase, Precision, QUANTITIES, Quantity, Recorder, SampleBlock,
+    SamplePhase, SampleTimes, ScheduledTimes, Tolerance, column,
 };
 use host_store::{
-    CaseFile, Counts, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder, RunState,
-    StoreError, export, list_table,
+    CaseFile, Counts, Database, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder,
+    RunState, StoreError, export, list_table,
 };
 use proptest::prelude::*;
 
@@ -436,6 +438,143 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
     assert_eq!(table.rows[0][4], host_record::Cell::Integer(2));
 }
 
+/// A run folder from a stranger, interrupted, with a file outside of it that must survive.
+struct Hostile {
+    results: tempfile::TempDir,
+    run: PathBuf,
+    outside: PathBuf,
+}
+
+impl Hostile {
+    fn new() -> Self {
+        let results = tempfile::tempdir().expect("a temporary folder");
+        let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+        write_case(&mut writer, 0, 10);
+        let run = writer.folder().path().to_owned();
+        let outside = results.path().join("mine");
+        fs::create_dir(&outside).expect("a folder");
+        fs::write(outside.join("thesis.txt"), "three years").expect("a file");
+        Self { results, run, outside }
+    }
+
+    /// Tries to resume and to read it, and returns the error.
+    fn refusal(&self) -> String {
+        let read = RunFolder::open(&self.run).and_then(|folder| {
+            folder.records()?.collect::<Result<Vec<_>, _>>()?;
+            folder.results()?;
+            Ok(())
+        });
+        read.expect_err("what points outside is not read");
+        let error = RunFolder::open_to_resume(&self.run).expect_err("nor resumed");
+        let thesis = fs::read_to_string(self.outside.join("thesis.txt"));
+        assert_eq!(thesis.expect("the file"), "three years");
+        error.to_string().replace(&self.results.path().display().to_string(), "")
+    }
+}
+
+#[test]
+fn a_case_id_that_is_a_path_is_refused_when_it_is_read() {
+    let hostile = Hostile::new();
+    let journal = hostile.run.join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("the journal");
+    let path = hostile.outside.join("thesis").display().to_string();
+    for id in [path.as_str(), "../../../mine/thesis", "..", ""] {
+        fs::write(&journal, text.replace(&spec(0).id, id)).expect("another journal");
+        let refusal = hostile.refusal();
+        assert!(refusal.contains("is not the id of a case"), "{id}: {refusal}");
+    }
+}
+
+#[test]
+fn a_references_id_that_is_a_path_is_refused_when_it_is_read() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    let mut compared = spec(0);
+    compared.check = Some(Box::new(Check {
+        id: "../../../mine".into(),
+        plugin: compared.plugin.clone(),
+        device: compared.device.clone(),
+        precision: Precision::Fp32,
+        model: compared.model.clone(),
+        threads: None,
+        options: BTreeMap::new(),
+        tolerance: Tolerance { absolute: 1e-4, relative: 1e-3, cosine: 0.999 },
+    }));
+    writer.case_started(&compared).expect("a started case");
+    let record = record(&compared, Outcome::Finished(Box::new(report())));
+    writer.case_finished(&record).expect("a finished case");
+    drop(writer);
+    let run = ResultsFolder::new(results.path()).find("latest").expect("the run");
+    let error = RunFolder::open_to_resume(&run).expect_err("a path as an id");
+    assert!(error.to_string().contains("\"../../../mine\" is not the id of"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_results_folder_with_links_is_refused() {
+    use std::os::unix::fs::symlink;
+
+    let hostile = Hostile::new();
+    let results = ResultsFolder::new(hostile.results.path());
+    // The run itself is a link.
+    let runs = hostile.results.path().join("runs");
+    let elsewhere = hostile.outside.join("run");
+    fs::rename(&hostile.run, &elsewhere).expect("moving it");
+    symlink(&elsewhere, &hostile.run).expect("a link");
+    assert!(hostile.refusal().contains("is a link"), "{}", hostile.refusal());
+    let list = results.list().expect("a list");
+    assert!(matches!(&list[..], [Err(damaged)] if damaged.error.to_string().contains("is a link")));
+    // The folder of runs is a link.
+    fs::remove_file(&hostile.run).expect("removing it");
+    fs::remove_dir(&runs).expect("removing it");
+    symlink(&hostile.outside, &runs).expect("a link");
+    let refused = |error: StoreError| assert!(matches!(error, StoreError::Link { .. }), "{error}");
+    refused(results.run_paths().expect_err("a link"));
+    refused(RunFolder::create(results.path(), new_run()).map(drop).expect_err("a link"));
+    fs::remove_file(&runs).expect("removing it");
+    // The database or its log is a link.
+    for name in ["tare.duckdb", "tare.duckdb.wal"] {
+        let link = hostile.results.path().join(name);
+        symlink(hostile.outside.join("new"), &link).expect("a link");
+        refused(Database::open(&results, Duration::ZERO).map(drop).expect_err("a link"));
+        fs::remove_file(&link).expect("removing it");
+    }
+    assert!(!hostile.outside.join("new").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_folder_with_links_is_refused() {
+    use std::os::unix::fs::symlink;
+
+    let hostile = Hostile::new();
+    let stderr = hostile.run.join("stderr");
+    symlink(&hostile.outside, &stderr).expect("a link");
+    assert!(hostile.refusal().contains("/stderr` is a link"), "{}", hostile.refusal());
+    fs::remove_file(&stderr).expect("removing it");
+    fs::create_dir(&stderr).expect("a folder");
+    let file = stderr.join(format!("{}.txt", spec(0).id));
+    symlink(hostile.outside.join("thesis.txt"), &file).expect("a link");
+    assert!(hostile.refusal().contains("is a link"), "{}", hostile.refusal());
+    fs::remove_file(&file).expect("removing it");
+    // The files that a host would write.
+    for name in ["lock", "finished.json.partial", "reports/html/report.html"] {
+        let link = hostile.run.join(name);
+        fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
+        let moved = link.exists().then(|| fs::rename(&link, hostile.run.join("moved")));
+        symlink(hostile.outside.join("thesis.txt"), &link).expect("a link");
+        assert!(hostile.refusal().contains("is a link"), "{name}: {}", hostile.refusal());
+        fs::remove_file(&link).expect("removing it");
+        drop(moved);
+    }
+    // A pipe: reading one would never end.
+    let pipe = hostile.run.join("results.jsonl");
+    drop(fs::remove_file(&pipe));
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    assert!(hostile.refusal().contains("a special file"), "{}", hostile.refusal());
+}
+
 #[test]
 fn runs_are_found_by_what_names_one_only() {
     let results = tempfile::tempdir().expect("a temporary folder");
@@ -686,10 +825,11 @@ fn a_file_that_may_be_whole_is_not_measured_again() {
     write_case(&mut writer, 0, 10);
     drop(writer);
     let file = path.join("samples/0000000000000000.parquet");
-    fs::rename(&file, path.join("elsewhere")).expect("a moved file");
-    // A link to itself: for a reader, much like a file of someone else's.
-    std::os::unix::fs::symlink(&file, &file).expect("a link");
     let mut writer = RunFolder::open_to_resume(&path).expect("a resumed run");
+    // A link to itself: for a reader, much like a file of someone else's. A folder with a link is not opened, so
+    // it is put there afterwards.
+    fs::rename(&file, path.join("elsewhere")).expect("a moved file");
+    std::os::unix::fs::symlink(&file, &file).expect("a link");
     assert_eq!(lost(writer.folder()), [(0, CaseFile::Samples, "refused")]);
     let error = writer.forget_lost().expect_err("a file that cannot be read");
     assert!(matches!(error, StoreError::Io { .. }), "{error:?}");
