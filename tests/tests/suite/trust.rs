@@ -16,7 +16,7 @@ fn manifest(backend: &str, metric: &str, folders: &str) -> String {
         "schema = 1\n[experiment]\nname = \"trust\"\nplugins = [{folders}]\n\
          [[model]]\nid = \"m\"\npath = \"any.model\"\n\
          [[backend]]\nid = \"b\"\nplugin = \"{backend}\"\n\
-         [measure]\nwarm-up = 10\nduration = \"10ms\"\nminimum-queries = 100\n\
+         [matrix]\nbatch = [1]\n[measure]\nwarm-up = 10\nduration = \"10ms\"\nminimum-queries = 100\n\
          [[metric]]\n{metric}\n[[report]]\nplugin = \"json\"\n"
     )
 }
