@@ -87,10 +87,12 @@ impl Victim {
         fs::write(folder.join("plugin.toml"), text).expect("a description");
     }
 
+    /// Runs `host`, and returns its exit code and everything that it printed.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = self.place.host(arguments).output().expect("starting host");
-        let shown = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8_lossy(&shown).into_owned())
+        let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        // Long lines are broken.
+        (output.status.code(), shown.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     /// Removes the user's plugin and puts a link to its library into the stranger's.
@@ -146,7 +148,6 @@ fn a_strangers_folder_cannot_borrow_a_known_library() {
         for command in ["devices", "doctor"] {
             let (_, shown) = victim.run(&[command, "--plugins", evil]);
             assert!(!victim.ran.exists(), "`{command}` ran a stranger's code: {shown}");
-            let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(shown.contains("outside the plugin's folder"), "{command}: {shown}");
         }
         let (code, shown) = victim.run(&["plugins", "trust", "scale", "--plugins", evil]);
