@@ -7,7 +7,7 @@ only: a read-only database would still let `COPY … TO` overwrite a run's files
 */
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use duckdb::types::{TimeUnit, Value, ValueRef};
@@ -15,7 +15,6 @@ use duckdb::{AccessMode, Config, Connection};
 use host_record::{Cell, Table};
 use serde_json::Value as Json;
 
-use super::write_ahead_log;
 use crate::error::{StoreError, duckdb_message};
 use crate::run::refuse_link;
 
@@ -40,6 +39,13 @@ pub struct Answer {
     pub nested: BTreeSet<usize>,
     /// Whether the query read the samples of cases.
     pub reads_samples: bool,
+}
+
+/// Returns the place of a database file's log.
+pub(super) fn write_ahead_log(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".wal");
+    name.into()
 }
 
 /// Opens a database file, waiting for others to be done with it for as long as patience lasts.

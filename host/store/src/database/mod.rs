@@ -22,7 +22,7 @@ pub(crate) use connection::{
 pub(crate) use import::import;
 pub(crate) use schema::{MIGRATIONS, complete, migrate};
 
-use connection::{connect, failed, located};
+use connection::{connect, failed, located, write_ahead_log};
 
 use std::collections::HashSet;
 use std::fs;
@@ -427,12 +427,6 @@ fn existing(results: &ResultsFolder) -> Result<ResultsFolder, StoreError> {
     let path = results.path();
     fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
     path.canonicalize().map(ResultsFolder::new).map_err(StoreError::io("read", path))
-}
-
-fn write_ahead_log(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".wal");
-    name.into()
 }
 
 fn remove(path: &Path) -> Result<(), StoreError> {

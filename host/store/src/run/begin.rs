@@ -9,7 +9,8 @@ use host_hash::sha256;
 use super::durable::{write_json, write_whole};
 use super::folder::RunFolder;
 use super::header::{NewRun, RunHeader, now, rfc3339, run_id};
-use super::layout::{Layout, refuse_link};
+use super::layout::Layout;
+use super::links::refuse_link;
 use super::writer::RunWriter;
 use crate::error::StoreError;
 

@@ -15,8 +15,9 @@ use serde::de::DeserializeOwned;
 use super::conditions;
 use super::durable::make_folder;
 use super::header::{PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader};
-use super::layout::{Layout, is_absent};
+use super::layout::Layout;
 use super::lines::{Lines, TornLine, check_version, declared_version};
+use super::links::{is_absent, refuse_links};
 use super::lost::CaseFile;
 use super::outputs;
 use super::samples::{MeasuredMarks, SampleColumn, SampleReader};
@@ -37,7 +38,7 @@ impl RunFolder {
     /// If there is none, it cannot be read, or a newer host wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
-        layout.refuse_links()?;
+        refuse_links(&layout.root)?;
         let Some(header) =
             read_json::<RunHeader>(&layout.header(), |header| header.record_version)?
         else {

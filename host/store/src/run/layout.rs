@@ -1,10 +1,6 @@
 //! Paths in a run folder.
 
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
-
-use crate::error::StoreError;
+use std::path::PathBuf;
 
 /// Places in a run folder.
 #[derive(Debug, Clone)]
@@ -88,41 +84,6 @@ impl Layout {
             self.standard_error(part),
         ]
     }
-
-    /// Refuses a run folder that is a link, or contains anything other than files and folders. A run folder
-    /// from a stranger may contain a link to the user's files, and only its own files may be read, replaced
-    /// and removed.
-    pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
-        refuse_link(&self.root)?;
-        let mut folders = vec![self.root.clone()];
-        while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) if is_absent(&error) => continue,
-                Err(error) => return Err(StoreError::io("read", &folder)(error)),
-            };
-            for entry in entries {
-                let entry = entry.map_err(StoreError::io("read", &folder))?;
-                let path = entry.path();
-                match entry.file_type().map_err(StoreError::io("read", &path))? {
-                    kind if kind.is_dir() => folders.push(path),
-                    kind if kind.is_file() => {}
-                    _ => return Err(StoreError::Link { path }),
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Refuses a path whose last component is a link.
-pub(crate) fn refuse_link(path: &Path) -> Result<(), StoreError> {
-    if path.is_symlink() { Err(StoreError::Link { path: path.to_owned() }) } else { Ok(()) }
-}
-
-/// Returns whether an error means that the file or folder does not exist.
-pub(super) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// The folders of [`Layout::case_files`].

@@ -10,6 +10,7 @@ mod header;
 mod journal;
 mod layout;
 mod lines;
+mod links;
 mod lock;
 mod lost;
 mod outputs;
@@ -31,7 +32,8 @@ pub use writer::{PlanWriter, RunWriter};
 
 pub(crate) use device_states::NUMBERS as DEVICE_STATE_NUMBERS;
 pub(crate) use flaws::Inspection;
-pub(crate) use layout::{Layout, refuse_link};
+pub(crate) use layout::Layout;
+pub(crate) use links::refuse_link;
 pub(crate) use lock::is_locked;
 pub(crate) use lost::without_samples;
 pub(crate) use samples::SampleColumn;
