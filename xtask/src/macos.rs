@@ -31,6 +31,7 @@ pub(crate) fn check_macos() -> Result<(), Failed> {
     let duckdb = setup::duckdb_for_macos()?;
     let target = layout::target_folder()?.join("macos");
     say(&format!("check-macos: linking {} for {TARGET}", PACKAGES.join(", ")));
+    let frameworks = frameworks(&target)?;
     let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
     let path = std::env::join_paths(
         std::iter::once(zig.join("bin"))
@@ -45,6 +46,11 @@ pub(crate) fn check_macos() -> Result<(), Failed> {
                 ["--config".to_owned(), format!("profile.{PROFILE}.{setting}")]
             }),
         )
+        .arg("--config")
+        .arg(format!(
+            "target.{TARGET}.rustflags=[{:?}]",
+            format!("-Clink-arg=-F{}", frameworks.display())
+        ))
         .args(packages)
         .env("PATH", path.map_err(|error| Failed::new(error.to_string()))?)
         .env("CARGO_ZIGBUILD_ZIG_PATH", zig.join("ziglang/zig"))
@@ -55,6 +61,28 @@ pub(crate) fn check_macos() -> Result<(), Failed> {
         is_mach(&folder.join(name))?;
     }
     Ok(())
+}
+
+/// Symbols of `CoreFoundation` that the tool needs: `iana-time-zone` asks for the name of the time zone.
+const CORE_FOUNDATION: &str = "--- !tapi-tbd
+tbd-version: 4
+targets: [ arm64-macos ]
+install-name: '/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation'
+exports:
+  - targets: [ arm64-macos ]
+    symbols: [ _CFRelease, _CFStringGetBytes, _CFStringGetCStringPtr, _CFStringGetLength,
+               _CFTimeZoneCopySystem, _CFTimeZoneGetName ]
+...
+";
+
+/// Returns a folder with what linking needs of Apple's frameworks, which Zig does not bring.
+fn frameworks(target: &Path) -> Result<PathBuf, Failed> {
+    let frameworks = target.join("frameworks");
+    let framework = frameworks.join("CoreFoundation.framework");
+    fs::create_dir_all(&framework).at(&framework)?;
+    let stub = framework.join("CoreFoundation.tbd");
+    fs::write(&stub, CORE_FOUNDATION).at(&stub)?;
+    Ok(frameworks)
 }
 
 /// Returns whether a file is a 64-bit Mach-O file for Arm.

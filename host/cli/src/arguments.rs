@@ -121,7 +121,7 @@ pub enum Format {
     Jsonl,
     /// Comma-separated values with a header.
     Csv,
-    /// Returns a Markdown table.
+    /// A Markdown table.
     Markdown,
 }
 

@@ -13,12 +13,11 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
-};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use wasmtime::{Config, LinearMemory, MemoryCreator, MemoryType};
 
 /// Growth, in bytes, from which on large pages are asked for: some of them have to fit.
+#[cfg(target_os = "linux")]
 const LARGE: usize = 8 << 20;
 
 /// Makes the memory of guests.
@@ -116,6 +115,7 @@ unsafe impl LinearMemory for Mapping {
             unsafe { mprotect(new, growth, MprotectFlags::READ | MprotectFlags::WRITE)? };
             #[cfg(target_os = "linux")]
             if growth >= LARGE {
+                use rustix::mm::{Advice, madvise};
                 // SAFETY: as above. It is advice: without it, the memory works too.
                 let advised = unsafe { madvise(new, growth, Advice::LinuxHugepage) };
                 if let Err(error) = advised {
