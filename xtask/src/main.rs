@@ -35,7 +35,7 @@ Tasks:
   lint                Formatting, clippy, dependency licences and advisories
   check-macos         Link the tool for macOS with its backends `cpu` and `mps`, and run nothing
   generate [--check]  Write the generated files, or check that they are up to date
-  bench [NAME]        Measure the tool itself: loop, start, plan, guest; or prove a claim and write a page
+  bench [NAME]        Measure the tool itself: loop, start, minimal, plan, guest; or prove a claim and write a page
                       of docs/reference: overhead, statistics, repeatability, and
                       fidelity [--rounds N] [--seconds N] [--runtime NAME]
   package FOLDER      Copy the built tool, with its plugins, into a folder
