@@ -8,6 +8,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{
     ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
+use host_experiment::Quick;
 
 use crate::exit::Exit;
 
@@ -21,8 +22,8 @@ const STYLES: Styles = Styles::styled()
 ///
 /// A manifest says which models to run on which backends, at which batch sizes and precisions, and
 /// what to report. Each case is measured in a process of its own. A value that cannot be measured is
-/// a gap with a reason, never a guess. Start with `host init`, or with `host run
-/// manifests/quickstart.toml`.
+/// a gap with a reason, never a guess. Start with `host bench model.onnx`, with `host init`, or with
+/// `host run manifests/quickstart.toml`.
 ///
 /// A packaged tool has a second name for this command, `tare`, for machines on which `host` is
 /// another program.
@@ -142,6 +143,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Measure what a manifest describes, compute its metrics and write its reports.
     Run(RunArguments),
+    /// Measure models without a manifest: `host bench model.onnx --backend all --batch 1,8`.
+    Bench(BenchArguments),
     /// Check a manifest, with the files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
@@ -197,6 +200,14 @@ pub struct RunArguments {
     /// kept. It uses the manifest as it was when the run began.
     #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
     pub resume: Option<String>,
+    /// Options of every run.
+    #[command(flatten)]
+    pub options: OptionsOfRuns,
+}
+
+/// Options of `run` and `bench`.
+#[derive(Debug, Args)]
+pub struct OptionsOfRuns {
     /// Write reports to this folder instead of into the run folder.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
@@ -205,6 +216,72 @@ pub struct RunArguments {
     #[arg(long)]
     pub install: bool,
 }
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+#[command(after_long_help = BENCH_HELP)]
+pub struct BenchArguments {
+    /// Files of models, such as ONNX files.
+    #[arg(required = true, value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub models: Vec<PathBuf>,
+    /// Backends, by the ids that `host plugins list` shows; `all` is every installed one.
+    #[arg(long, value_name = "ID", value_delimiter = ',', default_value = "cpu")]
+    pub backend: Vec<String>,
+    /// Devices, by the ids that `host devices` shows; by default each backend's first.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// Batch sizes.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1")]
+    pub batch: Vec<u64>,
+    /// Precisions: fp32, fp16, bf16, int8. By default fp32.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub precision: Vec<String>,
+    /// Sequence lengths, for models with a sequence axis.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub sequence: Vec<u64>,
+    /// Scenarios: single-stream, multi-stream, offline. By default single-stream.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub scenario: Vec<String>,
+    /// Modes. By default inference.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub mode: Vec<String>,
+    /// Metrics, by their plugins' ids; by default those of a manifest that names none.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub metric: Vec<String>,
+    /// How long to measure each case, such as 2s.
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Processes that measure each case, one after the other: several show how much they differ.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+    /// Options of every run.
+    #[command(flatten)]
+    pub run: OptionsOfRuns,
+}
+
+impl BenchArguments {
+    /// Returns what they ask for.
+    #[must_use]
+    pub fn quick(&self) -> Quick {
+        Quick {
+            models: self.models.clone(),
+            backends: self.backend.clone(),
+            devices: self.device.clone(),
+            batches: self.batch.clone(),
+            precisions: self.precision.clone(),
+            sequence_lengths: self.sequence.clone(),
+            scenarios: self.scenario.clone(),
+            modes: self.mode.clone(),
+            metrics: self.metric.clone(),
+            duration: self.duration.clone(),
+            processes: self.processes,
+        }
+    }
+}
+
+const BENCH_HELP: &str = "\
+Every combination of the lists is a case. The manifest is written to `manifests` in the results folder,
+so that it can be run again, changed and kept: `host run` takes it as any other.";
 
 const RUN_HELP: &str = "\
 A manifest without [[metric]] gets latency, throughput, memory, startup and stability, and accuracy

@@ -8,6 +8,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 
 | step | call |
 |---|---|
+| write | [`Quick`] makes a manifest of a few words |
 | read | [`Draft::read`], [`Draft::of_bytes`] or [`Draft::parse`] |
 | check | [`Draft::check`] |
 | plan | [`Checked::plan`] |
@@ -39,6 +40,7 @@ mod platform;
 mod plugins;
 mod problem;
 mod programs;
+mod quick;
 mod recompute;
 mod results;
 mod run;
@@ -64,6 +66,7 @@ pub use host_run::Interrupt;
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;
+pub use quick::Quick;
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
 pub use run::{

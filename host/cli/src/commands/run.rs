@@ -1,12 +1,12 @@
 //! `host run`: from a manifest to results, reports and advice.
 
 use host_experiment::{
-    ExecutedRun, GuestFailure, Interrupt, Resumed, RunOptions, Settings, WrittenReport, resume,
+    Draft, ExecutedRun, GuestFailure, Interrupt, Resumed, RunOptions, Settings, WrittenReport, resume,
     run as begin,
 };
 use serde_json::{Value, json};
 
-use crate::arguments::RunArguments;
+use crate::arguments::{OptionsOfRuns, RunArguments};
 use crate::commands::manifest_of;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, resume_command, show_command};
@@ -20,39 +20,58 @@ pub(crate) fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let interrupt = Interrupt::new();
-    listen(&interrupt, printer)?;
-    let options = RunOptions { install: arguments.install, reports: arguments.report_dir.clone() };
-    let mut console = Console::new(printer);
-    let ran = match (&arguments.resume, &arguments.manifest) {
-        (Some(run), _) => match resume(run, &options, settings, &interrupt, &mut console)? {
-            Resumed::Executed(ran) => *ran,
-            Resumed::Finished(folder) => {
-                warn_of_flaws(&folder.flaws()?, printer);
-                let run = folder.run_id();
-                printer.status("Finished", format_args!("{run} has nothing left to do"));
-                return Ok(Exit::Success);
+    match (&arguments.resume, &arguments.manifest) {
+        (Some(run), _) => {
+            let interrupt = listen(printer)?;
+            let options = options(&arguments.options);
+            let mut console = Console::new(printer);
+            match resume(run, &options, settings, &interrupt, &mut console)? {
+                Resumed::Executed(ran) => end(&ran, printer),
+                Resumed::Finished(folder) => {
+                    warn_of_flaws(&folder.flaws()?, printer);
+                    let run = folder.run_id();
+                    printer.status("Finished", format_args!("{run} has nothing left to do"));
+                    Ok(Exit::Success)
+                }
             }
-        },
-        (None, Some(manifest)) => {
-            begin(manifest_of(manifest)?, &options, settings, &interrupt, &mut console)?
         }
-        (None, None) => return Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
-    };
+        (None, Some(manifest)) => {
+            run_draft(manifest_of(manifest)?, &arguments.options, settings, printer)
+        }
+        (None, None) => Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
+    }
+}
+
+/// Runs a manifest from its beginning, and shows what came of it.
+pub(crate) fn run_draft(
+    draft: Draft,
+    arguments: &OptionsOfRuns,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    let interrupt = listen(printer)?;
+    let mut console = Console::new(printer);
+    let ran = begin(draft, &options(arguments), settings, &interrupt, &mut console)?;
     end(&ran, printer)
 }
 
+fn options(arguments: &OptionsOfRuns) -> RunOptions {
+    RunOptions { install: arguments.install, reports: arguments.report_dir.clone() }
+}
+
 /// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
-fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
-    let (interrupt, printer) = (interrupt.clone(), printer.clone());
+fn listen(printer: &Printer) -> Result<Interrupt> {
+    let interrupt = Interrupt::new();
+    let (asked, printer) = (interrupt.clone(), printer.clone());
     terminal::on_termination(move || {
-        if interrupt.interrupt() {
+        if asked.interrupt() {
             printer.status("Stopping", "what is in progress is given up; finished cases are kept");
         } else {
             crate::exit::at_once(Exit::Interrupted);
         }
     })
-    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))
+    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))?;
+    Ok(interrupt)
 }
 
 /// Shows what a run came to.
