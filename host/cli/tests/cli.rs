@@ -37,7 +37,8 @@ impl Place {
             .env("HOME", folder("home"))
             .env("XDG_CONFIG_HOME", folder("configuration"))
             .env("XDG_DATA_HOME", folder("data"))
-            .env("XDG_CACHE_HOME", folder("cache"))
+            // Tests share it: compiling every guest takes half a minute.
+            .env("XDG_CACHE_HOME", cargo_bin!("host").with_file_name("../cache-of-tests"))
             .env_remove("TARE_PLUGINS")
             .env_remove("TARE_RESULTS")
             .with_assert(Assert::new().action_env("SNAPSHOTS"))
