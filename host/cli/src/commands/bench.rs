@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use host_experiment::{Draft, Quick, Settings};
+use host_experiment::{Draft, Settings};
 use host_hash::sha256;
 
 use crate::arguments::BenchArguments;
