@@ -202,8 +202,8 @@ impl Summary {
         let mut is_cut = false;
         let all = &self.0.recommendations;
         for advice in all.iter().take(ADVICE) {
-            let title = &advice.recommendation.title;
-            let fitted = notes::in_lines(title, width, "", ADVICE_LINES);
+            let title = format!("{}: {}", advice.plugin, advice.recommendation.title);
+            let fitted = notes::in_lines(&title, width, "", ADVICE_LINES);
             is_cut |= fitted.shortened;
             let _ = writeln!(text, "{}", palette.good(fitted.lines.join("\n")));
         }
@@ -238,7 +238,8 @@ impl Summary {
         let mut text = String::new();
         for advice in &self.0.recommendations {
             let Recommendation { title, explanation, .. } = &advice.recommendation;
-            let _ = writeln!(text, "{}", palette.good(wrapped(title, width, "")));
+            let title = format!("{}: {title}", advice.plugin);
+            let _ = writeln!(text, "{}", palette.good(wrapped(&title, width, "")));
             let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
         }
         if text.is_empty() {

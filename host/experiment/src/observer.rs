@@ -5,7 +5,7 @@ use host_record::{CaseKey, CaseRecord, CaseSpec, Phase};
 use host_registry::{BackendPlugin, RegistryError};
 use host_runtime::{Outcome, Step};
 use host_store::{LostFile, LostReference, StoreError, TornLine};
-use host_wasm::GuestError;
+use host_wasm::{Compiling, GuestError};
 
 use crate::computed::KeptReason;
 use crate::shadow::Shadow;
@@ -17,6 +17,8 @@ pub enum Notice<'a> {
     FirstUse(&'a BackendPlugin),
     /// A plugin is used instead of a built-in one.
     Shadow(&'a Shadow),
+    /// A WASM plugin is being compiled, once, and it takes long.
+    Compiling(&'a Compiling),
     /// A backend of the manifest is missing or broken; its cases are gaps.
     BackendMissing(&'a RegistryError),
     /// A metric fails without columns, so that its limits cannot be checked before the run.

@@ -2,7 +2,7 @@
 
 use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
 use host_runtime::{RuntimeStatus, Runtimes};
-use host_wasm::{GuestError, Kind, Sandbox};
+use host_wasm::{Compiling, GuestError, Kind, Plugin, Profile, Sandbox, Seen};
 use serde_json::{Value, json};
 
 use crate::backends::executor;
@@ -10,6 +10,7 @@ use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
 use crate::guests::sandbox;
 use crate::local_paths::LocalPaths;
+use crate::observer::{Notice, Observer};
 use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
 
@@ -48,15 +49,16 @@ pub struct PluginEntry {
     pub shadowed: bool,
 }
 
-/// Lists the installed plugins. No native plugin is loaded.
+/// Lists the installed plugins. No native plugin is loaded, and WASM plugins are compiled only if they were
+/// never loaded before.
 ///
 /// # Errors
 ///
 /// If the sandbox cannot start, or a runtime is named for a plugin that takes none.
-pub fn plugins(settings: &Settings) -> Result<Installed> {
+pub fn plugins(settings: &Settings, observer: &mut dyn Observer) -> Result<Installed> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
-    let sandbox = sandbox()?;
+    let sandbox = sandbox(settings)?;
     let mut problems: Vec<(String, String)> =
         registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
     let mut entries: Vec<PluginEntry> =
@@ -81,7 +83,7 @@ pub fn plugins(settings: &Settings) -> Result<Installed> {
         }
     }
     for file in registry.guests() {
-        match guest_entry(file, &sandbox) {
+        match guest_entry(file, &sandbox, observer) {
             Ok(mut entry) => {
                 entry.shadowed = entries
                     .iter()
@@ -124,12 +126,37 @@ fn trust_word(trust: &Trust) -> &'static str {
     }
 }
 
-fn guest_entry(file: &GuestFile, sandbox: &Sandbox) -> Result<PluginEntry, GuestError> {
-    let plugin = sandbox.load(&file.path)?;
-    let description = plugin.description();
+/// Returns the kind and description of a guest's file. It is loaded only if it never was.
+fn profile(
+    file: &GuestFile,
+    sandbox: &Sandbox,
+    observer: &mut dyn Observer,
+) -> Result<Profile, GuestError> {
+    Ok(match sandbox.look(&file.path)? {
+        Seen::Known(profile) => profile,
+        Seen::New(_) => loaded(file, sandbox, observer)?.profile().clone(),
+    })
+}
+
+fn loaded(
+    file: &GuestFile,
+    sandbox: &Sandbox,
+    observer: &mut dyn Observer,
+) -> Result<Plugin, GuestError> {
+    let mut tell = |compiling: Compiling| observer.notice(Notice::Compiling(&compiling));
+    sandbox.load_telling(&file.path, &mut tell)
+}
+
+fn guest_entry(
+    file: &GuestFile,
+    sandbox: &Sandbox,
+    observer: &mut dyn Observer,
+) -> Result<PluginEntry, GuestError> {
+    let profile = profile(file, sandbox, observer)?;
+    let description = profile.description();
     Ok(PluginEntry {
         id: description.id.clone(),
-        kind: plugin.kind().name().into(),
+        kind: profile.kind().name().into(),
         version: description.version.clone(),
         origin: file.origin,
         trust: "sandboxed".into(),
@@ -158,12 +185,17 @@ pub type PluginFacts = Vec<(&'static str, Value)>;
 /// # Errors
 ///
 /// If there is none, or the worker is missing that asks a native one for its devices.
-pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<PluginInfo> {
+pub fn plugin_info(
+    id: &str,
+    with_devices: bool,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<PluginInfo> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
     let natives: Vec<_> =
         registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
-    let sandbox = sandbox()?;
+    let sandbox = sandbox(settings)?;
     let (mut plugins, mut broken) = (Vec::new(), Vec::new());
     for plugin in &natives {
         let mut facts = native_facts(plugin, &registry);
@@ -172,10 +204,12 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
     }
     for file in registry.guests() {
         // A file that cannot be loaded may be the one that is asked for, by its name.
-        match sandbox.load(&file.path) {
-            Ok(plugin) if plugin.description().id == id => {
-                plugins.push(guest_facts(file, &plugin, &sandbox));
-            }
+        let plugin = profile(file, &sandbox, observer).and_then(|profile| {
+            let is_it = profile.description().id == id;
+            is_it.then(|| loaded(file, &sandbox, observer)).transpose()
+        });
+        match plugin {
+            Ok(Some(plugin)) => plugins.push(guest_facts(file, &plugin, &sandbox)),
             Err(error) if file.name == id => {
                 broken.push(format!("{}: {error}", file.path.display()));
             }
@@ -264,7 +298,7 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
     facts
 }
 
-fn guest_facts(file: &GuestFile, plugin: &host_wasm::Plugin, sandbox: &Sandbox) -> PluginFacts {
+fn guest_facts(file: &GuestFile, plugin: &Plugin, sandbox: &Sandbox) -> PluginFacts {
     let description = plugin.description();
     let options: serde_json::Map<String, Value> = description
         .options

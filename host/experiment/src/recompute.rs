@@ -151,7 +151,7 @@ fn choose(
     let folders: Vec<_> = manifest.plugin_folders.iter().map(|it| base.join(it)).collect();
     let registry = settings.registry(&folders);
     let wishes = Wishes { metrics, ..Wishes::default() };
-    let (guests, problems) = Guests::choose(&wishes, &registry, observer)?;
+    let (guests, problems) = Guests::choose(&wishes, &registry, settings, observer)?;
     // Options that fitted then need not fit the plugin of now: it says so itself, case by case.
     let missing =
         problems.into_iter().filter(|problem| problem.is_missing).map(Box::new).map(Error::Guest);

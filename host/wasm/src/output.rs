@@ -9,7 +9,8 @@ when the files are written, since only then is it known what lies in the folder.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::error::GuestErrorKind;
+use crate::error::{GuestErrorKind, shortened};
+use crate::limits::{MemoryLimit, Meter};
 use crate::platform;
 
 /// Files that wait for the guest to return.
@@ -30,6 +31,8 @@ pub(crate) enum Refusal {
     TooLarge { bytes: usize, limit: usize },
     #[error("the report has more than {limit} files")]
     TooMany { limit: usize },
+    #[error("the report's files and its memory would have {requested} bytes; the limit is {limit}")]
+    Memory { requested: usize, limit: usize },
 }
 
 impl Staged {
@@ -37,7 +40,13 @@ impl Staged {
         Self { files: BTreeMap::new(), bytes: 0, byte_limit, file_limit }
     }
 
-    pub(crate) fn write(&mut self, name: String, contents: Vec<u8>) -> Result<(), Refusal> {
+    /// Takes a file, which counts in `meter`.
+    pub(crate) fn write(
+        &mut self,
+        name: String,
+        contents: Vec<u8>,
+        meter: &mut Meter,
+    ) -> Result<(), Refusal> {
         if let Err(reason) = check_name(&name) {
             // The name is the guest's: it is shown shortened, and without control characters.
             let name = name.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c });
@@ -51,6 +60,9 @@ impl Staged {
         if self.files.len() == self.file_limit && !self.files.contains_key(&name) {
             return Err(Refusal::TooMany { limit: self.file_limit });
         }
+        meter
+            .hold(bytes)
+            .map_err(|MemoryLimit { requested, limit }| Refusal::Memory { requested, limit })?;
         self.bytes = bytes;
         self.files.insert(name, contents);
         Ok(())
@@ -66,9 +78,17 @@ impl Staged {
         for name in &named {
             if !self.files.contains_key(name) {
                 return Err(GuestErrorKind::InvalidAnswer {
-                    detail: format!("it names the file {name:?}, and has not written it"),
+                    detail: format!(
+                        "it names the file {:?}, and has not written it",
+                        shortened(name)
+                    ),
                 });
             }
+        }
+        if named.len() > self.files.len() {
+            return Err(GuestErrorKind::InvalidAnswer {
+                detail: format!("it names {} files, and wrote {}", named.len(), self.files.len()),
+            });
         }
         if named.is_empty() {
             return Err(GuestErrorKind::InvalidAnswer {
@@ -122,10 +142,14 @@ mod tests {
 
     use super::*;
 
+    fn write(staged: &mut Staged, name: &str, contents: Vec<u8>) -> Result<(), Refusal> {
+        staged.write(name.into(), contents, &mut Meter::new(1000))
+    }
+
     fn staged(files: &[(&str, &str)]) -> Staged {
         let mut staged = Staged::new(100, 3);
         for (name, contents) in files {
-            staged.write((*name).into(), contents.as_bytes().to_vec()).expect("a fine file");
+            write(&mut staged, name, contents.as_bytes().to_vec()).expect("a fine file");
         }
         staged
     }
@@ -160,11 +184,11 @@ mod tests {
     #[test]
     fn size_and_number_are_limited_and_replacing_is_not_adding() {
         let mut staged = staged(&[("a", "1"), ("b", "2"), ("c", "3")]);
-        assert_eq!(staged.write("d".into(), vec![]), Err(Refusal::TooMany { limit: 3 }));
-        assert_eq!(staged.write("a".into(), vec![b'x'; 98]), Ok(()));
-        assert_eq!(staged.write("a".into(), vec![b'y'; 98]), Ok(()));
+        assert_eq!(write(&mut staged, "d", vec![]), Err(Refusal::TooMany { limit: 3 }));
+        assert_eq!(write(&mut staged, "a", vec![b'x'; 98]), Ok(()));
+        assert_eq!(write(&mut staged, "a", vec![b'y'; 98]), Ok(()));
         assert_eq!(
-            staged.write("b".into(), vec![b'x'; 2]),
+            write(&mut staged, "b", vec![b'x'; 2]),
             Err(Refusal::TooLarge { bytes: 101, limit: 100 })
         );
     }

@@ -8,6 +8,7 @@ mod directions;
 mod early;
 mod faults;
 mod features;
+mod guests;
 mod manifests;
 mod plugins_test;
 mod quickstart;

@@ -12,6 +12,7 @@ use crate::arguments::{Format, PluginsCommand};
 use crate::commands::{devices, plugin_test};
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::notices::Console;
 use crate::printer::Printer;
 use crate::table;
 
@@ -31,7 +32,8 @@ pub(crate) fn plugins(
 }
 
 fn list(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let Installed { plugins: entries, problems, optional, elsewhere } = installed(settings)?;
+    let Installed { plugins: entries, problems, optional, elsewhere } =
+        installed(settings, &mut Console::new(printer))?;
     let shown = printer.machine(
         || {
             json!({
@@ -112,7 +114,7 @@ fn rows(entries: &[PluginEntry], with_path: bool) -> Table {
 fn info(id: &str, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let warn = |broken: &[String]| broken.iter().for_each(|text| printer.warning(text, None));
     let is_human = printer.format() == Format::Human;
-    let found = plugin_info(id, is_human, settings);
+    let found = plugin_info(id, is_human, settings, &mut Console::new(printer));
     let PluginInfo { plugins: documents, broken, devices } = found.inspect_err(|error| {
         if let Error::MissingPlugin { broken, .. } = error {
             warn(broken);
