@@ -127,7 +127,8 @@ fn what_a_plugin_says_does_nothing_to_a_terminal_and_is_kept() {
                 let text = text.expect("a report");
                 assert!(text.contains("␛[2J␇") || text.contains(r"␛\[2J␇"), "{report}");
                 let plain = |one: char| "\r\n".contains(one) || !one.is_control();
-                assert!(text.chars().all(plain), "{report}");
+                assert!(text.chars().all(plain) && !text.contains('\u{202e}'), "{report}");
+                assert!(text.contains(r"\u{202e}") || text.contains(r"\\u{202e}"), "{report}");
             }
             let shown = place.run(&["results", "show", "--format", "json"]).expect(0);
             assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}', '\u{7}']), "{}", shown.stdout);
