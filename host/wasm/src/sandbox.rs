@@ -18,7 +18,8 @@ use crate::bindings::metric::tare::plugin::types;
 use crate::bindings::run_metric::RunMetricPluginPre;
 use crate::cache::Cache;
 use crate::error::{GuestError, GuestErrorKind};
-use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::limits::{Cancel, Cancelled, DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::output::Rendered;
 use crate::platform::HugePages;
 use crate::plugin::{self, Description, Kind, Plugin, World};
 use crate::state::State;
@@ -72,6 +73,7 @@ pub struct Sandbox {
     engine: Engine,
     cache: Option<Cache>,
     limits: Limits,
+    cancel: Cancel,
 }
 
 impl Sandbox {
@@ -104,7 +106,12 @@ impl Sandbox {
                 })
                 .ok()
         });
-        Ok(Self { engine, cache, limits })
+        Ok(Self { engine, cache, limits, cancel: Cancel::default() })
+    }
+
+    /// Has calls from now on end early when they are cancelled, with [`GuestErrorKind::Cancelled`].
+    pub fn heed(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
     }
 
     /// Loads a plugin: reads it, compiles it or uses the cache, finds its world, and asks for its
@@ -287,21 +294,18 @@ impl Sandbox {
         answer.refused()?.checked(|outline| answer::run_measurements(id, outline))
     }
 
-    /// Renders a report into `folder`, and returns the paths of its files, the main one first. The
-    /// files are written only once the plugin has returned.
+    /// Renders a report, and returns its files. Nothing is written.
     ///
     /// # Errors
     ///
-    /// If the plugin is not a report, fails, gives an answer that cannot be used, or if a
-    /// file cannot be written.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, folder = %folder.display()))]
+    /// If the plugin is not a report, fails, or gives an answer that cannot be used.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
     pub fn render(
         &self,
         plugin: &Plugin,
         views: Rc<dyn Views>,
-        folder: &Path,
         options: &serde_json::Value,
-    ) -> Result<Vec<PathBuf>, GuestError> {
+    ) -> Result<Rendered, GuestError> {
         let id = &plugin.description.id;
         let World::Report(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "render", Kind::Report));
@@ -312,7 +316,7 @@ impl Sandbox {
         })?;
         let Answer { value: named, state, .. } = answer.refused()?;
         let console = state.console;
-        state.output.store(folder, named).map_err(|kind| GuestError {
+        state.output.rendered(named).map_err(|kind| GuestError {
             standard_error: console.text(),
             ..error(id, "render", kind)
         })
@@ -407,13 +411,17 @@ impl Sandbox {
         views: Option<Rc<dyn Views>>,
         run: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<Answer<T>, GuestError> {
+        if self.cancel.is_asked() {
+            return Err(error(plugin, call, GuestErrorKind::Cancelled));
+        }
         let mut store = Store::new(&self.engine, State::new(plugin, &self.limits, views));
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(self.limits.transfer_bytes);
         let host = |detail: String| error(plugin, call, GuestErrorKind::Host { detail });
         store.set_fuel(self.limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
-        let watchdog = Watchdog::start(&self.engine, &mut store, self.limits.deadline)
-            .map_err(|failure| host(format!("no thread for the deadline: {failure}")))?;
+        let watchdog =
+            Watchdog::start(&self.engine, &mut store, self.limits.deadline, &self.cancel)
+                .map_err(|failure| host(format!("no thread for the deadline: {failure}")))?;
         let answer = run(&mut store);
         drop(watchdog);
         let fuel_left = store.get_fuel().unwrap_or(0);
@@ -435,6 +443,9 @@ impl Sandbox {
     fn classify(&self, failure: &wasmtime::Error) -> GuestErrorKind {
         if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
             return GuestErrorKind::Memory { requested: *requested, limit: *limit };
+        }
+        if failure.is::<Cancelled>() {
+            return GuestErrorKind::Cancelled;
         }
         if failure.is::<DeadlinePassed>() {
             return GuestErrorKind::Deadline { limit: self.limits.deadline };
