@@ -5,6 +5,7 @@ use host_runtime::{RuntimeStatus, Runtimes};
 use host_wasm::{GuestError, Kind, Sandbox};
 use serde_json::{Value, json};
 
+use crate::advice::advice;
 use crate::backends::executor;
 use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
@@ -88,10 +89,8 @@ pub fn plugins(settings: &Settings) -> Result<Installed> {
                     .any(|other| (&other.id, &other.kind) == (&entry.id, &entry.kind));
                 entries.push(entry);
             }
-            Err(error) => problems.push((
-                format!("{}: {error}", file.path.display()),
-                "build it for wasm32-wasip2 with this host's plugin-guest, or remove it".into(),
-            )),
+            Err(error) => problems
+                .push((format!("{}: {error}", file.path.display()), advice(&error, &file.path))),
         }
     }
     Ok(Installed { plugins: entries, problems, optional, elsewhere })
@@ -144,8 +143,8 @@ fn guest_entry(file: &GuestFile, sandbox: &Sandbox) -> Result<PluginEntry, Guest
 pub struct PluginInfo {
     /// The facts of each plugin of that id, in order.
     pub plugins: Vec<PluginFacts>,
-    /// Files that are named like it and cannot be loaded, with the reason.
-    pub broken: Vec<String>,
+    /// Plugins of that id, or files that are named like it, that cannot be used: the reason and the advice.
+    pub broken: Vec<(String, String)>,
     /// Devices of native plugins; empty without native plugins.
     pub devices: Vec<BackendDevices>,
 }
@@ -157,14 +156,17 @@ pub type PluginFacts = Vec<(&'static str, Value)>;
 ///
 /// # Errors
 ///
-/// If there is none, or the worker is missing that asks a native one for its devices.
+/// If there is none that can be used, or the worker is missing that asks a native one for its devices.
 pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<PluginInfo> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
     let natives: Vec<_> =
         registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
     let sandbox = sandbox()?;
-    let (mut plugins, mut broken) = (Vec::new(), Vec::new());
+    let problems = registry.problems().iter().filter(|problem| problem.id() == Some(id));
+    let mut broken: Vec<_> =
+        problems.map(|problem| (problem.to_string(), problem.help())).collect();
+    let (mut plugins, mut guests) = (Vec::new(), Vec::new());
     for plugin in &natives {
         let mut facts = native_facts(plugin, &registry);
         facts.extend(runtime_facts(plugin, &runtimes));
@@ -176,14 +178,21 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
             Ok(plugin) if plugin.description().id == id => {
                 plugins.push(guest_facts(file, &plugin, &sandbox));
             }
-            Err(error) if file.name == id => {
-                broken.push(format!("{}: {error}", file.path.display()));
+            Ok(plugin) => guests.push(plugin.description().id.clone()),
+            Err(error) if file.is_named_like(id) => {
+                let advice = advice(&error, &file.path);
+                broken.push((format!("{}: {error}", file.path.display()), advice));
             }
-            _ => {}
+            Err(_) => {}
         }
     }
+    if plugins.is_empty() && broken.is_empty() {
+        let natives = registry.natives().iter().map(|plugin| &*plugin.metadata.id);
+        let known = natives.chain(guests.iter().map(String::as_str));
+        return Err(registry.unknown("", id, known).into());
+    }
     if plugins.is_empty() {
-        return Err(Error::MissingPlugin { error: Box::new(registry.missing("", id)), broken });
+        return Err(Error::Broken { id: id.to_owned(), broken });
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
