@@ -38,7 +38,9 @@ mod tests {
     #[test]
     fn each_character_that_acts_has_a_form_that_does_not() {
         let mut count = 0;
-        for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|it| acts(*it)) {
+        for character in
+            (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|it| acts(*it))
+        {
             let mut form = String::new();
             push_visible(&mut form, character);
             assert!(!form.is_empty() && !form.contains(acts), "{character:?} becomes {form:?}");

@@ -162,8 +162,11 @@ fn no_name_becomes_markup() {
 
 #[test]
 fn control_characters_are_seen_and_long_reasons_cut() {
-    let mut tables =
-        advised(&Shape { models: &["a\x1b[2J\0\u{9b}<b>\u{202e}\u{2067}"], troubled: true, ..COMPARISON });
+    let mut tables = advised(&Shape {
+        models: &["a\x1b[2J\0\u{9b}<b>\u{202e}\u{2067}"],
+        troubled: true,
+        ..COMPARISON
+    });
     made_up::give_reason(&mut tables, &format!("\x07{}", "x".repeat(2999)));
     let page = rendered(&tables);
     assert!(page.contains(r"a␛[2J␀\u{9b}&lt;b&gt;\u{202e}\u{2067}"));
