@@ -10,7 +10,7 @@ use clap::{
 };
 use host_experiment::Quick;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, PRECEDENCE};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -67,8 +67,10 @@ pub(crate) fn parse() -> Result<Arguments, clap::Error> {
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:");
     for exit in Exit::ALL {
-        text.push_str(&format!("\n  {:>3}  {}", exit.code(), exit.meaning()));
+        let meaning = exit.meaning().replace('\n', "\n       ");
+        text.push_str(&format!("\n  {:>3}  {meaning}", exit.code()));
     }
+    text.push_str(&format!("\n\n{PRECEDENCE}"));
     text
 }
 
@@ -208,7 +210,7 @@ pub struct RunArguments {
 /// Options of `run` and `bench`.
 #[derive(Debug, Args)]
 pub struct OptionsOfRuns {
-    /// Write reports to this folder instead of into the run folder.
+    /// Write reports below this folder instead of into the run folder, each into a folder of its own.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
     /// Install missing runtimes of the manifest's backends before anything is measured; an optional
@@ -290,8 +292,13 @@ no advice.
 
 The manifest's plugins, their options and the limits are checked before anything is measured. A
 metric, report or recommender that fails afterwards costs only its own output: the run is kept, and
-the exit code is 4, or 6 if a case failed as well. Ctrl-C ends the run and keeps finished cases; a
-second Ctrl-C ends it immediately.";
+the exit code is 4, or 6 if a case failed as well. `host results report` writes a report later. Ctrl-C
+ends the run, also while metrics are computed and reports written, and keeps what is done; a second
+Ctrl-C ends it immediately. --resume does the rest.
+
+Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder, or
+PLUGIN in the folder of --report-dir. A report replaces only files that the host wrote there before
+and that have not changed since.";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -446,6 +453,19 @@ pub enum ResultsCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Write reports of a run again, or further ones, with the current plugins.
+    #[command(after_long_help = REPORT_HELP)]
+    Report {
+        /// The run: its id, a part of it, its folder, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+        /// Report plugins, which the run need not have used; by default all of the run's.
+        #[arg(long = "report", value_name = "PLUGIN")]
+        reports: Vec<String>,
+        /// Write reports below this folder instead of into the run folder, each into a folder of its own.
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        report_dir: Option<PathBuf>,
+    },
     /// Update the database from the run folders.
     Sync {
         /// Rebuild the database from scratch.
@@ -492,6 +512,15 @@ With --dry-run, a metric over the run, such as scaling, reads the existing value
 
 Exit code 4 means that a plugin is missing or failed, 7 that values could not be computed because
 files of the run are lost.";
+
+const REPORT_HELP: &str = "\
+Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder, or
+PLUGIN in the folder of --report-dir. A report of the run gets the options that it had then; any
+other report gets none. If the plugin is not the one of the run, a warning says so.
+
+A report replaces only files that the host wrote there before and that have not changed since, by the
+list in files.sha256. If another file is in the way, the report is not written, and the exit code is
+1. Exit code 4 means that a plugin is missing, broken or failed.";
 
 /// Files that are generated from the code.
 #[derive(Debug, Subcommand)]

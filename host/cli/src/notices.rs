@@ -121,6 +121,11 @@ impl Observer for Console<'_> {
             Notice::ReportFailed { plugin, error } => {
                 printer.warning(format_args!("report `{plugin}` was not written: {error}"), None);
             }
+            Notice::ReportNotKept { plugin, error } => printer.warning(
+                format_args!("report `{plugin}` was not written: {error}"),
+                error.hint().as_deref(),
+            ),
+            Notice::OtherReport(change) => printer.warning(change, None),
             Notice::NotIndexed(error) => {
                 let hint = error.hint();
                 let hint = hint.as_deref().unwrap_or("`host results sync` brings it in later");

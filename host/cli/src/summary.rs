@@ -51,6 +51,11 @@ impl Summary {
         self.0.counts()
     }
 
+    /// Returns the number of planned cases that were not reached.
+    pub(crate) fn unreached(&self) -> u64 {
+        self.0.unreached
+    }
+
     /// Returns the machine form, as one document.
     pub(crate) fn document(&self, folder: &Path) -> Value {
         let (finished, failed, gaps) = self.counts();

@@ -13,6 +13,8 @@ use host_registry::{NativePlugin, Registry, Trust};
 use host_runtime::RuntimeStatus;
 use serde::Serialize;
 
+use crate::advice::advice;
+use crate::guests::sandbox;
 use crate::runtimes::install_command;
 use crate::settings::Settings;
 use crate::{platform, units};
@@ -423,10 +425,30 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     checks.extend(registry.problems().iter().map(|problem| {
         Check::ok(INSTALLATION, "plugin", problem.to_string()).advise(problem.help())
     }));
+    checks.extend(broken_guests(&registry));
     checks.extend(registry.natives().iter().filter_map(|plugin| trust(plugin, &registry)));
     checks.extend(shadows(&registry));
     checks.extend(runtimes_of(settings, &registry));
     checks
+}
+
+/// Reports WASM plugins that cannot be loaded.
+fn broken_guests(registry: &Registry) -> Vec<Check> {
+    let check = |evidence: String| Check::ok(INSTALLATION, "plugin", evidence);
+    let sandbox = match sandbox() {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            return vec![check(error.to_string()).broken(
+                "WASM plugins cannot be used on this machine: no metric is computed, and no report written",
+            )];
+        }
+    };
+    let broken = registry.guests().iter().filter_map(|file| {
+        let error = sandbox.load(&file.path).err()?;
+        let advice = advice(&error, &file.path);
+        Some(check(format!("{}: {error}", file.path.display())).advise(advice))
+    });
+    broken.collect()
 }
 
 /// Reports a plugin that commands would refuse, because it has changed or cannot be read.

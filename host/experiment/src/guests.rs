@@ -15,6 +15,7 @@ use host_wasm::{
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value};
 
+use crate::advice::advice;
 use crate::error::{Error, Result};
 use crate::observer::{Notice, Observer};
 use crate::platform;
@@ -468,7 +469,7 @@ fn find<'a>(
                         continue;
                     }
                     Err(error) => {
-                        if are_called {
+                        if are_called || file.is_named_like(id) {
                             broken.push((file.path.clone(), error));
                         }
                         continue;
@@ -510,9 +511,9 @@ fn find<'a>(
         })
     };
     Err(if let Some((path, error)) = broken.into_iter().next() {
-        let path = path.display();
-        let message = format!("the {word} plugin `{id}` in {path} cannot be used: {error}");
-        missing(message, "broken", None)
+        let shown = path.display();
+        let message = format!("the {word} plugin `{id}` in {shown} cannot be used: {error}");
+        missing(message, "broken", Some(advice(&error, &path)))
     } else if !versions.is_empty() {
         missing(
             format!(

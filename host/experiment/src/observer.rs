@@ -8,6 +8,7 @@ use host_store::{LostFile, LostReference, StoreError, TornLine};
 use host_wasm::{Compiling, GuestError};
 
 use crate::computed::KeptReason;
+use crate::error::Change;
 use crate::shadow::Shadow;
 
 /// Something that a person should know, and that does not stop the work.
@@ -19,7 +20,7 @@ pub enum Notice<'a> {
     Shadow(&'a Shadow),
     /// A WASM plugin is being compiled, once, and it takes long.
     Compiling(&'a Compiling),
-    /// A backend of the manifest is missing or broken; its cases are gaps.
+    /// A backend of the manifest is not installed, so its cases are gaps; or it is broken.
     BackendMissing(&'a RegistryError),
     /// A metric fails without columns, so that its limits cannot be checked before the run.
     Unstated {
@@ -88,6 +89,15 @@ pub enum Notice<'a> {
         /// Why.
         error: &'a GuestError,
     },
+    /// A report was made, and could not be written to its folder.
+    ReportNotKept {
+        /// The report plugin's id.
+        plugin: &'a str,
+        /// Why.
+        error: &'a StoreError,
+    },
+    /// A report of an old run is made by another build of its plugin.
+    OtherReport(&'a Change),
     /// The run is kept in its folder, and not in the database.
     NotIndexed(&'a StoreError),
 }

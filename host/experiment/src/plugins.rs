@@ -5,6 +5,7 @@ use host_runtime::{RuntimeStatus, Runtimes};
 use host_wasm::{Compiling, GuestError, Kind, Plugin, Profile, Sandbox, Seen};
 use serde_json::{Value, json};
 
+use crate::advice::advice;
 use crate::backends::executor;
 use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
@@ -90,10 +91,8 @@ pub fn plugins(settings: &Settings, observer: &mut dyn Observer) -> Result<Insta
                     .any(|other| (&other.id, &other.kind) == (&entry.id, &entry.kind));
                 entries.push(entry);
             }
-            Err(error) => problems.push((
-                format!("{}: {error}", file.path.display()),
-                "build it for wasm32-wasip2 with this host's plugin-guest, or remove it".into(),
-            )),
+            Err(error) => problems
+                .push((format!("{}: {error}", file.path.display()), advice(&error, &file.path))),
         }
     }
     Ok(Installed { plugins: entries, problems, optional, elsewhere })
@@ -171,8 +170,8 @@ fn guest_entry(
 pub struct PluginInfo {
     /// The facts of each plugin of that id, in order.
     pub plugins: Vec<PluginFacts>,
-    /// Files that are named like it and cannot be loaded, with the reason.
-    pub broken: Vec<String>,
+    /// Plugins of that id, or files that are named like it, that cannot be used: the reason and the advice.
+    pub broken: Vec<(String, String)>,
     /// Devices of native plugins; empty without native plugins.
     pub devices: Vec<BackendDevices>,
 }
@@ -184,7 +183,7 @@ pub type PluginFacts = Vec<(&'static str, Value)>;
 ///
 /// # Errors
 ///
-/// If there is none, or the worker is missing that asks a native one for its devices.
+/// If there is none that can be used, or the worker is missing that asks a native one for its devices.
 pub fn plugin_info(
     id: &str,
     with_devices: bool,
@@ -196,7 +195,10 @@ pub fn plugin_info(
     let natives: Vec<_> =
         registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
     let sandbox = sandbox(settings)?;
-    let (mut plugins, mut broken) = (Vec::new(), Vec::new());
+    let problems = registry.problems().iter().filter(|problem| problem.id() == Some(id));
+    let mut broken: Vec<_> =
+        problems.map(|problem| (problem.to_string(), problem.help())).collect();
+    let (mut plugins, mut guests) = (Vec::new(), Vec::new());
     for plugin in &natives {
         let mut facts = native_facts(plugin, &registry);
         facts.extend(runtime_facts(plugin, &runtimes));
@@ -205,19 +207,27 @@ pub fn plugin_info(
     for file in registry.guests() {
         // A file that cannot be loaded may be the one that is asked for, by its name.
         let plugin = profile(file, &sandbox, observer).and_then(|profile| {
-            let is_it = profile.description().id == id;
-            is_it.then(|| loaded(file, &sandbox, observer)).transpose()
+            let found = profile.description().id.clone();
+            let plugin = (found == id).then(|| loaded(file, &sandbox, observer)).transpose()?;
+            Ok((found, plugin))
         });
         match plugin {
-            Ok(Some(plugin)) => plugins.push(guest_facts(file, &plugin, &sandbox)),
-            Err(error) if file.name == id => {
-                broken.push(format!("{}: {error}", file.path.display()));
+            Ok((_, Some(plugin))) => plugins.push(guest_facts(file, &plugin, &sandbox)),
+            Ok((other, None)) => guests.push(other),
+            Err(error) if file.is_named_like(id) => {
+                let advice = advice(&error, &file.path);
+                broken.push((format!("{}: {error}", file.path.display()), advice));
             }
-            _ => {}
+            Err(_) => {}
         }
     }
+    if plugins.is_empty() && broken.is_empty() {
+        let natives = registry.natives().iter().map(|plugin| &*plugin.metadata.id);
+        let known = natives.chain(guests.iter().map(String::as_str));
+        return Err(registry.unknown("", id, known).into());
+    }
     if plugins.is_empty() {
-        return Err(Error::MissingPlugin { error: Box::new(registry.missing("", id)), broken });
+        return Err(Error::Broken { id: id.to_owned(), broken });
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {

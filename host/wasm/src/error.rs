@@ -168,14 +168,9 @@ pub enum GuestErrorKind {
         /// The required kind.
         expected: &'static str,
     },
-    /// A file that the guest wrote cannot be stored.
-    #[error("cannot write {path}: {error}", path = path.display())]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        error: io::Error,
-    },
+    /// The user asked to stop.
+    #[error("it was interrupted")]
+    Cancelled,
     /// The host itself cannot run guests here.
     #[error("the sandbox does not work here: {detail}")]
     Host {

@@ -7,8 +7,8 @@ their arguments: a metric the columns of one case, a report and a recommender th
 views. They have no clock, no random numbers, no files and no network; the module on WASI says what
 a guest's standard library gets instead, and why.
 
-A call can end in four ways, none of which costs the host more than the call's answer: the guest
-returns, refuses, traps, or exceeds its [`Limits`]. Both fuel and a deadline bound it. Fuel counts
+A call can end in five ways, none of which costs the host more than the call's answer: the guest
+returns, refuses, traps, exceeds its [`Limits`], or is cancelled by its [`Cancel`]. Both fuel and a deadline bound it. Fuel counts
 instructions of the guest, so that the result does not depend on other load on the machine. The
 deadline covers what fuel does not count: time in the host's own functions, and the user's waiting
 time. Each failure is a [`GuestError`] with the plugin, the call, the reason, and the end of the
@@ -44,8 +44,9 @@ mod wasi;
 
 pub use compiler::{CompilerLimits, compiler_process};
 pub use error::{GuestError, GuestErrorKind};
-pub use limits::Limits;
+pub use limits::{Cancel, Limits};
 pub use load::{Compiling, Seen};
+pub use output::Rendered;
 pub use plugin::{Description, Kind, Plugin, Profile};
 pub use sandbox::{Sandbox, SandboxOptions};
 pub use shape::INTERFACE_VERSION;

@@ -1,5 +1,7 @@
 //! Limits of a call: instructions, time, memory, output.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -151,7 +153,39 @@ impl ResourceLimiter for Meter {
 #[error("the deadline has passed")]
 pub(crate) struct DeadlinePassed;
 
-/// Ends the guest of one store when its time is up.
+/// The user asked to stop.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Cancelled;
+
+/// Time between two looks at a [`Cancel`] during a call.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Says whether calls are to end early. The default never says so.
+#[derive(Clone, Default)]
+pub struct Cancel(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl Cancel {
+    /// Cancels calls, those in progress included, as soon as `asked` returns true.
+    #[must_use]
+    pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(asked)))
+    }
+
+    /// Returns whether calls are to end now.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|asked| asked())
+    }
+}
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Cancel").finish_non_exhaustive()
+    }
+}
+
+/// Ends the guest of one store when its time is up, or when it is cancelled.
 ///
 /// There is a thread for each call, and none between calls: a permanent clock would wake the
 /// processor during a measurement. All stores of an engine share the epoch, so each checks the time
@@ -166,20 +200,33 @@ impl Watchdog {
         engine: &Engine,
         store: &mut Store<T>,
         limit: Duration,
+        cancel: &Cancel,
     ) -> std::io::Result<Self> {
         let end = Instant::now() + limit;
         store.set_epoch_deadline(1);
+        let asked = cancel.clone();
         store.epoch_deadline_callback(move |_| {
+            if asked.is_asked() {
+                return Err(Cancelled.into());
+            }
             if Instant::now() >= end {
                 return Err(DeadlinePassed.into());
             }
             Ok(UpdateDeadline::Continue(1))
         });
         let (stop, stopped) = mpsc::channel::<()>();
-        let engine = engine.clone();
+        let (engine, cancel) = (engine.clone(), cancel.clone());
         thread::Builder::new().name("guest-deadline".into()).spawn(move || {
-            if stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                engine.increment_epoch();
+            let look = if cancel.0.is_some() { LOOK } else { limit };
+            loop {
+                let left = end.saturating_duration_since(Instant::now());
+                if stopped.recv_timeout(left.min(look)) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if left <= look || cancel.is_asked() {
+                    engine.increment_epoch();
+                    return;
+                }
             }
         })?;
         Ok(Self { _stop: stop })
@@ -204,7 +251,8 @@ mod tests {
         let run = |fuel, limit| {
             let mut store = Store::new(&engine, ());
             store.set_fuel(fuel).expect("fuel is counted");
-            let _watchdog = Watchdog::start(&engine, &mut store, limit).expect("a thread");
+            let _watchdog =
+                Watchdog::start(&engine, &mut store, limit, &Cancel::default()).expect("a thread");
             let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
             let function =
                 instance.get_typed_func::<(), ()>(&mut store, "loop").expect("it is there");

@@ -1,17 +1,24 @@
 /*!
 The files of a report.
 
-They are held until the guest has returned, and only then written: a report that traps half-way
-leaves what was there before. Names are checked when the guest gives them, and links are checked
-when the files are written, since only then is it known what lies in the folder.
+They are held until the guest has returned: a report that traps half-way leaves what was there
+before. Names are checked when the guest gives them. The sandbox writes nothing; the host does, which
+knows the folder.
 */
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use crate::error::{GuestErrorKind, shortened};
 use crate::limits::{MemoryLimit, Meter};
-use crate::platform;
+
+/// The files of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Contents by name: parts that are joined by `/`, of which none begins with a dot.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The names that the report returned, the main one first; at least one, and all among the files.
+    pub named: Vec<String>,
+}
 
 /// Files that wait for the guest to return.
 #[derive(Debug)]
@@ -68,13 +75,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes the files into `folder` and returns the paths of those that the report named, which
-    /// must be among them.
-    pub(crate) fn store(
-        self,
-        folder: &Path,
-        named: Vec<String>,
-    ) -> Result<Vec<PathBuf>, GuestErrorKind> {
+    /// Returns the files with the names that the report returned, which must be among them.
+    pub(crate) fn rendered(self, named: Vec<String>) -> Result<Rendered, GuestErrorKind> {
         for name in &named {
             if !self.files.contains_key(name) {
                 return Err(GuestErrorKind::InvalidAnswer {
@@ -95,14 +97,7 @@ impl Staged {
                 detail: "it names no file, where the main one has to come first".into(),
             });
         }
-        let target = platform::Folder::create(folder)
-            .map_err(|error| GuestErrorKind::Output { path: folder.to_owned(), error })?;
-        for (name, contents) in &self.files {
-            target
-                .write(name, contents)
-                .map_err(|error| GuestErrorKind::Output { path: folder.join(name), error })?;
-        }
-        Ok(named.into_iter().map(|name| folder.join(name)).collect())
+        Ok(Rendered { files: self.files, named })
     }
 }
 
@@ -123,7 +118,8 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     for part in name.split('/') {
         match part {
             "" => return Err("it has an empty part"),
-            "." | ".." => return Err("it has a part `.` or `..`"),
+            // Such as `..`, `.git` and `.bashrc`, which programs obey unseen.
+            _ if part.starts_with('.') => return Err("it has a part that begins with a dot"),
             _ if part.ends_with(['.', ' ']) => {
                 return Err("it has a part that ends in a dot or a space");
             }
@@ -138,8 +134,6 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn write(staged: &mut Staged, name: &str, contents: Vec<u8>) -> Result<(), Refusal> {
@@ -156,7 +150,7 @@ mod tests {
 
     #[test]
     fn names_that_leave_the_folder_are_refused() {
-        for name in ["index.html", "data/cases.csv", "a b.txt", "..a", "ü.html"] {
+        for name in ["index.html", "data/cases.csv", "a b.txt", "a..b", "ü.html"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         for name in [
@@ -171,6 +165,9 @@ mod tests {
             "C:\\x",
             "c:x",
             "a\\..\\b",
+            ".git/config",
+            "a/.b",
+            "..a",
             "a\nb",
             "a\0b",
             "nul.",
@@ -194,59 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn files_are_stored_and_replaced() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let target = folder.path().join("reports/html");
-        for contents in ["one", "two"] {
-            let staged = staged(&[("index.html", contents), ("data/x.csv", "1")]);
-            let paths = staged.store(&target, vec!["index.html".into()]).expect("they are stored");
-            assert_eq!(paths, [target.join("index.html")]);
-            assert_eq!(fs::read_to_string(&paths[0]).expect("it is there"), contents);
-        }
-        let mut names: Vec<_> = fs::read_dir(&target)
-            .expect("it is there")
-            .map(|entry| entry.expect("an entry").file_name())
-            .collect();
-        names.sort();
-        assert_eq!(names, ["data", "index.html"]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_do_not_lead_out_of_the_folder() {
-        use std::os::unix::fs::symlink;
-
-        let base = tempfile::tempdir().expect("a folder");
-        let (target, outside) = (base.path().join("report"), base.path().join("outside"));
-        fs::create_dir_all(&target).expect("a folder");
-        fs::create_dir_all(&outside).expect("a folder");
-        fs::write(outside.join("precious"), "kept").expect("a file");
-
-        // A linked folder is not entered.
-        symlink(&outside, target.join("data")).expect("a link");
-        let error = staged(&[("data/x.csv", "1")])
-            .store(&target, vec!["data/x.csv".into()])
-            .expect_err("a link out of the folder");
-        assert!(matches!(error, GuestErrorKind::Output { .. }), "{error}");
-        assert!(!outside.join("x.csv").exists());
-
-        // A linked file is replaced, and what it led to is left alone.
-        symlink(outside.join("precious"), target.join("index.html")).expect("a link");
-        staged(&[("index.html", "new")])
-            .store(&target, vec!["index.html".into()])
-            .expect("the link is replaced");
-        assert_eq!(fs::read_to_string(outside.join("precious")).expect("it is there"), "kept");
-        assert_eq!(fs::read_to_string(target.join("index.html")).expect("it is there"), "new");
-    }
-
-    #[test]
     fn a_file_that_was_named_and_not_written_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let target = folder.path().join("out");
         for named in [vec![], vec!["other.html".to_owned()]] {
-            let error = staged(&[("index.html", "x")]).store(&target, named).expect_err("no file");
+            let error = staged(&[("index.html", "x")]).rendered(named).expect_err("no file");
             assert!(matches!(error, GuestErrorKind::InvalidAnswer { .. }), "{error}");
-            assert!(!target.exists(), "nothing is written for an answer that is refused");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Mutex;
 
@@ -20,7 +20,8 @@ use crate::compiler::CompilerLimits;
 use crate::engine::engine;
 use crate::error::{GuestError, GuestErrorKind};
 use crate::ledger::{Key, Ledger};
-use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::limits::{Cancel, Cancelled, DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::output::Rendered;
 use crate::plugin::{Kind, Plugin, World};
 use crate::state::State;
 use crate::wasi::Denied;
@@ -83,6 +84,7 @@ pub struct Sandbox {
     /// Held while a component is compiled. A compiler uses all processors, and much memory.
     pub(crate) one_compiles: Mutex<()>,
     ledger: Ledger,
+    cancel: Cancel,
 }
 
 /// A call that is to be made.
@@ -122,7 +124,13 @@ impl Sandbox {
                 .ok()
         });
         let (one_compiles, ledger) = (Mutex::default(), Ledger::default());
-        Ok(Self { engine, cache, compiler, compiling, limits, one_compiles, ledger })
+        let cancel = Cancel::default();
+        Ok(Self { engine, cache, compiler, compiling, limits, one_compiles, ledger, cancel })
+    }
+
+    /// Has calls from now on end early when they are cancelled, with [`GuestErrorKind::Cancelled`].
+    pub fn heed(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
     }
 
     /// Returns the request to call a plugin with options, and the options as text.
@@ -256,21 +264,18 @@ impl Sandbox {
         answer.refused()?.checked(|outline| answer::run_measurements(id, outline))
     }
 
-    /// Renders a report into `folder`, and returns the paths of its files, the main one first. The
-    /// files are written only once the plugin has returned.
+    /// Renders a report, and returns its files. Nothing is written.
     ///
     /// # Errors
     ///
-    /// If the plugin is not a report, fails, gives an answer that cannot be used, or if a
-    /// file cannot be written.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id, folder = %folder.display()))]
+    /// If the plugin is not a report, fails, or gives an answer that cannot be used.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id))]
     pub fn render(
         &self,
         plugin: &Plugin,
         views: Rc<dyn Views>,
-        folder: &Path,
         options: &serde_json::Value,
-    ) -> Result<Vec<PathBuf>, GuestError> {
+    ) -> Result<Rendered, GuestError> {
         let World::Report(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "render", Kind::Report));
         };
@@ -281,7 +286,7 @@ impl Sandbox {
         })?;
         let Answer { value: named, state, .. } = answer.refused()?;
         let console = state.console;
-        state.output.store(folder, named).map_err(|kind| GuestError {
+        state.output.rendered(named).map_err(|kind| GuestError {
             standard_error: console.text(),
             ..error(id, "render", kind)
         })
@@ -379,6 +384,9 @@ impl Sandbox {
         run: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<Answer<T>, GuestError> {
         let Request { plugin, call, limits, instance_bytes, views, key } = request;
+        if self.cancel.is_asked() {
+            return Err(error(plugin, call, GuestErrorKind::Cancelled));
+        }
         if let Some(before) = key.as_ref().and_then(|key| self.ledger.out_of_time(key)) {
             return Err(error(plugin, call, GuestErrorKind::OutOfTime { call: before }));
         }
@@ -391,7 +399,7 @@ impl Sandbox {
         store.set_hostcall_fuel(limits.transfer_bytes);
         let host = |detail: String| error(plugin, call, GuestErrorKind::Host { detail });
         store.set_fuel(limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
-        let watchdog = Watchdog::start(&self.engine, &mut store, limits.deadline)
+        let watchdog = Watchdog::start(&self.engine, &mut store, limits.deadline, &self.cancel)
             .map_err(|failure| host(format!("no thread for the deadline: {failure}")))?;
         let answer = run(&mut store);
         drop(watchdog);
@@ -421,6 +429,9 @@ impl Sandbox {
 fn classify(failure: &wasmtime::Error, limits: &Limits) -> GuestErrorKind {
     if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
         return GuestErrorKind::Memory { requested: *requested, limit: *limit };
+    }
+    if failure.is::<Cancelled>() {
+        return GuestErrorKind::Cancelled;
     }
     if failure.is::<DeadlinePassed>() {
         return GuestErrorKind::Deadline { limit: limits.deadline };

@@ -8,14 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use host_record::{
     CaseColumns, Cell, Column, ColumnData, Direction, GapKind, MetricValue, Table, Views,
 };
 use host_statistics::Random;
-use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
+use host_wasm::{
+    Cancel, GuestError, GuestErrorKind, Kind, Limits, Plugin, Rendered, Sandbox, SandboxOptions,
+};
 use serde_json::{Value, json};
 
 #[path = "sandbox/hostile.rs"]
@@ -439,70 +442,85 @@ impl Views for TwoCases {
     }
 }
 
-/// Renders the hostile report into a fresh folder.
-fn render(
-    limits: Limits,
-    options: &Value,
-) -> (tempfile::TempDir, Result<Vec<PathBuf>, GuestError>) {
-    let folder = tempfile::tempdir().expect("a folder");
+/// Renders the hostile report.
+fn render(limits: Limits, options: &Value) -> Result<Rendered, GuestError> {
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_report");
-    let target = folder.path().join("report");
-    let result = sandbox.render(&plugin, Rc::new(TwoCases), &target, options);
-    (folder, result)
+    sandbox.render(&plugin, Rc::new(TwoCases), options)
 }
 
 #[test]
-fn a_report_reads_views_and_writes_into_its_folder() {
-    let (folder, result) = render(
+fn a_report_reads_views_and_hands_over_files() {
+    let rendered = render(
         small(),
         &json!({ "view": "cases", "write": ["data/all.txt", "index.html"], "name": ["index.html"] }),
     );
-    let target = folder.path().join("report");
-    assert_eq!(result.expect("it is written"), [target.join("index.html")]);
-    let text = fs::read_to_string(target.join("data/all.txt")).expect("it is there");
-    insta::assert_snapshot!(text, @r#"
+    let Rendered { files, named } = rendered.expect("its files");
+    assert_eq!(named, ["index.html"]);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["data/all.txt", "index.html"]);
+    insta::assert_snapshot!(String::from_utf8_lossy(&files["data/all.txt"]), @r#"
     ["cases"]
     Table { columns: ["case_id", "batch", "p99", "ok"], rows: [[Text("aa"), Integer(8), Real(0.5), Boolean(true)], [Text("bb"), Integer(-1), Null, Boolean(false)]] }
     "#);
-    let (_folder, result) = render(small(), &json!({ "view": "secrets" }));
     insta::assert_snapshot!(
-        result.expect_err("no such view"),
+        render(small(), &json!({ "view": "secrets" })).expect_err("no such view"),
         @"plugin `hostile-report` in `render`: view `secrets`: there is no view `secrets`; there is: cases"
     );
 }
 
 #[test]
 fn a_report_stays_in_its_folder() {
-    for name in ["../escaped", "/tmp/escaped", "a/../../escaped", "..", "a\\b", "c:\\escaped"] {
-        let (folder, result) = render(small(), &json!({ "write": [name], "name": ["x"] }));
-        let error = result.expect_err("outside the folder").to_string();
+    for name in [
+        "../escaped",
+        "/tmp/escaped",
+        "a/../../escaped",
+        "..",
+        "a\\b",
+        "c:\\escaped",
+        ".git/config",
+        "a/.hidden",
+    ] {
+        let error = render(small(), &json!({ "write": [name], "name": ["x"] }));
+        let error = error.expect_err("outside the folder").to_string();
         assert!(error.contains("is not a valid name for a report's file"), "{name}: {error}");
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
         // Ignoring the refusal does not help, and neither does naming the file.
         let options = json!({ "write": [name], "name": [name], "ignore": true });
-        let (folder, result) = render(small(), &options);
-        let error = result.expect_err("it was not written");
+        let error = render(small(), &options).expect_err("it was not written");
         assert!(matches!(*error.kind, GuestErrorKind::InvalidAnswer { .. }), "{error}");
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
     }
 }
 
 #[test]
-fn a_report_that_fails_or_writes_too_much_leaves_nothing_behind() {
+fn a_report_that_fails_or_writes_too_much_has_no_files() {
     let options = json!({ "write": ["index.html"], "name": ["index.html"], "panic": true });
-    let (folder, result) = render(small(), &options);
-    let error = result.expect_err("it panics");
+    let error = render(small(), &options).expect_err("it panics");
     assert!(error.standard_error.contains("half-way"), "{error}");
-    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
 
     let options = json!({ "write": ["a", "b", "c"], "name": ["a"], "bytes": 1 << 20 });
-    let (folder, result) = render(Limits { output_bytes: 2 << 20, ..small() }, &options);
     insta::assert_snapshot!(
-        result.expect_err("too large"),
+        render(Limits { output_bytes: 2 << 20, ..small() }, &options).expect_err("too large"),
         @"plugin `hostile-report` in `render`: cannot write `c`: the report's files would have 3145728 bytes; the limit is 2097152"
     );
-    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+}
+
+#[test]
+fn a_call_that_is_cancelled_ends_and_none_begins_after_it() {
+    let mut sandbox = sandbox(Limits { fuel: u64::MAX, ..Limits::default() });
+    let plugin = load(&sandbox, "hostile_report");
+    let start = Instant::now();
+    let asked = Arc::new(AtomicBool::new(false));
+    let heeded = Arc::clone(&asked);
+    sandbox.heed(Cancel::when(move || heeded.load(Ordering::Relaxed)));
+    let user = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        asked.store(true, Ordering::Relaxed);
+    });
+    let options = json!({ "view": "cases", "loop": true });
+    let render = || sandbox.render(&plugin, Rc::new(TwoCases), &options).expect_err("a loop");
+    assert!(matches!(*render().kind, GuestErrorKind::Cancelled));
+    user.join().expect("the thread ends");
+    assert!(matches!(*render().kind, GuestErrorKind::Cancelled));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod plugin_test;
 pub(crate) mod plugins;
 pub(crate) mod recompute;
+pub(crate) mod report;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod runtimes;

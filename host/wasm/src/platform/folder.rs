@@ -66,13 +66,6 @@ fn temporary_name() -> String {
 }
 
 impl Folder {
-    /// Creates a folder and its missing parents, and opens it.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
-        let descriptor = rustix::fs::open(path, FOLDER, Mode::empty())?;
-        Ok(Self { descriptor, mode: Mode::from_raw_mode(0o666) })
-    }
-
     /// Creates or opens a folder that only this user can write to.
     ///
     /// Refused if it belongs to someone else, or if others may write to it: its files may then be

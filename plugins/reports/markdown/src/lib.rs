@@ -502,6 +502,9 @@ mod tests {
         let tables = made_up::tables(&Shape { models: &["a\x1b[2J\r\nb\0"], ..QUICKSTART });
         let text = rendered(&tables);
         assert!(text.contains(r"a␛\[2J  b␀") && !text.contains('\x1b') && !text.contains('\0'));
+        let tables = made_up::tables(&Shape { models: &["a\u{202e}b\u{2066}c"], ..QUICKSTART });
+        let text = rendered(&tables);
+        assert!(text.contains(r"a\\u{202e}b\\u{2066}c") && !text.contains('\u{202e}'), "{text}");
         let mut tables = made_up::tables(&COMPARISON);
         made_up::give_reason(&mut tables, &"x".repeat(3000));
         let text = rendered(&tables);
