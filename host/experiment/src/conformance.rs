@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::backends::{executor, nothing_found};
 use crate::error::{Error, Result};
 use crate::local_paths::LocalPaths;
+use crate::observer::Silent;
 use crate::platform::testkit_file_name;
 use crate::plugins::plugin_info;
 use crate::runtimes::missing;
@@ -153,7 +154,8 @@ fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry, 
         let plugin = match registry.backend(target, None) {
             // Why a WASM plugin cannot be used is told before what it is.
             Err(error @ RegistryError::NotABackend { .. }) => {
-                return Err(plugin_info(target, false, settings).err().unwrap_or(error.into()));
+                let why = plugin_info(target, false, settings, &mut Silent).err();
+                return Err(why.unwrap_or(error.into()));
             }
             plugin => plugin?,
         };

@@ -112,7 +112,7 @@ pub fn report_again(
     }
     let wishes = Wishes { reports: wishes, ..Wishes::default() };
     let registry = registry_of(&run, &mentions, settings);
-    let (guests, problems) = Guests::choose(&wishes, &registry, observer)?;
+    let (guests, problems) = Guests::choose(&wishes, &registry, settings, observer)?;
     let missing = problems.into_iter().filter(|problem| problem.is_missing);
     if let Some(error) = Error::all(missing.map(Box::new).map(Error::Guest)) {
         return Err(error);
