@@ -47,11 +47,13 @@ impl Observer for Console<'_> {
                 ),
             ),
             Notice::Shadow(shadow) => printer.warning(shadow, Some(&shadow.hint())),
-            Notice::Compiling(compiling) => {
+            // Progress: how long it takes depends on the machine, and so would the output of a command.
+            Notice::Compiling(compiling) if printer.shows_progress() => {
                 let name = compiling.path.file_name().unwrap_or_default().to_string_lossy();
                 let size = units::bytes(compiling.bytes as f64);
                 printer.status("Compiling", format_args!("{name} ({size}), once"));
             }
+            Notice::Compiling(_) => {}
             Notice::BackendMissing(error) => {
                 // The help is mostly the same for several backends.
                 let help = error.help().filter(|help| self.helped.as_ref() != Some(help));

@@ -567,7 +567,7 @@ fn described(
 }
 
 /// Returns whether a file is named by a plugin's id, with or without a version: `latency` or `latency-0.2.0`.
-fn is_called(name: &str, id: &str) -> bool {
+pub(crate) fn is_called(name: &str, id: &str) -> bool {
     let Some(rest) = name.strip_prefix(id) else { return false };
     rest.is_empty()
         || rest

@@ -9,7 +9,7 @@ use crate::advice::advice;
 use crate::backends::executor;
 use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
-use crate::guests::sandbox;
+use crate::guests::{is_called, sandbox};
 use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::runtimes::{install_command, missing};
@@ -204,7 +204,16 @@ pub fn plugin_info(
         facts.extend(runtime_facts(plugin, &runtimes));
         plugins.push(facts);
     }
-    for file in registry.guests() {
+    let (called, others): (Vec<_>, Vec<_>) =
+        registry.guests().iter().partition(|file| is_called(&file.name, id));
+    for (file, is_named) in
+        called.into_iter().map(|file| (file, true)).chain(others.into_iter().map(|it| (it, false)))
+    {
+        // Files with other names are compiled only if no file with this name is it.
+        if !is_named && !plugins.is_empty() && matches!(sandbox.look(&file.path), Ok(Seen::New(_)))
+        {
+            continue;
+        }
         // A file that cannot be loaded may be the one that is asked for, by its name.
         let plugin = profile(file, &sandbox, observer).and_then(|profile| {
             let found = profile.description().id.clone();

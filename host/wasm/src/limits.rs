@@ -40,7 +40,7 @@ impl Default for Limits {
             fuel: 200_000_000_000,
             deadline: Duration::from_secs(60),
             memory_bytes: 192 << 20,
-            memory_per_column_byte: 4,
+            memory_per_column_byte: 3,
             transfer_bytes: 48 << 20,
             output_bytes: 128 << 20,
             output_files: 1000,

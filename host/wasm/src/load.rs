@@ -209,6 +209,7 @@ impl Sandbox {
         let bytes = source.read().map_err(|kind| named(&path, kind))?;
         let shape = shape(&bytes).map_err(|kind| named(&path, kind))?;
         let size = source.bytes;
+        tracing::info!(plugin = name(&path), bytes = size, "compiling");
         let mut tell = || tell(Compiling { path: path.clone(), bytes: size });
         let mut entry = Entry { profile, ..Entry::default() };
         let compiled = self.compile(source, shape, bytes, &mut entry, &mut tell);

@@ -265,8 +265,8 @@ fn an_endless_loop_meets_the_deadline() {
 fn a_memory_bomb_is_told_from_a_panic() {
     let error = failing(small(), "allocate");
     let GuestErrorKind::Memory { requested, limit } = *error.kind else { panic!("{error}") };
-    // It had two latencies of eight bytes, and has four bytes more for each of those.
-    assert_eq!(limit, (64 << 20) + 4 * 16);
+    // It had two latencies of eight bytes, and has three bytes more for each of those.
+    assert_eq!(limit, (64 << 20) + 3 * 16);
     assert!(requested > limit);
     // Columns that do not fit are the same.
     let limits = Limits { memory_bytes: 4 << 20, memory_per_column_byte: 0, ..small() };

@@ -34,7 +34,7 @@ fn a_recommender_without_limits_is_asked_and_named() {
              limits = [{{ metric = \"latency.p50\", at-most = \"1s\" }}]"
         )),
     );
-    let refused = place.run(&["validate", "limits.toml"]).expect(2);
+    let refused = place.run(&["validate", "limits.toml"]).expect(3);
     assert!(refused.stderr.contains("has no option `limits`"), "{}", refused.stderr);
 
     place.write(
