@@ -292,13 +292,13 @@ no advice.
 
 The manifest's plugins, their options and the limits are checked before anything is measured. A
 metric, report or recommender that fails afterwards costs only its own output: the run is kept, and
-the exit code is 4, or 6 if a case failed as well. `host results report` writes a report later. Ctrl-C
-ends the run, also while metrics are computed and reports written, and keeps what is done; a second
-Ctrl-C ends it immediately. --resume does the rest.
+the exit code is 4, or 6 if a case failed as well. `host results report` writes a report later.
+Ctrl-C ends the run, also while metrics are computed and reports written, and keeps what is done; a
+second Ctrl-C ends it immediately. --resume does the rest.
 
-Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder, or
-PLUGIN in the folder of --report-dir. A report replaces only files that the host wrote there before
-and that have not changed since.";
+Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder,
+or PLUGIN in the folder of --report-dir. A report replaces only files that the host wrote there
+before and that have not changed since.";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -514,13 +514,13 @@ Exit code 4 means that a plugin is missing or failed, 7 that values could not be
 files of the run are lost.";
 
 const REPORT_HELP: &str = "\
-Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder, or
-PLUGIN in the folder of --report-dir. A report of the run gets the options that it had then; any
+Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder,
+or PLUGIN in the folder of --report-dir. A report of the run gets the options that it had then; any
 other report gets none. If the plugin is not the one of the run, a warning says so.
 
-A report replaces only files that the host wrote there before and that have not changed since, by the
-list in files.sha256. If another file is in the way, the report is not written, and the exit code is
-1. Exit code 4 means that a plugin is missing, broken or failed.";
+A report replaces only files that the host wrote there before and that have not changed since, by
+the list in files.sha256. If another file is in the way, the report is not written, and the exit
+code is 1. Exit code 4 means that a plugin is missing, broken or failed.";
 
 /// Files that are generated from the code.
 #[derive(Debug, Subcommand)]

@@ -91,8 +91,8 @@ impl Exit {
 
 /// Order of the codes if several apply.
 pub(crate) const PRECEDENCE: &str = "\
-validate, plan and run find the reasons for 3 and 4 alike, before anything is measured; the code is 3
-if both apply. After measuring, 130 comes before 6, then 5, 4 and 1.";
+validate, plan and run find the reasons for 3 and 4 alike, before anything is measured; the code is
+3 if both apply. After measuring, 130 comes before 6, then 5, 4 and 1.";
 
 /// Ends the process here and now: for a user who will not wait.
 pub(crate) fn at_once(exit: Exit) -> ! {
