@@ -53,7 +53,7 @@ impl Script {
 }
 
 fn hello() -> Message {
-    Message::Hello { protocol_version: PROTOCOL_VERSION }
+    Message::Hello { protocol_version: PROTOCOL_VERSION, process: None }
 }
 
 fn samples(edges_ns: &[u64]) -> Message {
@@ -242,12 +242,12 @@ fn a_frame_that_is_cut_off_is_explained_by_the_end() {
 fn another_version_of_the_worker_is_refused() {
     let script = Script::new(
         "cat \"$folder/frames\"; sleep 600",
-        &[Message::Hello { protocol_version: PROTOCOL_VERSION + 1 }],
+        &[Message::Hello { protocol_version: PROTOCOL_VERSION + 1, process: None }],
     );
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "incompatible version: the worker speaks protocol 5, this host speaks 4; they are installed \
+        "incompatible version: the worker speaks protocol 6, this host speaks 5; they are installed \
          together, so reinstall both"
     );
 }

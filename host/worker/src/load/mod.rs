@@ -17,6 +17,7 @@ use host_record::{
 
 use crate::device_state::{self, Sampler};
 use crate::failure::{self, Stop};
+use crate::overseer;
 use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
 use crate::thinned::Thinned;
@@ -136,7 +137,8 @@ impl Load<'_> {
             _ => Sink::MANY,
         };
         let mut sink = Sink::new(self, SamplePhase::Measured, judge, capacity);
-        let before = Machine::this().activity();
+        let host = overseer::host();
+        let before = Machine::this().activity(&host);
         let Observed { clock, backend, scheduling } = bench.observed;
         let device = &self.case.key.device;
         let (summary, after, surroundings, device) = std::thread::scope(|scope| {
@@ -145,10 +147,15 @@ impl Load<'_> {
                 device_state::start(scope, clock, backend, device, period)
             });
             let mut surroundings = Surroundings::start(clock, backend, device, before);
+            let written = overseer::written();
             let summary = sink.run(bench, pattern, &rule, &mut || surroundings.sample())?;
-            let after = Machine::this().activity();
+            let output = written.zip(overseer::written());
+            let output = output.and_then(|(before, after)| before.doubt(after));
+            let after = Machine::this().activity(&host);
             let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
-            Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
+            let (conditions, mut warnings) = surroundings.end(scheduling.clone());
+            warnings.extend(output.map(Warning::from));
+            Ok::<_, Stop>((summary, after, (conditions, warnings), device))
         })?;
         let verdict = self.judge(&summary, &sink, search.as_ref());
         let Sink { latencies, first_client, .. } = sink;
