@@ -61,8 +61,9 @@ pub struct Left {
 /// Ends all processes below this one and reaps them. `child` is one that has not been reaped and does not count.
 /// Others have `grace` to end by themselves, which is not waited for if there are none.
 ///
-/// A process that starts others all the time does not escape: its children are below this one as well. A process
-/// that the kernel does not let go is given up after some seconds.
+/// Processes are stopped until no other one is found, and then ended. So one that starts others all the time does not
+/// escape: those that are stopped start nothing, and still count where the system limits their number. A process that
+/// the kernel does not let go is given up after some seconds.
 pub fn end_all(child: Option<u32>, grace: Duration) -> Left {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(1);
@@ -82,8 +83,17 @@ pub fn end_all(child: Option<u32>, grace: Duration) -> Left {
             break;
         }
         if elapsed >= grace {
-            running.iter().copied().for_each(kill);
-            killed.extend(running);
+            let mut stopped: BTreeSet<u32> = BTreeSet::new();
+            while start.elapsed() < grace + PATIENCE {
+                running.retain(|process| stopped.insert(*process));
+                if running.is_empty() {
+                    break;
+                }
+                running.iter().for_each(|process| send(*process, Signal::STOP));
+                running = below(own);
+            }
+            stopped.iter().for_each(|process| send(*process, Signal::KILL));
+            killed.append(&mut stopped);
         }
         thread::sleep(PAUSE);
     }
@@ -113,10 +123,10 @@ fn reap(reaped: &mut BTreeSet<u32>) -> bool {
     }
 }
 
-fn kill(process: u32) {
+fn send(process: u32, signal: Signal) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         // It may have ended by itself.
-        let _ = rustix::process::kill_process(process, Signal::KILL);
+        let _ = rustix::process::kill_process(process, signal);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Linux: the kernel lists children, and gives orphans to the nearest ancestor that adopts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::LazyLock;
 
@@ -30,19 +30,14 @@ pub(crate) fn below(process: u32) -> Vec<u32> {
 
 /// Collects the descendants of a process by asking for the children of each.
 fn collect(process: u32, children: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
-    let mut found = Vec::new();
+    let mut found = BTreeSet::new();
     let mut open = vec![process];
     while let Some(parent) = open.pop() {
-        for child in children(parent) {
-            // A list that changes while it is read may name a process twice.
-            if !found.contains(&child) {
-                found.push(child);
-                open.push(child);
-            }
-        }
+        // A list that changes while it is read may name a process twice.
+        open.extend(children(parent).into_iter().filter(|child| found.insert(*child)));
     }
-    found.retain(|process| stat(*process).is_some_and(|stat| stat.is_running));
-    found
+    let is_running = |process: &u32| stat(*process).is_some_and(|stat| stat.is_running);
+    found.into_iter().filter(is_running).collect()
 }
 
 /// Returns the children that the kernel lists for the threads of a process.
@@ -105,7 +100,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(collect_all(shell.id()), found);
         assert!(below(std::process::id()).contains(&found[0]));
-        crate::kill(found[0]);
+        crate::send(found[0], Signal::KILL);
         shell.wait().expect("it waits for its child");
         assert_eq!(below(shell.id()), Vec::<u32>::new());
     }

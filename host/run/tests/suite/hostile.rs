@@ -149,7 +149,12 @@ fn a_signal_after_samples_keeps_them() {
     let (failure, _, memory) = failure(&runner(), script.case());
     assert_eq!(
         failure,
-        Failure::Signal { signal: 11, name: "SIGSEGV".into(), phase: Phase::Measure }
+        Failure::Signal {
+            signal: 11,
+            name: "SIGSEGV".into(),
+            phase: Phase::Measure,
+            said: String::new()
+        }
     );
     assert_eq!(memory.samples.len(), 1);
 }
