@@ -1,10 +1,8 @@
 //! Signals that a process waits for beside other things: a child has ended, or somebody asks it to end.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
-
-use rustix::pipe::PipeFlags;
 
 /// Requests to end: from a terminal, from `kill`, and from a terminal that is closed.
 const REQUESTS: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
@@ -17,9 +15,9 @@ static REQUEST: AtomicI32 = AtomicI32::new(0);
 /// A descriptor that becomes readable with each such signal.
 #[derive(Debug)]
 pub struct Signals {
-    reader: OwnedFd,
+    reader: PipeReader,
     /// Written to by the handler as long as the process lives.
-    _writer: OwnedFd,
+    _writer: PipeWriter,
 }
 
 impl Signals {
@@ -29,8 +27,9 @@ impl Signals {
     ///
     /// If there is no pipe to be had.
     pub fn watch() -> io::Result<Self> {
-        let (reader, writer) =
-            rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (reader, writer) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        rustix::io::ioctl_fionbio(&writer, true)?;
         PIPE.store(writer.as_raw_fd(), Ordering::SeqCst);
         for signal in REQUESTS.into_iter().chain([libc::SIGCHLD]) {
             set_handler(signal);

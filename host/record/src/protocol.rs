@@ -10,7 +10,7 @@ opened, so what a plugin prints goes to standard error and cannot break a frame.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,17 @@ pub enum Request {
         /// File for its outputs.
         file: PathBuf,
     },
+}
+
+impl Request {
+    /// Returns the plugin's library.
+    #[must_use]
+    pub fn library(&self) -> &Path {
+        match self {
+            Self::Describe { library, .. } => library,
+            Self::Measure { files, .. } | Self::Reference { files, .. } => &files.library,
+        }
+    }
 }
 
 /// The files of a case on the machine of its worker. The host has found them by their

@@ -73,6 +73,7 @@ pub(crate) fn supervise<E>(
     interrupt: &Interrupt,
     mut receive: impl FnMut(Message) -> Result<(), E>,
 ) -> Result<(Conclusion, String), E> {
+    let mut watch = Watch::new(limits);
     let worker = match start(program, request) {
         Ok(worker) => worker,
         Err(detail) => {
@@ -80,7 +81,7 @@ pub(crate) fn supervise<E>(
             return Ok((Conclusion::Failed(failure), String::new()));
         }
     };
-    let mut watch = Watch::new(limits, worker.id());
+    watch.tree = Tree::new(worker.id());
     let mut ended = None;
     let decided = loop {
         match worker.next_event(watch.patience()) {
@@ -156,14 +157,16 @@ pub(crate) fn supervise<E>(
     let started = watch.tree.started(remains);
     if let Some(StartedProcesses { left, running, .. }) = started.filter(|started| started.left > 0)
     {
-        tracing::warn!(left, running, "the plugin left processes behind, which were ended");
         let left = Doubt::ProcessesLeft { processes: left, running };
         match &mut conclusion {
             Conclusion::Finished(report) => report.warnings.push(left.into()),
-            _ => {
+            Conclusion::Failed(_) => {
                 let apart = if standard_error.is_empty() { "" } else { "\n" };
                 standard_error.truncate(standard_error.trim_end().len());
                 let _ = writeln!(standard_error, "{apart}{left}");
+            }
+            Conclusion::Described(_) | Conclusion::Kept | Conclusion::Interrupted => {
+                tracing::warn!(plugin = %request.library().display(), "{left}");
             }
         }
     }
@@ -231,7 +234,7 @@ impl Outputs {
 }
 
 impl Watch {
-    fn new(limits: Limits, process: u32) -> Self {
+    fn new(limits: Limits) -> Self {
         let now = Instant::now();
         let machine = Machine::this();
         let limit = limits.memory.or_else(|| machine.available_memory());
@@ -239,7 +242,7 @@ impl Watch {
             limits,
             kills_before: machine.out_of_memory_kills(),
             machine,
-            tree: Tree::new(process),
+            tree: Tree::default(),
             phase: Phase::Start,
             greeted: false,
             cancellable: false,

@@ -11,7 +11,7 @@ use host_record::protocol::Remains;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The processes below the one that was started.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tree {
     root: u32,
     worker: u32,
@@ -37,7 +37,7 @@ pub(crate) struct TreeMemory {
 impl Tree {
     pub(crate) fn new(process: u32) -> Self {
         let (root, worker) = (process, process);
-        Self { root, worker, others: Vec::new(), looked: None, most: 0, peak_bytes: 0 }
+        Self { root, worker, ..Self::default() }
     }
 
     /// Learns the process of the worker, if it is not the one that was started, which then only oversees it.

@@ -59,7 +59,7 @@ fn a_process_that_left_its_session_is_counted_and_ended() {
     let report = report(&memory);
     let left = Doubt::ProcessesLeft { processes: 1, running: 1 };
     assert_eq!(doubts(&report, WarningKind::ProcessesLeft), [left]);
-    let used = report.conditions.memory.expect("it is recorded");
+    let used = report.conditions.memory.clone().expect("it is recorded");
     let started = used.started.expect("a process was started");
     assert_eq!((started.most, started.left, started.running), (1, 1, 1));
     assert!(started.peak_bytes.is_some_and(|peak| peak >= BYTES), "{started:?}");
@@ -67,7 +67,7 @@ fn a_process_that_left_its_session_is_counted_and_ended() {
 
     // One that is alone has started nothing.
     let alone = finish(fault(&[])).0;
-    assert_eq!(alone.conditions.memory.and_then(|used| used.started), None);
+    assert_eq!(alone.conditions.memory.clone().and_then(|used| used.started), None);
     assert_eq!(doubts(&alone, WarningKind::ProcessesLeft), []);
 }
 
