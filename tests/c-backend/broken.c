@@ -153,7 +153,15 @@ static tare_error *prepare(tare_prepare_args *args) {
 static const int64_t shape[] = {2};
 static char a_tensor;
 
+#ifdef BROKEN_THROWS
+/* In C++: throws. */
+void broken_throw(void);
+#else
+static void broken_throw(void) {}
+#endif
+
 static tare_error *run(tare_run_args *args) {
+    if (way("run-throw")) broken_throw();
     if (!way("output-null")) args->outputs[0] = (tare_tensor *)(void *)&a_tensor;
     return NULL;
 }

@@ -62,12 +62,18 @@ fn uncaught_exception(standard_error: &str) -> Option<String> {
     /// Longest text in characters.
     const LONGEST: usize = 1000;
 
+    /// Rust's word if the exception ended in a thread of Rust.
+    const FOREIGN: &str = "Rust cannot catch foreign exceptions";
+
     let lines: Vec<&str> = standard_error.lines().collect();
     let last = lines.len().saturating_sub(LAST);
     let is_it = |line: &&str| ["terminate called", "terminating due to", "libc++abi: terminating"]
         .iter()
         .any(|text| line.contains(text));
-    let start = last + lines[last..].iter().rposition(is_it)?;
+    let Some(start) = lines[last..].iter().rposition(is_it).map(|start| last + start) else {
+        let is_foreign = lines[last..].iter().any(|line| line.contains(FOREIGN));
+        return is_foreign.then(|| "an exception left a function of the backend".to_owned());
+    };
     // The text follows on lines of its own, with two spaces before the first.
     let mut said = vec![lines[start].trim()];
     if let Some(text) = lines.get(start + 1).filter(|line| line.trim_start().starts_with("what():")) {
@@ -137,6 +143,11 @@ mod tests {
             explained(6, nothing, without),
             "the worker was killed by signal 6 (SIGABRT) in phase load: terminate called after throwing an \
              instance of 'int'"
+        );
+        let foreign = "fatal runtime error: Rust cannot catch foreign exceptions, aborting\n";
+        assert_eq!(
+            explained(6, nothing, foreign),
+            "the worker was killed by signal 6 (SIGABRT) in phase load: an exception left a function of the backend"
         );
         let core_dumped = 0x80 | 4;
         assert_eq!(

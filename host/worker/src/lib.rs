@@ -24,6 +24,7 @@ mod disturbance;
 mod early;
 mod energy;
 mod examples;
+mod exceptions;
 mod failure;
 mod lanes;
 mod library;
@@ -68,6 +69,14 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Ends without running destructors and exit handlers of the plugin's libraries: the case is over, and a
 /// crash or hang in them would only cost time.
 pub fn serve() -> ! {
+    extern "C-unwind" fn work() {
+        serve_request()
+    }
+    exceptions::end_search_above(work);
+    platform::end(0)
+}
+
+fn serve_request() -> ! {
     // Before there is another thread, and before anything of a plugin.
     let protocol = platform::take_protocol(overseer::split().ok());
     host_machine::process::end_with_parent();

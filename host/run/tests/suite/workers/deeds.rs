@@ -190,29 +190,52 @@ fn inputs_that_are_written_to_fail_the_case() {
     }
 }
 
-/// A backend in C++ that lets an exception out.
-#[test]
-fn the_text_of_an_exception_is_in_the_failure() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let source = r#"
-        #include <stdexcept>
-        #include "plugin_api.h"
-        extern "C" const tare_backend_api *tare_backend_v1(const tare_host_api *) {
-            throw std::runtime_error("the licence server does not answer");
-        }
-    "#;
+/// Compiles C++, and C beside it, into a shared library.
+fn compile_throwing(folder: &TempDir, source: &str, beside: &[&str]) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let file = folder.path().join("throws.cpp");
     fs::write(&file, source).expect("writing a file");
     let library = folder.path().join("libthrows.so");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let status = Command::new(compiler)
-        .args(["-std=c++17", "-shared", "-fPIC", "-I"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/native/include"))
+        .args(["-shared", "-fPIC", "-fexceptions", "-I"])
+        .arg(root.join("plugin-api/native/include"))
         .arg(&file)
+        .args(beside)
         .arg("-o")
         .arg(&library)
+        .current_dir(root.join("tests/c-backend"))
         .status();
     assert!(status.expect("starting the C++ compiler").success());
+    library
+}
+
+/// A backend in C++ that lets an exception out.
+#[test]
+fn the_text_of_an_exception_is_in_the_failure() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let throws = r#"throw std::runtime_error("the licence server does not answer");"#;
+    let run = format!(
+        "#include <stdexcept>\nextern \"C\" void broken_throw(void) {{ {throws} }}"
+    );
+    let flags = ["-DBROKEN=\"run-throw\"", "-DBROKEN_THROWS", "-x", "c", "broken.c"];
+    let library = compile_throwing(&folder, &run, &flags);
+    let mut broken = case("0", &library, &library);
+    broken.key.device = "broken:0".into();
+    let (failed, record, _) = failure(&runner(), broken);
+    let text = failed.to_string();
+    assert!(
+        text.starts_with("the worker was killed by signal 6 (SIGABRT) in phase first-run: terminate called")
+            && text.ends_with("what():  the licence server does not answer"),
+        "{text}\n{}",
+        record.standard_error
+    );
+
+    let entry = format!(
+        "#include <stdexcept>\n#include \"plugin_api.h\"\nextern \"C\" const tare_backend_api \
+         *tare_backend_v1(const tare_host_api *) {{ {throws} }}"
+    );
+    let library = compile_throwing(&folder, &entry, &[]);
     let error = runner().describe(&library, None, &Interrupt::new()).expect_err("it throws");
     let text = error.failure.to_string();
     assert!(
