@@ -13,8 +13,8 @@ use std::path::Path;
 
 use host_experiment::{CaseResults as Case, RunResults};
 use host_record::{
-    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Recommendation, Shown, Table,
-    Tolerance, WarningKind, by_kind, is_bundled, summary,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Recommendation, Shown,
+    Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
 };
 use host_store::RunFolder;
 use serde_json::{Value, json};

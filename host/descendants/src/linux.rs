@@ -43,7 +43,8 @@ fn collect(process: u32, children: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
 /// Returns the children that the kernel lists for the threads of a process.
 fn listed(process: u32) -> Vec<u32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
     let numbers = |list: String| -> Vec<u32> {
         list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
     };

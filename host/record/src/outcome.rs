@@ -541,7 +541,8 @@ mod tests {
 
         let failure = Failure::ExitCode { code: 1, phase: Phase::Load };
         let long = "é".repeat(300);
-        let standard_error = (0..30).map(|line| format!("line {line}\r\n\n")).collect::<String>() + &long;
+        let standard_error =
+            (0..30).map(|line| format!("line {line}\r\n\n")).collect::<String>() + &long;
         let failed = CaseRecord { outcome: Outcome::Failed { failure }, standard_error, ..record };
         assert_eq!(failed.last_words(2), ["line 29", &"é".repeat(250)]);
         let shown = failed.for_reports().standard_error;

@@ -67,18 +67,23 @@ fn uncaught_exception(standard_error: &str) -> Option<String> {
 
     let lines: Vec<&str> = standard_error.lines().collect();
     let last = lines.len().saturating_sub(LAST);
-    let is_it = |line: &&str| ["terminate called", "terminating due to", "libc++abi: terminating"]
-        .iter()
-        .any(|text| line.contains(text));
+    let is_it = |line: &&str| {
+        ["terminate called", "terminating due to", "libc++abi: terminating"]
+            .iter()
+            .any(|text| line.contains(text))
+    };
     let Some(start) = lines[last..].iter().rposition(is_it).map(|start| last + start) else {
         let is_foreign = lines[last..].iter().any(|line| line.contains(FOREIGN));
         return is_foreign.then(|| "an exception left a function of the backend".to_owned());
     };
     // The text follows on lines of its own, with two spaces before the first.
     let mut said = vec![lines[start].trim()];
-    if let Some(text) = lines.get(start + 1).filter(|line| line.trim_start().starts_with("what():")) {
+    if let Some(text) = lines.get(start + 1).filter(|line| line.trim_start().starts_with("what():"))
+    {
         said.push(text.trim());
-        said.extend(lines[start + 2..].iter().map(|line| line.trim()).filter(|line| !line.is_empty()));
+        said.extend(
+            lines[start + 2..].iter().map(|line| line.trim()).filter(|line| !line.is_empty()),
+        );
     }
     Some(said.join(" ").chars().take(LONGEST).collect())
 }

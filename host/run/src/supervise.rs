@@ -279,12 +279,14 @@ impl Watch {
                 self.tree.name_worker(process);
                 Step::Alive
             }
-            Message::Hello { protocol_version, .. } if !self.greeted => fail(Failure::RefusedVersion {
-                detail: format!(
-                    "the worker speaks protocol {protocol_version}, this host speaks \
+            Message::Hello { protocol_version, .. } if !self.greeted => {
+                fail(Failure::RefusedVersion {
+                    detail: format!(
+                        "the worker speaks protocol {protocol_version}, this host speaks \
                          {PROTOCOL_VERSION}; they are installed together, so reinstall both"
-                ),
-            }),
+                    ),
+                })
+            }
             message if !self.greeted => fail(Failure::Protocol {
                 phase,
                 detail: format!("expected a greeting, got {}", kind(&message)),

@@ -70,7 +70,10 @@ impl Tree {
     }
 
     /// Returns what is known of the processes beside the worker; `None` if there were none.
-    pub(crate) fn started(&self, Remains { processes, running, .. }: Remains) -> Option<StartedProcesses> {
+    pub(crate) fn started(
+        &self,
+        Remains { processes, running, .. }: Remains,
+    ) -> Option<StartedProcesses> {
         let started = StartedProcesses {
             most: self.most,
             peak_bytes: (self.most > 0).then_some(self.peak_bytes),

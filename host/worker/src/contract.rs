@@ -31,7 +31,9 @@ pub(crate) fn check(
             call.check_outputs().map_err(failure::backend(Phase::Measure))?;
         }
         let batch = examples.batch(index)?;
-        if let Some(position) = (0..batch.len()).find(|at| is_changed(model, call, &batch[*at], *at)) {
+        if let Some(position) =
+            (0..batch.len()).find(|at| is_changed(model, call, &batch[*at], *at))
+        {
             return Err(changed(model, position).into());
         }
         connection.progress(interval)?;

@@ -13,7 +13,7 @@ written.
 */
 
 use std::io::{self, PipeReader, Read as _, Write as _};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,6 @@ use std::time::Duration;
 use host_descendants::Signals;
 use host_record::Doubt;
 use host_record::protocol::Remains;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use crate::platform::{self, Outputs};
@@ -212,8 +211,8 @@ impl Overseer {
         let readers = self.streams.iter().filter_map(|stream| stream.reader.as_ref());
         let questions = self.questions.iter().map(AsFd::as_fd);
         let all = readers.map(AsFd::as_fd).chain(questions).chain([signals.as_fd()]);
-        let mut all: Vec<_> = all.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN)).collect();
-        let _ = rustix::event::poll(&mut all, None);
+        let all: Vec<BorrowedFd<'_>> = all.collect();
+        platform::wait_for_one(&all, None);
     }
 
     /// Answers the worker's question how much has been written, all of which has been read by now.
@@ -235,7 +234,5 @@ impl Overseer {
 
 /// Returns whether a read would not wait.
 fn is_readable(source: &impl AsFd) -> bool {
-    let mut one = [PollFd::new(source, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut one, Some(&now)).is_ok_and(|count| count > 0)
+    platform::wait_for_one(&[source.as_fd()], Some(Duration::ZERO))
 }

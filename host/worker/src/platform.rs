@@ -2,8 +2,10 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, PipeWriter};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -44,6 +46,20 @@ pub(crate) fn end_overseer_with_host() {
     } else {
         host_machine::process::end_with_parent();
     }
+}
+
+/// Waits until one of these can be read, for as long as `limit` if there is one. Returns whether one can.
+pub(crate) fn wait_for_one(sources: &[BorrowedFd<'_>], limit: Option<Duration>) -> bool {
+    let entry = |source: &BorrowedFd<'_>| libc::pollfd {
+        fd: source.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut entries: Vec<libc::pollfd> = sources.iter().map(entry).collect();
+    let milliseconds =
+        limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
+    // SAFETY: the descriptors are open, and the list is valid and has this length.
+    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) > 0 }
 }
 
 /// Ends the process without running exit handlers or destructors of libraries.

@@ -459,7 +459,8 @@ fn inputs_are_left_alone(suite: &Suite, fixture: &Fixture) -> Outcome {
     let before = read(&ready.call)?;
     for run in 1..=2 {
         describe_error(ready.call.run())?;
-        let changed = read(&ready.call)?.iter().zip(&before).position(|(now, before)| now != before);
+        let changed =
+            read(&ready.call)?.iter().zip(&before).position(|(now, before)| now != before);
         ensure(changed.is_none(), || {
             format!("run {run} wrote to input {}", changed.unwrap_or_default())
         })?;

@@ -182,7 +182,10 @@ fn a_backend_that_starts_processes_leaves_none() {
     let leaves = fixture(&place, "[3.0, -4.0]", "options = { fault = \"orphan\" }");
     let ended = test(&place, "fault", &leaves, &["--only", "outputs"]).expect(4);
     let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains("it holds, but left 1 process running, which had to be ended"), "{shown}");
+    assert!(
+        shown.contains("it holds, but left 1 process running, which had to be ended"),
+        "{shown}"
+    );
     assert_eq!(processes(place.path()), [""; 0]);
     // A copy of the process that makes the check says nothing, and does not stay.
     let forks = fixture(&place, "[3.0, -4.0]", "options = { fault = \"fork\" }");

@@ -67,13 +67,7 @@ pub(super) fn examine(
     let Context { case, clock, interval, .. } = *context;
 
     let runs = early::test(context.connection, clock, &mut target, typical_ns, interval)?;
-    contract::check(
-        context.connection,
-        &target,
-        &subject.model,
-        &mut subject.examples,
-        interval,
-    )?;
+    contract::check(context.connection, &target, &subject.model, &mut subject.examples, interval)?;
     let timed = target.first_outputs(subject.model.info());
     let not_numbers =
         timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();

@@ -233,7 +233,8 @@ impl Call {
                 self.promised_size(dimension).is_none_or(|promised| promised == *size)
             };
             if shape.len() != dimensions.len() || !shape.iter().zip(dimensions).all(keeps) {
-                let axis = |dimension: &Dimension| match (dimension, self.promised_size(dimension)) {
+                let axis = |dimension: &Dimension| match (dimension, self.promised_size(dimension))
+                {
                     (Dimension::Dynamic(name), Some(size)) => format!("{name} = {size}"),
                     (Dimension::Dynamic(_), None) => "any".to_owned(),
                     (Dimension::Fixed(size), _) => size.to_string(),
@@ -259,9 +260,8 @@ impl Call {
             Dimension::Dynamic(name) => name,
         };
         let inputs = self.session.info.inputs.iter().zip(&self.inputs);
-        let mut axes = inputs.flat_map(|(info, input)| {
-            info.dimensions.iter().flatten().zip(input.shape())
-        });
+        let mut axes =
+            inputs.flat_map(|(info, input)| info.dimensions.iter().flatten().zip(input.shape()));
         let is_it = |axis: &Dimension| matches!(axis, Dimension::Dynamic(other) if other == name);
         axes.find(|(axis, _)| is_it(axis)).map(|(_, size)| *size)
     }

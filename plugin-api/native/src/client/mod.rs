@@ -599,8 +599,10 @@ impl SessionInner {
 
 impl Drop for SessionInner {
     fn drop(&mut self) {
-        let mut args =
-            abi::ReleaseArgs { struct_size: size_of::<abi::ReleaseArgs>(), session: self.handle.as_ptr() };
+        let mut args = abi::ReleaseArgs {
+            struct_size: size_of::<abi::ReleaseArgs>(),
+            session: self.handle.as_ptr(),
+        };
         // There is nothing that the host could do about an error here.
         let _ = invoke!(self.model.backend.functions, release, &raw mut args);
     }

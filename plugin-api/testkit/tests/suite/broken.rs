@@ -83,10 +83,14 @@ fn the_hosts_functions_outlive_every_backend() {
         let _ = broken.first_error(way);
         // SAFETY: this is the variable's type, and this thread alone uses the library.
         let host = unsafe {
-            **broken.library.get::<*const *const abi::HostApi>(b"broken_host\0").expect("the variable")
+            **broken
+                .library
+                .get::<*const *const abi::HostApi>(b"broken_host\0")
+                .expect("the variable")
         };
         // Memory that was freed would be used again.
-        let others: Vec<_> = (0..64).map(|_| vec![0xff_u8; size_of::<abi::HostApi>() + 64]).collect();
+        let others: Vec<_> =
+            (0..64).map(|_| vec![0xff_u8; size_of::<abi::HostApi>() + 64]).collect();
         // SAFETY: the host's functions are valid as long as the process lives.
         let host = unsafe { &*host };
         assert_eq!((host.struct_size, host.abi_major), (size_of::<abi::HostApi>(), abi::MAJOR));

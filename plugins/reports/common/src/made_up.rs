@@ -90,12 +90,8 @@ fn warning_row(id: &str, doubt: Doubt) -> Vec<Cell> {
 /// Makes a case, given by its place in the plan, fail by a signal.
 pub fn crash(tables: &mut Tables, case_index: u64, phase: Phase) {
     change_case(tables, case_index, |record| {
-        let failure = Failure::Signal {
-            signal: 11,
-            name: "SIGSEGV".to_owned(),
-            phase,
-            said: String::new(),
-        };
+        let failure =
+            Failure::Signal { signal: 11, name: "SIGSEGV".to_owned(), phase, said: String::new() };
         record.outcome = Outcome::Failed { failure };
     });
 }

@@ -186,7 +186,10 @@ fn inputs_that_are_written_to_fail_the_case() {
     for after in ["0", "12"] {
         let (phase, message) = contract(&[("fault", "write"), ("fault-after", after)]);
         assert_eq!(phase, Phase::Measure);
-        assert!(message.starts_with("run: wrote to input 0 (`input`): after measuring,"), "{message}");
+        assert!(
+            message.starts_with("run: wrote to input 0 (`input`): after measuring,"),
+            "{message}"
+        );
     }
 }
 
@@ -215,9 +218,7 @@ fn compile_throwing(folder: &TempDir, source: &str, beside: &[&str]) -> PathBuf 
 fn the_text_of_an_exception_is_in_the_failure() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let throws = r#"throw std::runtime_error("the licence server does not answer");"#;
-    let run = format!(
-        "#include <stdexcept>\nextern \"C\" void broken_throw(void) {{ {throws} }}"
-    );
+    let run = format!("#include <stdexcept>\nextern \"C\" void broken_throw(void) {{ {throws} }}");
     let flags = ["-DBROKEN=\"run-throw\"", "-DBROKEN_THROWS", "-x", "c", "broken.c"];
     let library = compile_throwing(&folder, &run, &flags);
     let mut broken = case("0", &library, &library);
@@ -225,8 +226,9 @@ fn the_text_of_an_exception_is_in_the_failure() {
     let (failed, record, _) = failure(&runner(), broken);
     let text = failed.to_string();
     assert!(
-        text.starts_with("the worker was killed by signal 6 (SIGABRT) in phase first-run: terminate called")
-            && text.ends_with("what():  the licence server does not answer"),
+        text.starts_with(
+            "the worker was killed by signal 6 (SIGABRT) in phase first-run: terminate called"
+        ) && text.ends_with("what():  the licence server does not answer"),
         "{text}\n{}",
         record.standard_error
     );
@@ -239,8 +241,9 @@ fn the_text_of_an_exception_is_in_the_failure() {
     let error = runner().describe(&library, None, &Interrupt::new()).expect_err("it throws");
     let text = error.failure.to_string();
     assert!(
-        text.starts_with("the worker was killed by signal 6 (SIGABRT) in phase open: terminate called")
-            && text.ends_with("what():  the licence server does not answer"),
+        text.starts_with(
+            "the worker was killed by signal 6 (SIGABRT) in phase open: terminate called"
+        ) && text.ends_with("what():  the licence server does not answer"),
         "{text}\n{}",
         error.standard_error
     );
