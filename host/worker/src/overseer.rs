@@ -130,7 +130,7 @@ impl Stream {
     /// Passes on what can be read without waiting.
     fn forward(&mut self) {
         let mut bytes = [0; 16 << 10];
-        while let Some(reader) = self.reader.as_mut().filter(|reader| is_readable(reader)) {
+        while let Some(reader) = self.reader.as_mut().filter(is_readable) {
             match reader.read(&mut bytes) {
                 Ok(0) | Err(_) => self.reader = None,
                 Ok(count) => {
@@ -217,7 +217,7 @@ impl Overseer {
 
     /// Answers the worker's question how much has been written, all of which has been read by now.
     fn answer(&mut self) {
-        let Some(stream) = self.questions.as_mut().filter(|stream| is_readable(stream)) else {
+        let Some(stream) = self.questions.as_mut().filter(is_readable) else {
             return;
         };
         if stream.read_exact(&mut [0]).is_err() {

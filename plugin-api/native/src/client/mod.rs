@@ -149,7 +149,7 @@ impl Host {
     /// Drops the listener, on the thread of the host. What a plugin says from now on is not heard.
     fn stop_listening(host: NonNull<Self>) {
         // SAFETY: it is never freed, and only this thread uses the listener, which is in no call now.
-        let listener = unsafe { &*(&raw const (*host.as_ptr()).on_progress) };
+        let listener = unsafe { &(*host.as_ptr()).on_progress };
         if let Ok(mut listener) = listener.try_borrow_mut() {
             *listener = Box::new(|_| {});
         }
