@@ -24,6 +24,8 @@ mod early;
 mod energy;
 mod examples;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lanes;
 mod library;
 mod load;
