@@ -24,6 +24,8 @@ mod bindings;
 mod cache;
 mod console;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod limits;
 mod output;
 mod platform;
